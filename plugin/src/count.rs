@@ -1,0 +1,165 @@
+//! Translation: which inline counters go where. Runs once per translated block; what it leaves in
+//! the generated code is all that runs per instruction.
+
+use decode::{Flow, decode};
+use wire::counters::{ALARM, CLOCK, DUE, TRANSFER};
+use wire::definition::{Transfer, TransferKind};
+
+use crate::qemu::{Block as QemuBlock, TranslateCallback, TranslateHook};
+use crate::sample::{OnBlock, OnBound, OracleCount, OracleSample, insn_id};
+use crate::semihosting::OnSemihosting;
+use crate::end::OnStore;
+use crate::state::{self, Block, Segment, State};
+use crate::transfer::{Site, SiteKind};
+
+/// What is known of one instruction of a block before anything is registered.
+struct Planned {
+    pc: u64,
+    size: u8,
+    /// Nothing after this instruction is certain to start.
+    ends_segment: bool,
+    /// A new segment must start here: the window opens or closes before this instruction.
+    bound: bool,
+    transfer: Option<Transfer>,
+    site: Option<Site>,
+    breakpoint: bool,
+}
+
+/// QEMU has translated a block.
+pub(crate) struct Translate;
+
+impl TranslateHook for Translate {
+    const CALL: TranslateCallback = |block| state::lock().translate(block);
+}
+
+impl State {
+    fn translate(&mut self, qemu_block: &QemuBlock) {
+        let plan = self.plan(qemu_block);
+        let Some(first) = plan.first() else { return };
+        let mut segments = Vec::new();
+        let oracle = self.args.oracle;
+        for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !oracle) {
+            let segment = Segment {
+                pc: part[0].pc,
+                sizes: part.iter().map(|insn| insn.size).collect(),
+                transfer: part.last().and_then(|insn| insn.transfer),
+            };
+            segments.push((self.segment(segment), part.len() as u32));
+        }
+        let block = Block {
+            pc: first.pc,
+            sizes: plan.iter().map(|insn| insn.size).collect(),
+            segments: segments.clone().into(),
+        };
+        let block = self.blocks.number(block);
+        let clock = self.scoreboard.cell(self.records.address(CLOCK));
+        if !oracle {
+            qemu_block.call_when_at_least::<OnBlock>(clock, DUE - plan.len() as u64, block);
+        }
+        let mut segments = segments.into_iter();
+        let mut segment_end = 0;
+        for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
+            // Bounds come first, so that what they clear or read does not include this instruction.
+            if planned.bound {
+                insn.call::<OnBound>(insn_id(block, index));
+            }
+            if index == segment_end
+                && let Some((slot, length)) = segments.next()
+            {
+                segment_end += length as usize;
+                insn.add(clock, length.into());
+                if oracle {
+                    insn.call::<OracleCount>(slot as usize);
+                    insn.call_when_at_least::<OracleSample>(clock, DUE, insn_id(block, index));
+                } else {
+                    insn.add(self.scoreboard.cell(self.records.address(slot)), 1);
+                }
+            }
+            if let Some(site) = &planned.site
+                && !oracle
+            {
+                let transfer = self.scoreboard.cell(self.records.address(TRANSFER));
+                insn.store(transfer, self.sites.number(site));
+                insn.add(clock, ALARM);
+            }
+            if planned.breakpoint {
+                insn.call::<OnSemihosting>(insn_id(block, index));
+            }
+            // Under icount QEMU executes a device access as its block's last instruction, so a store
+            // that ends the run (test finisher, reset request) is never anywhere else.
+            if index + 1 == plan.len() {
+                insn.call_after_store::<OnStore>(insn_id(block, index));
+            }
+        }
+    }
+
+    fn plan(&mut self, block: &QemuBlock) -> Vec<Planned> {
+        let isa = self.args.isa;
+        let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
+        let mut conditional = block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
+        let mut upper: Option<(u8, u64)> = None;
+        for insn in block.insns() {
+            let pc = insn.pc();
+            let (bytes, len) = insn.bytes();
+            let bytes = &bytes[..len];
+            let decoded = decode(isa, pc, bytes);
+            let mut flow = decoded.flow;
+            // auipc + jalr is how RISC-V calls far: together they say where it goes.
+            if let Some((register, value)) = upper.take() {
+                let joined = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
+                flow = match flow {
+                    Flow::IndirectCall { reg, offset, .. } if reg == register => Flow::Call { target: joined(offset) },
+                    Flow::IndirectJump { reg, offset } if reg == register => Flow::Jump { target: joined(offset) },
+                    other => other,
+                };
+            }
+            upper = decode::auipc(isa, pc, bytes);
+            let next = pc + u64::from(decoded.len_bytes);
+            let (transfer, site) = self.transfer(pc, next, flow, conditional > 0);
+            if conditional > 0 {
+                self.it_blocks.insert(pc, conditional);
+                conditional -= 1;
+            } else if let Flow::It { count } = flow {
+                conditional = count;
+            }
+            plan.push(Planned {
+                pc,
+                size: decoded.len_bytes,
+                ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
+                bound: self.args.from == Some(pc) || self.args.until == Some(pc),
+                transfer,
+                site,
+                breakpoint: decode::is_breakpoint(isa, bytes),
+            });
+        }
+        if let (Some(last), 1..) = (plan.last(), conditional) {
+            self.it_blocks.insert(last.pc + u64::from(last.size), conditional);
+        }
+        plan
+    }
+
+    /// Sorts a transfer of control: its executions are all it takes (Transfer), or the next block
+    /// must say where it went (Site), or it enters no function.
+    fn transfer(&self, pc: u64, next: u64, flow: Flow, conditional: bool) -> (Option<Transfer>, Option<Site>) {
+        let fixed = |kind, target| (Some(Transfer { kind, target }), None);
+        let site = |kind| (None, Some(Site { pc, next, kind }));
+        match flow {
+            Flow::Next | Flow::It { .. } | Flow::Return => (None, None),
+            Flow::Call { target } if conditional => site(SiteKind::Branch { target, call: true }),
+            Flow::Call { target } => fixed(TransferKind::Call, target),
+            Flow::Jump { target } | Flow::Branch { target } if !self.is_entry(target) => (None, None),
+            Flow::Jump { target } if !conditional => {
+                if self.entry_before(pc) == Some(target) {
+                    fixed(TransferKind::Jump, target)
+                } else {
+                    site(SiteKind::Jump { target })
+                }
+            }
+            Flow::Jump { target } | Flow::Branch { target } => site(SiteKind::Branch { target, call: false }),
+            Flow::IndirectCall { clobbered: true, .. } => site(SiteKind::Unknown { call: true }),
+            Flow::IndirectCall { reg, offset, .. } => site(SiteKind::Register { reg, offset, call: true, conditional }),
+            Flow::IndirectJump { reg, offset } => site(SiteKind::Register { reg, offset, call: false, conditional }),
+            Flow::ComputedJump => site(SiteKind::Unknown { call: false }),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The ends of a run that the plugin brings about or witnesses.
+
+use std::io;
+use std::sync::OnceLock;
+
+use wire::control::{End, Word};
+
+use crate::qemu::{self, AbortHook, StoreCallback, StoreHook};
+use crate::records::Control;
+use crate::sample::from_insn_id;
+use crate::state::{self, State};
+
+/// Armv7-M ARM B3.2.6: key 0x05FA in the upper half, bit 2 asks for a reset.
+const AIRCR: u64 = 0xe000_ed0c;
+
+/// After a store that was the last instruction of its block, as every device access is.
+pub(crate) struct OnStore;
+
+impl StoreHook for OnStore {
+    const CALL: StoreCallback = |vcpu, address, value, id| {
+        let mut state = state::lock();
+        let (block, index) = from_insn_id(id);
+        let pc = state.blocks.get(block).pc_of(index);
+        let arm = !state.args.isa.is_riscv();
+        let end = if Some(address) == state.args.finisher {
+            // hw/misc/sifive_test.c: the low half is the command, the high half a status.
+            match value & 0xffff {
+                0x5555 => (End::Exit, 0),
+                0x3333 => (End::Exit, (value >> 16) & 0xffff),
+                0x7777 => (End::Reset, 0),
+                _ => return,
+            }
+        } else if arm && address == AIRCR && value >> 16 & 0xffff == 0x05fa && value & 4 != 0 {
+            (End::Reset, 0)
+        } else {
+            return;
+        };
+        state.settle(vcpu);
+        state.end(end.0, end.1, pc);
+    };
+}
+
+impl State {
+    /// Ends the run here. The caller has settled the vCPU's events.
+    pub(crate) fn end(&self, end: End, value: u64, pc: u64) -> ! {
+        let control = self.records.control;
+        control.set(Word::EndValue, value);
+        control.set(Word::EndPc, pc);
+        control.set(Word::End, end as u64);
+        qemu::exit(0)
+    }
+
+    /// Ends the run because a record could not be written.
+    pub(crate) fn write_failed(&self, error: &io::Error) -> ! {
+        self.end(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0)
+    }
+}
+
+static CONTROL: OnceLock<&'static Control> = OnceLock::new();
+
+/// Lets the fault registers be read when QEMU aborts.
+pub(crate) fn watch_aborts() {
+    let state = state::lock();
+    if !state.args.isa.is_riscv() && CONTROL.set(state.records.control).is_ok() {
+        qemu::on_abort::<OnAbort>();
+    }
+}
+
+/// QEMU aborts on a Cortex-M lock-up: the fault status registers say why it came to that.
+struct OnAbort;
+
+impl AbortHook for OnAbort {
+    const CALL: fn() = || {
+        let Some(control) = CONTROL.get() else { return };
+        // Armv7-M ARM B3.2.15-18: CFSR, HFSR, DFSR, MMFAR, BFAR in a row; reading has no effect.
+        let Some(words) = qemu::read_memory_once(0xe000_ed28, 20) else { return };
+        let word = |index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| words[index * 4 + byte])).into();
+        control.set(Word::FaultCfsr, word(0));
+        control.set(Word::FaultHfsr, word(1));
+        control.set(Word::FaultMmfar, word(3));
+        control.set(Word::FaultBfar, word(4));
+        control.set(Word::Fault, 1);
+    };
+}

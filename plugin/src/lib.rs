@@ -1,0 +1,55 @@
+//! QEMU TCG plugin: samples and counts guest instructions exactly.
+//!
+//! # What a sample is
+//!
+//! Every vCPU has a clock that counts the instructions it has started: a faulting one counts again
+//! when it is retried, a Thumb instruction skipped by IT counts, a device access that QEMU executes
+//! twice counts once. A sample is the instruction at which the clock reaches a multiple of the period.
+//! It is attributed to exactly that instruction.
+//!
+//! # How it stays cheap
+//!
+//! A translation block can only be left early at an instruction that touches memory, devices or
+//! system state ([`decode`] says which). Between two of those the code is a *segment*: it starts as a
+//! whole. Generated code adds 1 to the segment's counter and its length to the clock, and once per
+//! block compares the clock with the next event ([`count`]). Only when the event *may* fall into the
+//! block does it call back ([`sample`]), and the next block's callback settles whether it did: the
+//! clock then says how far the block came, and straight-line code has one instruction per tick.
+//!
+//! Nothing is written at exit: counters and streams are shared maps ([`records`]), so that an abort or
+//! SIGKILL loses nothing.
+
+mod args;
+mod count;
+mod end;
+mod qemu;
+mod records;
+mod sample;
+mod semihosting;
+mod state;
+mod transfer;
+
+use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};
+
+struct Plugin;
+
+impl HasCallbacks for Plugin {}
+
+impl Register for Plugin {
+    // The default hooks eight events and takes a global lock in each.
+    fn register_default(&mut self, id: PluginId, args: &QemuArgs, info: &Info) -> qemu_plugin::Result<()> {
+        let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
+        let installed = args::Args::parse(&args.raw)
+            .and_then(|args| state::install(args, vcpus as u32).map_err(|error| error.to_string()));
+        if let Err(error) = installed {
+            eprintln!("profiler plugin: {error}");
+            qemu::exit(1);
+        }
+        qemu::on_vcpu_init::<state::VcpuInit>(id);
+        qemu::on_translate::<count::Translate>(id);
+        end::watch_aborts();
+        Ok(())
+    }
+}
+
+register!(Plugin);

@@ -1,0 +1,170 @@
+//! The four files of the wire format as shared maps: what has been written survives QEMU's death.
+//! One of the two files with `unsafe`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use wire::control::{self, Word};
+use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
+
+/// Bytes that a growing stream is extended by and mapped at a time: memory stays flat.
+const WINDOW_BYTES: usize = 1 << 20;
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Extends `file` by really allocated bytes and maps them: a full disk is an error here, while
+/// touching an unallocated page of a map would be SIGBUS.
+fn extend(file: &File, start: u64, bytes: usize) -> io::Result<MmapRaw> {
+    // SAFETY: the descriptor is open for writing; no memory is involved.
+    let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as libc::off_t, bytes as libc::off_t) };
+    if errno != 0 {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    MmapOptions::new().offset(start).len(bytes).map_raw(file)
+}
+
+fn atomic(map: &MmapRaw, offset_bytes: usize) -> &AtomicU64 {
+    assert!(offset_bytes.is_multiple_of(8) && offset_bytes + 8 <= map.len());
+    // SAFETY: inside the map, aligned (maps are page-aligned), and only ever accessed as whole u64:
+    // by these atomics and by QEMU's generated code, which runs on the thread that called us.
+    unsafe { AtomicU64::from_ptr(map.as_mut_ptr().add(offset_bytes).cast()) }
+}
+
+/// The control page.
+pub(crate) struct Control(MmapRaw);
+
+impl Control {
+    /// Sets a word. Released: whoever sees it sees what was written before it.
+    pub(crate) fn set(&self, word: Word, value: u64) {
+        atomic(&self.0, word as usize * 8).store(value, Ordering::Release);
+    }
+}
+
+/// A file that only grows, mapped one window at a time.
+struct Stream {
+    file: File,
+    window: MmapRaw,
+    window_start: u64,
+    len_bytes: u64,
+}
+
+impl Stream {
+    fn create(path: &Path) -> io::Result<Stream> {
+        let file = create(path)?;
+        let window = extend(&file, 0, WINDOW_BYTES)?;
+        Ok(Stream { file, window, window_start: 0, len_bytes: 0 })
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let used = (self.len_bytes - self.window_start) as usize;
+            let take = bytes.len().min(WINDOW_BYTES - used);
+            if take == 0 {
+                self.window_start += WINDOW_BYTES as u64;
+                self.window = extend(&self.file, self.window_start, WINDOW_BYTES)?;
+                continue;
+            }
+            // SAFETY: `used + take` is at most the window's size; nothing else writes this map.
+            unsafe { self.window.as_mut_ptr().add(used).copy_from_nonoverlapping(bytes.as_ptr(), take) };
+            self.len_bytes += take as u64;
+            bytes = &bytes[take..];
+        }
+        Ok(())
+    }
+}
+
+/// All four files of one run.
+pub(crate) struct Records {
+    /// The control page, shared with the handler for QEMU's abort.
+    pub(crate) control: &'static Control,
+    definitions: Stream,
+    samples: Stream,
+    counters: File,
+    chunks: Vec<MmapRaw>,
+    vcpus: u32,
+    next_slot: u32,
+}
+
+impl Records {
+    /// Creates the files in `directory`, which must hold none of them.
+    pub(crate) fn create(directory: &str, vcpus: u32) -> io::Result<Records> {
+        let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
+        let control_file = create(&path("control"))?;
+        let control: &'static Control = Box::leak(Box::new(Control(extend(&control_file, 0, control::BYTES)?)));
+        let mut records = Records {
+            control,
+            definitions: Stream::create(&path("definitions"))?,
+            samples: Stream::create(&path("samples"))?,
+            counters: create(&path("counters"))?,
+            chunks: Vec::new(),
+            vcpus,
+            next_slot: counters::FIRST_DEFINED,
+        };
+        records.reserve(0)?;
+        control.set(Word::Version, wire::VERSION);
+        control.set(Word::Vcpus, vcpus.into());
+        control.set(Word::Slots, records.next_slot.into());
+        control.set(Word::Magic, wire::MAGIC);
+        Ok(records)
+    }
+
+    fn reserve(&mut self, slot: u32) -> io::Result<()> {
+        while self.chunks.len() as u32 <= slot / SLOTS_PER_CHUNK {
+            let bytes = CHUNK_BYTES * self.vcpus as usize;
+            let start = self.chunks.len() as u64 * bytes as u64;
+            self.chunks.push(extend(&self.counters, start, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the next counter, which reads zero.
+    pub(crate) fn new_slot(&mut self) -> io::Result<u32> {
+        let slot = self.next_slot;
+        self.reserve(slot)?;
+        self.next_slot += 1;
+        self.control.set(Word::Slots, self.next_slot.into());
+        Ok(slot)
+    }
+
+    /// Address of vCPU 0's counter; the other vCPUs' follow at [`CHUNK_BYTES`].
+    pub(crate) fn address(&self, slot: u32) -> usize {
+        let chunk = &self.chunks[(slot / SLOTS_PER_CHUNK) as usize];
+        chunk.as_ptr() as usize + (slot % SLOTS_PER_CHUNK) as usize * 8
+    }
+
+    /// One vCPU's counter.
+    pub(crate) fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
+        let offset = vcpu as usize * CHUNK_BYTES + (slot % SLOTS_PER_CHUNK) as usize * 8;
+        atomic(&self.chunks[(slot / SLOTS_PER_CHUNK) as usize], offset)
+    }
+
+    /// Sets every defined counter of every vCPU to zero: the window opens.
+    pub(crate) fn clear_counters(&self) {
+        for slot in counters::FIRST_DEFINED..self.next_slot {
+            for vcpu in 0..self.vcpus {
+                self.counter(slot, vcpu).store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Appends to the definitions.
+    pub(crate) fn define(&mut self, record: &[u8]) -> io::Result<()> {
+        self.definitions.append(record)?;
+        self.control.set(Word::DefinitionBytes, self.definitions.len_bytes);
+        Ok(())
+    }
+
+    /// Appends one sample, the `count`-th.
+    pub(crate) fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()> {
+        self.samples.append(record)?;
+        self.control.set(Word::SampleBytes, self.samples.len_bytes);
+        self.control.set(Word::Samples, count);
+        Ok(())
+    }
+}

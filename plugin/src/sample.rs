@@ -1,0 +1,271 @@
+//! The callback: what happens when a vCPU's clock reaches the next event, and only then.
+//!
+//! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that
+//! it equals [`DUE`] after the instruction at which the next event is due; `origin` is the value it
+//! would have had at the window's first instruction, so `clock - origin` is the number of
+//! instructions so far. A block of `n` instructions calls back when `clock + n >= DUE` at its start.
+//! The event may then fall into this block, or, if the block is left early, into a later one: the
+//! block is *suspected* and the alarm set, so that the next block calls back and can tell.
+
+use std::sync::atomic::Ordering;
+
+use wire::control::{End, Word};
+use wire::counters::{self, ALARM, CLOCK, DUE, ORIGIN};
+use wire::sample::{Encoder, Sample};
+
+use crate::args::Args;
+use crate::qemu::{ExecCallback, Hook};
+use crate::state::{self, Segment, State};
+
+/// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
+const RECHECK: u64 = ALARM << 1;
+
+/// One vCPU's events.
+pub(crate) struct Vcpu {
+    /// Instruction of the window at which the next sample is due.
+    next_sample: u64,
+    suspect: Option<Suspect>,
+    random: u64,
+    /// Instructions before the window opened.
+    before_insns: u64,
+}
+
+/// A block in which the next event may lie.
+#[derive(Clone, Copy)]
+struct Suspect {
+    block: usize,
+    /// Index of the block's instruction that followed when `insns` was read.
+    index: u64,
+    insns: u64,
+}
+
+impl Vcpu {
+    pub(crate) fn new(args: &Args, vcpu: u32) -> Vcpu {
+        let random = args.jitter_seed.unwrap_or(0) ^ (u64::from(vcpu) << 32);
+        let mut new = Vcpu { next_sample: 0, suspect: None, random, before_insns: 0 };
+        new.next_sample = new.step(args);
+        new
+    }
+
+    /// Instructions to the next sample: the period, or with jitter 1 to 2·period-1, each equally
+    /// likely, so that the mean is the period and no loop can keep step.
+    fn step(&mut self, args: &Args) -> u64 {
+        if args.jitter_seed.is_none() {
+            return args.period_insns;
+        }
+        // SplitMix64 (Steele, Lea, Flood 2014): reproducible everywhere, no dependency for five lines.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1 + (z ^ (z >> 31)) % (2 * args.period_insns - 1)
+    }
+}
+
+/// Writes the samples.
+#[derive(Default)]
+pub(crate) struct Sampler {
+    encoder: Encoder,
+    count: u64,
+    buffer: Vec<u8>,
+}
+
+/// At the start of a block in which an event may fall, or after an alarm.
+pub(crate) struct OnBlock;
+
+impl Hook for OnBlock {
+    const CALL: ExecCallback = |vcpu, block| {
+        let mut state = state::lock();
+        let alarmed = state.clock(vcpu) & ALARM != 0;
+        state.settle(vcpu);
+        if alarmed {
+            let pc = state.blocks.get(block).pc;
+            state.resolve_transfer(vcpu, pc);
+        }
+        state.suspect(vcpu, block, 0);
+    };
+}
+
+/// At an instruction that bounds the window, before its counters.
+pub(crate) struct OnBound;
+
+/// A block's number and the index of one of its instructions, in the one number a callback is given.
+pub(crate) fn insn_id(block: usize, index: usize) -> usize {
+    const { assert!(usize::BITS == 64, "the plugin packs two numbers into a pointer") };
+    block << 16 | index
+}
+
+/// The reverse of [`insn_id`].
+pub(crate) fn from_insn_id(id: usize) -> (usize, u64) {
+    (id >> 16, (id & 0xffff) as u64)
+}
+
+impl Hook for OnBound {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, index) = from_insn_id(id);
+        let mut state = state::lock();
+        let pc = state.blocks.get(block).pc_of(index);
+        if !state.window_open {
+            if state.args.from == Some(pc) {
+                state.open_window();
+                state.suspect(vcpu, block, index);
+            }
+        } else if state.args.until == Some(pc) {
+            state.settle(vcpu);
+            state.end(End::Until, 0, pc);
+        }
+    };
+}
+
+/// The oracle: at every instruction that starts. Counts it by itself, without any inline counter.
+pub(crate) struct OracleCount;
+
+impl Hook for OracleCount {
+    const CALL: ExecCallback = |vcpu, slot| {
+        state::lock().records.counter(slot as u32, vcpu).fetch_add(1, Ordering::Relaxed);
+    };
+}
+
+/// The oracle: at the instruction at which the clock, counted one by one, reaches the event.
+pub(crate) struct OracleSample;
+
+impl Hook for OracleSample {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, index) = from_insn_id(id);
+        let mut state = state::lock();
+        let insns = state.insns(vcpu);
+        let pc = state.blocks.get(block).pc_of(index);
+        state.event(vcpu, insns, pc, None);
+        state.set_clock(vcpu, insns, false);
+    };
+}
+
+impl State {
+    fn clock(&self, vcpu: u32) -> u64 {
+        self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed)
+    }
+
+    /// Instructions that a vCPU has started since the window opened (since reset until it has).
+    pub(crate) fn insns(&self, vcpu: u32) -> u64 {
+        counters::insns(self.clock(vcpu), self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed))
+    }
+
+    /// The next event of a vCPU, in instructions of the window: a sample or a limit.
+    fn next_event(&self, vcpu: u32) -> u64 {
+        let state = &self.vcpus[vcpu as usize];
+        let max = self.args.max_insns.map(|max| max.saturating_sub(state.before_insns).max(1));
+        let window = if self.window_open { [Some(state.next_sample), self.args.for_insns] } else { [None; 2] };
+        // No event at all: far enough away for years of emulation.
+        window.into_iter().chain([max]).flatten().min().unwrap_or(DUE / 2)
+    }
+
+    /// Sets the clock to `insns` executed instructions and the distance to the next event.
+    pub(crate) fn set_clock(&self, vcpu: u32, insns: u64, recheck: bool) {
+        let clock = DUE - (self.next_event(vcpu) - insns);
+        self.records.counter(ORIGIN, vcpu).store(clock.wrapping_sub(insns), Ordering::Relaxed);
+        let clock = if recheck { clock | RECHECK } else { clock };
+        self.records.counter(CLOCK, vcpu).store(clock, Ordering::Relaxed);
+    }
+
+    /// Starts measuring at this instruction: all vCPUs at zero.
+    pub(crate) fn open_window(&mut self) {
+        self.window_open = true;
+        self.records.clear_counters();
+        let mut before_insns = 0;
+        for vcpu in 0..self.vcpus.len() as u32 {
+            let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };
+            before_insns += insns;
+            self.vcpus[vcpu as usize].before_insns = insns;
+            self.vcpus[vcpu as usize].suspect = None;
+            self.set_clock(vcpu, 0, false);
+        }
+        self.records.control.set(Word::BeforeWindowInsns, before_insns);
+        self.records.control.set(Word::WindowOpen, 1);
+    }
+
+    /// Handles the events that fell into the suspected block, now that the clock says how far it came.
+    pub(crate) fn settle(&mut self, vcpu: u32) {
+        let Some(suspect) = self.vcpus[vcpu as usize].suspect.take() else { return };
+        let insns = self.insns(vcpu);
+        loop {
+            let event = self.next_event(vcpu);
+            if event > insns {
+                return;
+            }
+            let index = suspect.index + event - suspect.insns - 1;
+            let pc = self.blocks.get(suspect.block).pc_of(index);
+            self.event(vcpu, event, pc, Some((suspect.block, index, insns)));
+        }
+    }
+
+    /// Takes the sample that is due at instruction `event`, and ends the run at a limit. `overrun`
+    /// says which block was executing, the event's index in it, and how far the clock went since.
+    pub(crate) fn event(&mut self, vcpu: u32, event: u64, pc: u64, overrun: Option<(usize, u64, u64)>) {
+        if self.window_open && self.vcpus[vcpu as usize].next_sample == event {
+            self.sample(&Sample { at_insns: event, pc, vcpu, ..Sample::default() });
+            let state = &mut self.vcpus[vcpu as usize];
+            state.next_sample = event + state.step(&self.args);
+        }
+        let reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| event + before >= limit);
+        let end = if self.window_open && reached(self.args.for_insns, 0) {
+            End::For
+        } else if reached(self.args.max_insns, self.vcpus[vcpu as usize].before_insns) {
+            End::MaxInsns
+        } else {
+            return;
+        };
+        if let Some((block, index, insns)) = overrun {
+            self.uncount(vcpu, block, index, insns - event);
+        }
+        self.set_clock_back(vcpu, event);
+        self.end(end, 0, pc);
+    }
+
+    fn set_clock_back(&self, vcpu: u32, insns: u64) {
+        let origin = self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed);
+        self.records.counter(CLOCK, vcpu).store(origin.wrapping_add(insns) & (ALARM - 1), Ordering::Relaxed);
+    }
+
+    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
+    /// at that one, and blocks are only looked at when they are over.
+    fn uncount(&mut self, vcpu: u32, block: usize, index: u64, extra: u64) {
+        let (keep, executed) = (index + 1, index + 1 + extra);
+        let block = self.blocks.get(block).clone();
+        let mut start = 0;
+        for &(slot, length) in &block.segments {
+            let end = start + u64::from(length);
+            if start >= executed {
+                break;
+            }
+            if end > keep {
+                self.records.counter(slot, vcpu).fetch_sub(1, Ordering::Relaxed);
+                if start < keep {
+                    let sizes = block.sizes[start as usize..keep as usize].into();
+                    let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
+                    self.records.counter(part, vcpu).fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            start = end;
+        }
+    }
+
+    /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
+    fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
+        let insns = self.insns(vcpu);
+        let reach = self.blocks.get(block).sizes.len() as u64 - index;
+        let suspected = self.next_event(vcpu) <= insns + reach;
+        self.vcpus[vcpu as usize].suspect = suspected.then_some(Suspect { block, index, insns });
+        self.set_clock(vcpu, insns, suspected);
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let Sampler { encoder, count, buffer } = &mut self.sampler;
+        buffer.clear();
+        if let Err(error) = encoder.put(sample, buffer) {
+            eprintln!("profiler plugin: {error}");
+            crate::qemu::exit(1);
+        }
+        *count += 1;
+        self.records.sample(buffer, *count).unwrap_or_else(|error| self.write_failed(&error));
+    }
+}

@@ -1,0 +1,204 @@
+//! Everything the callbacks share, behind one lock.
+//!
+//! `-icount` makes QEMU run all vCPUs on one thread, so the lock is never contended; it costs two
+//! atomic operations per callback, and callbacks are rare.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use wire::definition::{Definition, Transfer};
+
+use crate::args::Args;
+use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
+use crate::records::Records;
+use crate::sample::{Sampler, Vcpu};
+use crate::transfer::{Arcs, Sites};
+
+static STATE: OnceLock<Mutex<State>> = OnceLock::new();
+
+/// The plugin's whole state.
+pub(crate) struct State {
+    pub(crate) args: Args,
+    /// Sorted addresses of the firmware's functions.
+    pub(crate) entries: Vec<u64>,
+    pub(crate) records: Records,
+    pub(crate) scoreboard: Scoreboard,
+    pub(crate) registers: Option<Registers>,
+    pub(crate) segments: HashMap<Segment, u32>,
+    pub(crate) blocks: Blocks,
+    pub(crate) sites: Sites,
+    pub(crate) arcs: Arcs,
+    /// Transfers whose target could not be told.
+    pub(crate) unresolved: u64,
+    /// Addresses inside Thumb IT blocks, and how many more instructions there are conditional:
+    /// for blocks that QEMU starts in the middle of one.
+    pub(crate) it_blocks: HashMap<u64, u8>,
+    /// Notes already written.
+    pub(crate) notes: HashSet<Definition>,
+    pub(crate) vcpus: Vec<Vcpu>,
+    pub(crate) sampler: Sampler,
+    pub(crate) window_open: bool,
+}
+
+/// Straight-line code: what a counter counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Segment {
+    pub(crate) pc: u64,
+    pub(crate) sizes: Box<[u8]>,
+    pub(crate) transfer: Option<Transfer>,
+}
+
+/// A translated block as its callbacks see it: its segments, each with its first instruction's index.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) pc: u64,
+    pub(crate) sizes: Box<[u8]>,
+    /// Slot and number of instructions of each segment.
+    pub(crate) segments: Box<[(u32, u32)]>,
+}
+
+impl Block {
+    /// Address of the `index`-th instruction.
+    pub(crate) fn pc_of(&self, index: u64) -> u64 {
+        self.pc + self.sizes[..index as usize].iter().map(|&size| u64::from(size)).sum::<u64>()
+    }
+}
+
+/// Blocks by number, each kept once however often it is translated: memory does not grow with
+/// retranslation.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    list: Vec<Block>,
+    numbers: HashMap<Box<[(u32, u32)]>, usize>,
+}
+
+impl Blocks {
+    /// The number of a block; segments (whose slots know their code) tell blocks apart.
+    pub(crate) fn number(&mut self, block: Block) -> usize {
+        *self.numbers.entry(block.segments.clone()).or_insert_with(|| {
+            self.list.push(block);
+            self.list.len() - 1
+        })
+    }
+
+    pub(crate) fn get(&self, number: usize) -> &Block {
+        &self.list[number]
+    }
+}
+
+/// Sets the plugin up; called once, before any vCPU exists.
+pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
+    let entries_path = std::path::Path::new(&args.dir).join("entries");
+    let entries = std::fs::read(entries_path)?.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
+    let records = Records::create(&args.dir, vcpus)?;
+    let window_open = args.from.is_none();
+    let mut state = State {
+        entries,
+        records,
+        scoreboard: Scoreboard::new(wire::counters::CHUNK_BYTES),
+        registers: None,
+        segments: HashMap::new(),
+        blocks: Blocks::default(),
+        sites: Sites::default(),
+        arcs: Arcs::default(),
+        unresolved: 0,
+        it_blocks: HashMap::new(),
+        notes: HashSet::new(),
+        vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),
+        sampler: Sampler::default(),
+        window_open,
+        args,
+    };
+    if window_open {
+        state.open_window();
+    } else {
+        for vcpu in 0..vcpus {
+            state.set_clock(vcpu, 0, false);
+        }
+    }
+    STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice"))
+}
+
+/// The state, for one callback.
+pub(crate) fn lock() -> MutexGuard<'static, State> {
+    match STATE.get() {
+        Some(state) => state.lock().unwrap_or_else(PoisonError::into_inner),
+        // QEMU calls back only after `install` has returned.
+        None => crate::qemu::exit(1),
+    }
+}
+
+/// Looks the registers up when the first vCPU appears.
+pub(crate) struct VcpuInit;
+
+impl VcpuHook for VcpuInit {
+    const CALL: VcpuCallback = |_| {
+        lock().registers.get_or_insert_with(Registers::find);
+    };
+}
+
+impl State {
+    /// The counter of a segment, defined when it is seen for the first time.
+    pub(crate) fn segment(&mut self, segment: Segment) -> u32 {
+        if let Some(&slot) = self.segments.get(&segment) {
+            return slot;
+        }
+        let slot = self.define(|slot| Definition::Segment {
+            slot,
+            pc: segment.pc,
+            sizes: segment.sizes.to_vec(),
+            transfer: segment.transfer,
+        });
+        self.segments.insert(segment, slot);
+        slot
+    }
+
+    /// Defines a new counter. Ends the run when the disk is full.
+    pub(crate) fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
+        let slot = self.records.new_slot().unwrap_or_else(|error| self.write_failed(&error));
+        self.note(&definition(slot));
+        slot
+    }
+
+    /// Appends a definition. Ends the run when the disk is full.
+    pub(crate) fn note(&mut self, definition: &Definition) {
+        let mut bytes = Vec::new();
+        if let Err(error) = definition.put(&mut bytes) {
+            eprintln!("profiler plugin: {error}");
+            crate::qemu::exit(1);
+        }
+        self.records.define(&bytes).unwrap_or_else(|error| self.write_failed(&error));
+    }
+
+    /// Whether a function of the firmware starts there.
+    pub(crate) fn is_entry(&self, address: u64) -> bool {
+        self.entries.binary_search(&address).is_ok()
+    }
+
+    /// The function that an address belongs to, by its entry.
+    pub(crate) fn entry_before(&self, address: u64) -> Option<u64> {
+        let after = self.entries.partition_point(|&entry| entry <= address);
+        after.checked_sub(1).map(|index| self.entries[index])
+    }
+
+    /// Reads a register inside a callback; 0 where the CPU has none of that name.
+    pub(crate) fn register(&mut self, name: &str) -> u64 {
+        let Some(registers) = &mut self.registers else { return 0 };
+        registers.get(name).and_then(|register| registers.read(register)).unwrap_or(0)
+    }
+
+    /// Reads guest memory if it is memory; devices are never touched.
+    pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        if !self.args.is_memory(address, bytes as u64) {
+            return None;
+        }
+        self.registers.as_mut()?.read_memory(address, bytes)
+    }
+
+    /// Reads a little-endian u32 from guest memory.
+    pub(crate) fn memory_u32(&mut self, address: u64) -> Option<u64> {
+        let bytes = self.memory(address, 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?).into())
+    }
+}

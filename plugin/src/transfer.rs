@@ -1,0 +1,199 @@
+//! Arcs that only the run can tell: indirect calls and jumps, conditional calls, tail calls.
+//!
+//! Such an instruction leaves its number in the vCPU's TRANSFER cell and sets the alarm; the next
+//! block calls back and its address is where control went. Unless an interrupt came in between: then
+//! the next block is the handler's. The transfer's own register (unchanged by taking an exception)
+//! or target tells the two apart, and where they do not suffice, the state that the exception saved.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use wire::control::Word;
+use wire::counters::TRANSFER;
+use wire::definition::{Definition, TransferKind};
+
+use crate::state::State;
+
+/// An instruction whose target the next block tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    pub(crate) pc: u64,
+    /// Address after it: what a call leaves as its return address.
+    pub(crate) next: u64,
+    pub(crate) kind: SiteKind,
+}
+
+/// How much of the target is known beforehand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SiteKind {
+    /// Goes to the target or falls through.
+    Branch { target: u64, call: bool },
+    /// A tail call: goes to the target; only the return address is to be found.
+    Jump { target: u64 },
+    /// Goes to register + offset, or (in a Thumb IT block) falls through.
+    Register { reg: u8, offset: i32, call: bool, conditional: bool },
+    /// The target cannot be read afterwards.
+    Unknown { call: bool },
+}
+
+/// Sites by number, from 1.
+#[derive(Default)]
+pub(crate) struct Sites {
+    list: Vec<Site>,
+    numbers: HashMap<Site, u64>,
+}
+
+impl Sites {
+    pub(crate) fn number(&mut self, site: &Site) -> u64 {
+        if let Some(&number) = self.numbers.get(site) {
+            return number;
+        }
+        self.list.push(site.clone());
+        let number = self.list.len() as u64;
+        self.numbers.insert(site.clone(), number);
+        number
+    }
+
+    fn get(&self, number: u64) -> Option<&Site> {
+        self.list.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+}
+
+/// Counters of the arcs seen: (site, target, return address).
+pub(crate) type Arcs = HashMap<(u64, u64, u64, TransferKind), u32>;
+
+/// What an exception saved of the code it interrupted.
+struct Interrupted {
+    pc: u64,
+    return_addr: u64,
+}
+
+impl State {
+    /// The block at `pc` is the first one after an open transfer.
+    pub(crate) fn resolve_transfer(&mut self, vcpu: u32, pc: u64) {
+        let number = self.records.counter(TRANSFER, vcpu).swap(0, Ordering::Relaxed);
+        let Some(Site { pc: site, next, kind }) = self.sites.get(number).cloned() else { return };
+        // None: an exception came first. Some(None): fell through.
+        let arrived = match kind {
+            SiteKind::Branch { target, .. } if pc == target => Some(Some(target)),
+            SiteKind::Branch { .. } => (pc == next).then_some(None),
+            SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
+            SiteKind::Register { conditional: true, .. } if pc == next => Some(None),
+            SiteKind::Register { reg, offset, .. } => (pc == self.jump_target(reg, offset)).then_some(Some(pc)),
+            SiteKind::Unknown { .. } => (!self.is_exception_entry(pc)).then_some(Some(pc)),
+        };
+        let (target, return_addr) = match arrived {
+            Some(None) => return,
+            Some(Some(target)) => (target, None),
+            None => match self.interrupted() {
+                Some(Interrupted { pc, .. }) if pc == next && !matches!(kind, SiteKind::Jump { .. }) => return,
+                Some(Interrupted { pc, return_addr }) => (pc, Some(return_addr)),
+                None => {
+                    self.unresolved += 1;
+                    self.records.control.set(Word::Unresolved, self.unresolved);
+                    return;
+                }
+            },
+        };
+        let call = match kind {
+            SiteKind::Jump { .. } => false,
+            SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call } => call,
+        };
+        // A jump into the middle of a function is a switch or a loop.
+        if !call && !self.is_entry(target) {
+            return;
+        }
+        let (kind, return_addr) = if call {
+            (TransferKind::Call, next)
+        } else {
+            (TransferKind::Jump, return_addr.unwrap_or_else(|| self.return_register()))
+        };
+        let return_addr = self.code_address(return_addr);
+        let key = (site, target, return_addr, kind);
+        let slot = match self.arcs.get(&key) {
+            Some(&slot) => slot,
+            None => {
+                let slot = self.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
+                self.arcs.insert(key, slot);
+                slot
+            }
+        };
+        self.records.counter(slot, vcpu).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn jump_target(&mut self, reg: u8, offset: i32) -> u64 {
+        let value = if self.args.isa.is_riscv() {
+            self.register(RISCV_REGISTERS[usize::from(reg & 31)])
+        } else {
+            self.register(ARM_REGISTERS[usize::from(reg & 15)])
+        };
+        self.args.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
+    }
+
+    fn return_register(&mut self) -> u64 {
+        self.register(if self.args.isa.is_riscv() { "ra" } else { "lr" })
+    }
+
+    /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.
+    fn code_address(&self, address: u64) -> u64 {
+        if self.args.isa.is_riscv() || is_exc_return(address) { address } else { address & !1 }
+    }
+
+    /// Is the block at `pc`, which just started, the first one of an exception?
+    fn is_exception_entry(&mut self, pc: u64) -> bool {
+        if self.args.isa.is_riscv() {
+            let name = if self.supervisor() { "stvec" } else { "mtvec" };
+            let vector = self.register(name);
+            // Vectored mode (bit 0) adds four bytes per interrupt cause, of which there are at most 64.
+            let base = vector & !3;
+            return pc == base || (vector & 1 == 1 && (base..base + 4 * 64).contains(&pc));
+        }
+        // Armv7-M ARM B1.5.6: a handler starts with EXC_RETURN in lr, at the address in its vector.
+        let exception = self.register("xpsr") & 0x1ff;
+        if exception == 0 || !is_exc_return(self.register("lr")) {
+            return false;
+        }
+        // VTOR is a register of the core; reading it has no effect (B3.2.5).
+        let table = self.registers.as_mut().and_then(|registers| registers.read_memory(VTOR, 4));
+        let table = table.and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?))).unwrap_or(0);
+        self.memory_u32(u64::from(table) + 4 * exception).is_some_and(|vector| vector & !1 == pc)
+    }
+
+    fn supervisor(&mut self) -> bool {
+        self.register("priv") == 1
+    }
+
+    /// Reads what the exception whose first block just started has saved.
+    fn interrupted(&mut self) -> Option<Interrupted> {
+        if self.args.isa.is_riscv() {
+            let name = if self.supervisor() { "sepc" } else { "mepc" };
+            let pc = self.register(name);
+            return Some(Interrupted { pc, return_addr: self.register("ra") });
+        }
+        // Armv7-M ARM B1.5.6: the frame holds r0-r3, r12, lr, pc, xpsr from the stack pointer up;
+        // EXC_RETURN bit 2 says which one.
+        let exc_return = self.register("lr");
+        if !is_exc_return(exc_return) {
+            return None;
+        }
+        let frame = self.register(if exc_return & 4 != 0 { "psp" } else { "msp" });
+        let return_addr = self.memory_u32(frame + 0x14)?;
+        let pc = self.memory_u32(frame + 0x18)? & !1;
+        Some(Interrupted { pc, return_addr })
+    }
+}
+
+fn is_exc_return(address: u64) -> bool {
+    address >> 24 == 0xff
+}
+
+const VTOR: u64 = 0xe000_ed08;
+
+const ARM_REGISTERS: [&str; 16] =
+    ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc"];
+
+/// QEMU's names; x8 is `fp` there.
+const RISCV_REGISTERS: [&str; 32] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2",
+    "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];

@@ -1,0 +1,153 @@
+//! One page that says how far the run is and how it ended: u64 words, little-endian.
+
+use crate::{MAGIC, Malformed, VERSION};
+
+/// Size of the page in bytes.
+pub const BYTES: usize = 4096;
+
+/// Index of each word on the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Word {
+    /// [`MAGIC`].
+    Magic,
+    /// [`VERSION`].
+    Version,
+    /// Number of vCPUs: the stride of the counters file.
+    Vcpus,
+    /// Valid bytes of the definitions file.
+    DefinitionBytes,
+    /// Valid bytes of the samples file.
+    SampleBytes,
+    /// Samples written.
+    Samples,
+    /// Counters defined; slots below this may be read.
+    Slots,
+    /// 1 once the measuring window is open.
+    WindowOpen,
+    /// Instructions executed before the window opened.
+    BeforeWindowInsns,
+    /// How the plugin ended the run: an [`End`] code, 0 while it has not.
+    End,
+    /// The end's value: the firmware's status, errno of a failed write.
+    EndValue,
+    /// Address of the instruction at which the run ended.
+    EndPc,
+    /// Control transfers whose target could not be told (nested exception entry).
+    Unresolved,
+    /// 1 when the fault words below were read as QEMU aborted.
+    Fault,
+    /// Cortex-M CFSR at the abort (Armv7-M ARM B3.2.15).
+    FaultCfsr,
+    /// Cortex-M HFSR.
+    FaultHfsr,
+    /// Cortex-M MMFAR.
+    FaultMmfar,
+    /// Cortex-M BFAR.
+    FaultBfar,
+}
+
+/// Number of words in use.
+pub const WORDS: usize = Word::FaultBfar as usize + 1;
+
+/// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum End {
+    /// `--for` instructions were measured.
+    For = 1,
+    /// `--until` was reached.
+    Until = 2,
+    /// `--max-insns` was reached.
+    MaxInsns = 3,
+    /// The firmware exited; the value is its status.
+    Exit = 4,
+    /// The firmware asked for a reset.
+    Reset = 5,
+    /// The firmware asked for something outside its sandbox that only ending the run prevents.
+    Denied = 6,
+    /// The plugin could not write its records; the value is errno.
+    WriteFailed = 7,
+}
+
+impl End {
+    const ALL: [End; 7] =
+        [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed];
+}
+
+/// The page as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    words: [u64; WORDS],
+    /// How the plugin ended the run, if it did.
+    pub end: Option<End>,
+}
+
+impl Control {
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// When it is too short or not of this [`VERSION`].
+    pub fn read(page: &[u8]) -> Result<Control, Malformed> {
+        let mut words = [0; WORDS];
+        for (index, word) in words.iter_mut().enumerate() {
+            let bytes = page.get(index * 8..index * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+            *word = u64::from_le_bytes(bytes.ok_or(Malformed { what: "control page", offset: index * 8 })?);
+        }
+        let malformed = |word: Word| Malformed { what: "control page", offset: word as usize * 8 };
+        if words[Word::Magic as usize] != MAGIC {
+            return Err(malformed(Word::Magic));
+        }
+        if words[Word::Version as usize] != VERSION {
+            return Err(malformed(Word::Version));
+        }
+        let vcpus = words[Word::Vcpus as usize];
+        if vcpus == 0 || vcpus > u64::from(crate::sample::MAX_VCPUS) {
+            return Err(malformed(Word::Vcpus));
+        }
+        let code = words[Word::End as usize];
+        let end = End::ALL.into_iter().find(|&end| end as u64 == code);
+        if code != 0 && end.is_none() {
+            return Err(malformed(Word::End));
+        }
+        Ok(Control { words, end })
+    }
+
+    /// One word of the page.
+    pub fn get(&self, word: Word) -> u64 {
+        self.words[word as usize]
+    }
+
+    /// Number of vCPUs.
+    pub fn vcpus(&self) -> u32 {
+        self.get(Word::Vcpus) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(words: &[(Word, u64)]) -> Vec<u8> {
+        let mut page = vec![0; BYTES];
+        for &(word, value) in [(Word::Magic, MAGIC), (Word::Version, VERSION), (Word::Vcpus, 1)].iter().chain(words) {
+            page[word as usize * 8..][..8].copy_from_slice(&value.to_le_bytes());
+        }
+        page
+    }
+
+    #[test]
+    fn a_page_reads_back() {
+        let control = Control::read(&page(&[(Word::End, 4), (Word::EndValue, 3)])).unwrap();
+        assert_eq!((control.end, control.get(Word::EndValue)), (Some(End::Exit), 3));
+        assert_eq!(Control::read(&page(&[])).unwrap().end, None);
+    }
+
+    #[test]
+    fn a_page_of_another_version_or_kind_is_refused() {
+        for bad in [(Word::Magic, 0), (Word::Version, VERSION + 1), (Word::Vcpus, 0), (Word::End, 99)] {
+            assert!(Control::read(&page(&[bad])).is_err(), "{bad:?}");
+        }
+        assert!(Control::read(&page(&[])[..WORDS * 8 - 1]).is_err());
+    }
+}

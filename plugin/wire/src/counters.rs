@@ -1,0 +1,70 @@
+//! The counters file: where the n-th counter of a vCPU lies.
+//!
+//! Counters are little-endian u64 in chunks of [`SLOTS_PER_CHUNK`]; a chunk holds that many for each
+//! vCPU in turn, so that the distance from one vCPU's counter to the next one's is the same
+//! everywhere ([`CHUNK_BYTES`]) and the file can grow chunk by chunk.
+
+/// Counters of one vCPU in one chunk.
+pub const SLOTS_PER_CHUNK: u32 = 8192;
+
+/// Bytes of one vCPU's part of a chunk. A power of two: QEMU multiplies by it in generated code.
+pub const CHUNK_BYTES: usize = SLOTS_PER_CHUNK as usize * 8;
+
+/// Slot of the vCPU's instruction clock, see [`insns`].
+pub const CLOCK: u32 = 0;
+
+/// Slot of the clock's value at which the vCPU had executed no instruction of the window.
+pub const ORIGIN: u32 = 1;
+
+/// Slot that holds the id of the last executed control transfer whose target is still unknown.
+pub const TRANSFER: u32 = 2;
+
+/// First slot that a [`crate::definition`] may define.
+pub const FIRST_DEFINED: u32 = 8;
+
+/// Clock value that the next event (a sample, a limit) is set at; a block compares against it.
+pub const DUE: u64 = 1 << 48;
+
+/// Added to the clock to make the next block call back whatever the time is; above every time.
+pub const ALARM: u64 = 1 << 56;
+
+/// Instructions that a vCPU has executed since the window opened, from its clock and origin.
+pub fn insns(clock: u64, origin: u64) -> u64 {
+    clock.wrapping_sub(origin) & (ALARM - 1)
+}
+
+/// Byte offset of a counter in the file.
+pub fn offset_bytes(slot: u32, vcpu: u32, vcpus: u32) -> u64 {
+    let chunk = u64::from(slot / SLOTS_PER_CHUNK) * u64::from(vcpus) + u64::from(vcpu);
+    chunk * CHUNK_BYTES as u64 + u64::from(slot % SLOTS_PER_CHUNK) * 8
+}
+
+/// Reads a counter out of the file's bytes; None beyond its end.
+pub fn get(file: &[u8], slot: u32, vcpu: u32, vcpus: u32) -> Option<u64> {
+    let start = usize::try_from(offset_bytes(slot, vcpu, vcpus)).ok()?;
+    let bytes = file.get(start..start.checked_add(8)?)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_never_overlap_and_keep_one_stride() {
+        let vcpus = 3;
+        let mut seen = std::collections::BTreeSet::new();
+        for slot in (0..2 * SLOTS_PER_CHUNK).step_by(511).chain([SLOTS_PER_CHUNK - 1, SLOTS_PER_CHUNK]) {
+            for vcpu in 0..vcpus {
+                seen.insert(offset_bytes(slot, vcpu, vcpus));
+                assert_eq!(
+                    offset_bytes(slot, vcpu, vcpus),
+                    offset_bytes(slot, 0, vcpus) + u64::from(vcpu) * CHUNK_BYTES as u64
+                );
+            }
+        }
+        let slots = (0..2 * SLOTS_PER_CHUNK).step_by(511).chain([SLOTS_PER_CHUNK - 1, SLOTS_PER_CHUNK]);
+        let distinct: std::collections::BTreeSet<_> = slots.collect();
+        assert_eq!(seen.len(), distinct.len() * vcpus as usize);
+    }
+}

@@ -1,0 +1,44 @@
+//! The record format that the QEMU plugin writes and the harness reads.
+//!
+//! Both sides of a GPL boundary share this crate and nothing else, so it has no dependencies, knows
+//! nothing of QEMU or ELF, and checks every record when it is written *and* when it is read.
+//!
+//! A run leaves four files in one directory. All are memory maps of the plugin, so whatever ends
+//! QEMU (its own exit, an abort, SIGKILL) leaves them complete up to that moment:
+//!
+//! | file | module | holds |
+//! |---|---|---|
+//! | `control` | [`control`] | one page: versions, progress, how the run ended |
+//! | `counters` | [`counters`] | u64 counters, per vCPU |
+//! | `definitions` | [`definition`] | what each counter counts: code segments, arcs; and notes |
+//! | `samples` | [`sample`] | the samples in time order, delta-coded |
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod counters;
+pub mod definition;
+pub mod sample;
+mod varint;
+
+/// First eight bytes of the control page.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
+
+/// Changes whenever any byte of any of the four files changes its meaning.
+pub const VERSION: u64 = 1;
+
+/// What is wrong with bytes that should have been a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What was being read or written.
+    pub what: &'static str,
+    /// Byte offset in the stream at which it starts.
+    pub offset: usize,
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "malformed {} at byte {}", self.what, self.offset)
+    }
+}
+
+impl std::error::Error for Malformed {}
