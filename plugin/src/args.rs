@@ -85,7 +85,7 @@ impl Args {
         }
         args.isa = isa.ok_or("no isa")?;
         let limits = [Some(args.period_insns), args.for_insns, args.max_insns];
-        if limits.into_iter().flatten().any(|insns| insns == 0 || insns >= wire::counters::DUE) {
+        if limits.into_iter().flatten().any(|insns| insns == 0 || insns >= wire::counters::MAX_INSNS) {
             return Err("period, for and max must be at least 1 and below 2^48".into());
         }
         if args.dir.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use wire::control::{End, Word};
 
-use crate::qemu::{self, AbortHook, StoreCallback, StoreHook};
+use crate::qemu::{self, AbortHook, ExitHook, StoreCallback, StoreHook};
 use crate::records::Control;
 use crate::sample::from_insn_id;
 use crate::state::{self, State};
@@ -50,19 +50,35 @@ impl State {
         qemu::exit(0)
     }
 
+    /// Handles what the clocks say is due on every vCPU: nothing will execute any more.
+    fn settle_all(&mut self) {
+        for vcpu in 0..self.vcpus.len() as u32 {
+            self.settle(vcpu);
+        }
+    }
+
     /// Ends the run because a record could not be written.
     pub(crate) fn write_failed(&self, error: &io::Error) -> ! {
         self.end(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0)
     }
 }
 
+/// QEMU exits because it was told to (the harness ended the run) or for its own reasons.
+pub(crate) struct OnExit;
+
+impl ExitHook for OnExit {
+    const CALL: fn() = || state::lock().settle_all();
+}
+
 static CONTROL: OnceLock<&'static Control> = OnceLock::new();
 
-/// Lets the fault registers be read when QEMU aborts.
-pub(crate) fn watch_aborts() {
+/// Has the records completed when QEMU exits or aborts.
+pub(crate) fn watch(id: u64) {
+    qemu::on_exit::<OnExit>(id);
+    qemu::on_abort::<OnAbort>();
     let state = state::lock();
-    if !state.args.isa.is_riscv() && CONTROL.set(state.records.control).is_ok() {
-        qemu::on_abort::<OnAbort>();
+    if !state.args.isa.is_riscv() {
+        CONTROL.get_or_init(|| state.records.control);
     }
 }
 
@@ -71,6 +87,10 @@ struct OnAbort;
 
 impl AbortHook for OnAbort {
     const CALL: fn() = || {
+        // Not where the abort came out of a callback of ours.
+        if let Some(mut state) = state::try_lock() {
+            state.settle_all();
+        }
         let Some(control) = CONTROL.get() else { return };
         // Armv7-M ARM B3.2.15-18: CFSR, HFSR, DFSR, MMFAR, BFAR in a row; reading has no effect.
         let Some(words) = qemu::read_memory_once(0xe000_ed28, 20) else { return };

@@ -38,6 +38,7 @@ impl HasCallbacks for Plugin {}
 impl Register for Plugin {
     // The default hooks eight events and takes a global lock in each.
     fn register_default(&mut self, id: PluginId, args: &QemuArgs, info: &Info) -> qemu_plugin::Result<()> {
+        qemu::die_with_parent();
         let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
         let installed = args::Args::parse(&args.raw)
             .and_then(|args| state::install(args, vcpus as u32).map_err(|error| error.to_string()));
@@ -47,7 +48,7 @@ impl Register for Plugin {
         }
         qemu::on_vcpu_init::<state::VcpuInit>(id);
         qemu::on_translate::<count::Translate>(id);
-        end::watch_aborts();
+        end::watch(id);
         Ok(())
     }
 }

@@ -313,6 +313,30 @@ pub(crate) fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Calls `E` when QEMU exits in an orderly way. Guest state cannot be read any more then.
+pub(crate) fn on_exit<E: ExitHook>(id: u64) {
+    extern "C" fn exiting<E: ExitHook>(_: u64, _: *mut c_void) {
+        E::CALL();
+    }
+    // SAFETY: `id` is the one given to this plugin's installation; the function lives for ever.
+    unsafe { sys::qemu_plugin_register_atexit_cb(id, Some(exiting::<E>), std::ptr::null_mut()) }
+}
+
+/// Names the function called at QEMU's exit.
+pub(crate) trait ExitHook {
+    /// The function.
+    const CALL: fn();
+}
+
+/// Has the kernel kill QEMU when the thread that started it ends, however it ends.
+pub(crate) fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: sets an attribute of this process; no memory is involved.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
 /// Calls `A` when QEMU aborts (as it does for a Cortex-M lock-up), then lets it abort.
 pub(crate) fn on_abort<A: AbortHook>() {
     extern "C" fn aborted<A: AbortHook>(_: i32) {

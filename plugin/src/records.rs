@@ -7,7 +7,6 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
 use wire::control::{self, Word};
 use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
 
@@ -18,38 +17,86 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Extends `file` by really allocated bytes and maps them: a full disk is an error here, while
-/// touching an unallocated page of a map would be SIGBUS.
-fn extend(file: &File, start: u64, bytes: usize) -> io::Result<MmapRaw> {
-    // SAFETY: the descriptor is open for writing; no memory is involved.
-    let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as libc::off_t, bytes as libc::off_t) };
-    if errno != 0 {
-        return Err(io::Error::from_raw_os_error(errno));
-    }
-    MmapOptions::new().offset(start).len(bytes).map_raw(file)
+/// A shared map of a file, for good: windows that are done with are unmapped by [`Map::drop`].
+struct Map {
+    start: *mut u8,
+    bytes: usize,
 }
 
-fn atomic(map: &MmapRaw, offset_bytes: usize) -> &AtomicU64 {
-    assert!(offset_bytes.is_multiple_of(8) && offset_bytes + 8 <= map.len());
-    // SAFETY: inside the map, aligned (maps are page-aligned), and only ever accessed as whole u64:
-    // by these atomics and by QEMU's generated code, which runs on the thread that called us.
-    unsafe { AtomicU64::from_ptr(map.as_mut_ptr().add(offset_bytes).cast()) }
+// SAFETY: the memory is shared anyway; every access goes through atomics or the plugin's lock.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Extends `file` by really allocated bytes and maps them: a full disk is an error here, while
+    /// touching an unallocated page of a map would be SIGBUS.
+    fn extend(file: &File, start: u64, bytes: usize) -> io::Result<Map> {
+        // SAFETY: the descriptor is open for writing; no memory is involved.
+        let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as libc::off_t, bytes as libc::off_t) };
+        if errno != 0 {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        // Below 2 GiB where the host can: an address that fits an instruction's immediate makes each
+        // inline counter two host instructions shorter.
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        const PLACE: [libc::c_int; 2] = [libc::MAP_32BIT, 0];
+        #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+        const PLACE: [libc::c_int; 1] = [0];
+        for place in PLACE {
+            // SAFETY: a new map at a place of the kernel's choice; the file is as long as the map.
+            let address = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | place,
+                    file.as_raw_fd(),
+                    start as libc::off_t,
+                )
+            };
+            if address != libc::MAP_FAILED {
+                return Ok(Map { start: address.cast(), bytes });
+            }
+        }
+        Err(io::Error::last_os_error())
+    }
+
+    fn u64_at(&self, offset_bytes: usize) -> &AtomicU64 {
+        assert!(offset_bytes.is_multiple_of(8) && offset_bytes + 8 <= self.bytes);
+        // SAFETY: inside the map, aligned (maps are page-aligned), and only ever accessed as whole
+        // u64: by these atomics and by QEMU's generated code, on the thread that called us.
+        unsafe { AtomicU64::from_ptr(self.start.add(offset_bytes).cast()) }
+    }
+
+    fn copy_in(&self, offset_bytes: usize, bytes: &[u8]) {
+        assert!(offset_bytes + bytes.len() <= self.bytes);
+        // SAFETY: inside the map; nothing else in this process writes a stream's map.
+        unsafe { self.start.add(offset_bytes).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
 }
 
 /// The control page.
-pub(crate) struct Control(MmapRaw);
+pub(crate) struct Control(Map);
 
 impl Control {
     /// Sets a word. Released: whoever sees it sees what was written before it.
     pub(crate) fn set(&self, word: Word, value: u64) {
-        atomic(&self.0, word as usize * 8).store(value, Ordering::Release);
+        self.0.u64_at(word as usize * 8).store(value, Ordering::Release);
     }
 }
 
 /// A file that only grows, mapped one window at a time.
 struct Stream {
     file: File,
-    window: MmapRaw,
+    window: Map,
     window_start: u64,
     len_bytes: u64,
 }
@@ -57,7 +104,7 @@ struct Stream {
 impl Stream {
     fn create(path: &Path) -> io::Result<Stream> {
         let file = create(path)?;
-        let window = extend(&file, 0, WINDOW_BYTES)?;
+        let window = Map::extend(&file, 0, WINDOW_BYTES)?;
         Ok(Stream { file, window, window_start: 0, len_bytes: 0 })
     }
 
@@ -67,11 +114,10 @@ impl Stream {
             let take = bytes.len().min(WINDOW_BYTES - used);
             if take == 0 {
                 self.window_start += WINDOW_BYTES as u64;
-                self.window = extend(&self.file, self.window_start, WINDOW_BYTES)?;
+                self.window = Map::extend(&self.file, self.window_start, WINDOW_BYTES)?;
                 continue;
             }
-            // SAFETY: `used + take` is at most the window's size; nothing else writes this map.
-            unsafe { self.window.as_mut_ptr().add(used).copy_from_nonoverlapping(bytes.as_ptr(), take) };
+            self.window.copy_in(used, &bytes[..take]);
             self.len_bytes += take as u64;
             bytes = &bytes[take..];
         }
@@ -86,7 +132,7 @@ pub(crate) struct Records {
     definitions: Stream,
     samples: Stream,
     counters: File,
-    chunks: Vec<MmapRaw>,
+    chunks: Vec<Map>,
     vcpus: u32,
     next_slot: u32,
 }
@@ -96,7 +142,7 @@ impl Records {
     pub(crate) fn create(directory: &str, vcpus: u32) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
-        let control: &'static Control = Box::leak(Box::new(Control(extend(&control_file, 0, control::BYTES)?)));
+        let control: &'static Control = Box::leak(Box::new(Control(Map::extend(&control_file, 0, control::BYTES)?)));
         let mut records = Records {
             control,
             definitions: Stream::create(&path("definitions"))?,
@@ -118,7 +164,7 @@ impl Records {
         while self.chunks.len() as u32 <= slot / SLOTS_PER_CHUNK {
             let bytes = CHUNK_BYTES * self.vcpus as usize;
             let start = self.chunks.len() as u64 * bytes as u64;
-            self.chunks.push(extend(&self.counters, start, bytes)?);
+            self.chunks.push(Map::extend(&self.counters, start, bytes)?);
         }
         Ok(())
     }
@@ -135,13 +181,13 @@ impl Records {
     /// Address of vCPU 0's counter; the other vCPUs' follow at [`CHUNK_BYTES`].
     pub(crate) fn address(&self, slot: u32) -> usize {
         let chunk = &self.chunks[(slot / SLOTS_PER_CHUNK) as usize];
-        chunk.as_ptr() as usize + (slot % SLOTS_PER_CHUNK) as usize * 8
+        chunk.start as usize + (slot % SLOTS_PER_CHUNK) as usize * 8
     }
 
     /// One vCPU's counter.
     pub(crate) fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
         let offset = vcpu as usize * CHUNK_BYTES + (slot % SLOTS_PER_CHUNK) as usize * 8;
-        atomic(&self.chunks[(slot / SLOTS_PER_CHUNK) as usize], offset)
+        self.chunks[(slot / SLOTS_PER_CHUNK) as usize].u64_at(offset)
     }
 
     /// Sets every defined counter of every vCPU to zero: the window opens.

@@ -155,13 +155,13 @@ impl State {
         let state = &self.vcpus[vcpu as usize];
         let max = self.args.max_insns.map(|max| max.saturating_sub(state.before_insns).max(1));
         let window = if self.window_open { [Some(state.next_sample), self.args.for_insns] } else { [None; 2] };
-        // No event at all: far enough away for years of emulation.
-        window.into_iter().chain([max]).flatten().min().unwrap_or(DUE / 2)
+        window.into_iter().chain([max]).flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Sets the clock to `insns` executed instructions and the distance to the next event.
+    /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
+    /// step on the way there.
     pub(crate) fn set_clock(&self, vcpu: u32, insns: u64, recheck: bool) {
-        let clock = DUE - (self.next_event(vcpu) - insns);
+        let clock = DUE - (self.next_event(vcpu) - insns).min(DUE);
         self.records.counter(ORIGIN, vcpu).store(clock.wrapping_sub(insns), Ordering::Relaxed);
         let clock = if recheck { clock | RECHECK } else { clock };
         self.records.counter(CLOCK, vcpu).store(clock, Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl State {
 
     fn set_clock_back(&self, vcpu: u32, insns: u64) {
         let origin = self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed);
-        self.records.counter(CLOCK, vcpu).store(origin.wrapping_add(insns) & (ALARM - 1), Ordering::Relaxed);
+        self.records.counter(CLOCK, vcpu).store(origin.wrapping_add(insns), Ordering::Relaxed);
     }
 
     /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends

@@ -129,6 +129,11 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
     }
 }
 
+/// The state, unless a callback has it already.
+pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
+    STATE.get()?.try_lock().ok()
+}
+
 /// Looks the registers up when the first vCPU appears.
 pub(crate) struct VcpuInit;
 

@@ -74,19 +74,29 @@ impl State {
         let number = self.records.counter(TRANSFER, vcpu).swap(0, Ordering::Relaxed);
         let Some(Site { pc: site, next, kind }) = self.sites.get(number).cloned() else { return };
         // None: an exception came first. Some(None): fell through.
+        let may_fall_through =
+            matches!(kind, SiteKind::Branch { .. } | SiteKind::Register { conditional: true, .. });
         let arrived = match kind {
             SiteKind::Branch { target, .. } if pc == target => Some(Some(target)),
-            SiteKind::Branch { .. } => (pc == next).then_some(None),
-            SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
-            SiteKind::Register { conditional: true, .. } if pc == next => Some(None),
+                        SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
+            _ if may_fall_through && pc == next => Some(None),
+            SiteKind::Branch { .. } => None,
             SiteKind::Register { reg, offset, .. } => (pc == self.jump_target(reg, offset)).then_some(Some(pc)),
             SiteKind::Unknown { .. } => (!self.is_exception_entry(pc)).then_some(Some(pc)),
         };
         let (target, return_addr) = match arrived {
             Some(None) => return,
             Some(Some(target)) => (target, None),
+            // Neither the target nor an exception: on Arm, a jump to an EXC_RETURN value, whose register
+            // the exception return has overwritten; on RISC-V a jump that overwrites its own register.
+            None if !self.is_exception_entry(pc) => {
+                if !self.args.isa.is_riscv() {
+                    return;
+                }
+                (pc, None)
+            }
             None => match self.interrupted() {
-                Some(Interrupted { pc, .. }) if pc == next && !matches!(kind, SiteKind::Jump { .. }) => return,
+                Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
                 Some(Interrupted { pc, return_addr }) => (pc, Some(return_addr)),
                 None => {
                     self.unresolved += 1;

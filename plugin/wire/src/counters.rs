@@ -22,15 +22,20 @@ pub const TRANSFER: u32 = 2;
 /// First slot that a [`crate::definition`] may define.
 pub const FIRST_DEFINED: u32 = 8;
 
-/// Clock value that the next event (a sample, a limit) is set at; a block compares against it.
-pub const DUE: u64 = 1 << 48;
+/// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
+/// as are all constants here, so that host code holds them in its instructions. An event further away
+/// is approached in steps.
+pub const DUE: u64 = 1 << 28;
 
 /// Added to the clock to make the next block call back whatever the time is; above every time.
-pub const ALARM: u64 = 1 << 56;
+pub const ALARM: u64 = 1 << 29;
+
+/// Largest number of instructions that a period or limit may be.
+pub const MAX_INSNS: u64 = 1 << 48;
 
 /// Instructions that a vCPU has executed since the window opened, from its clock and origin.
 pub fn insns(clock: u64, origin: u64) -> u64 {
-    clock.wrapping_sub(origin) & (ALARM - 1)
+    (clock & (ALARM - 1)).wrapping_sub(origin)
 }
 
 /// Byte offset of a counter in the file.
@@ -49,6 +54,17 @@ pub fn get(file: &[u8], slot: u32, vcpu: u32, vcpus: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alarms_do_not_disturb_the_time() {
+        for insns_so_far in [0, 1, DUE, 10 * DUE, MAX_INSNS] {
+            let clock = DUE - 5;
+            let origin = clock.wrapping_sub(insns_so_far);
+            assert_eq!(insns(clock + ALARM, origin), insns_so_far);
+            assert_eq!(insns(clock + ALARM + 2 * ALARM, origin), insns_so_far);
+        }
+        assert!(DUE + crate::definition::MAX_SEGMENT_INSNS as u64 <= ALARM);
+    }
 
     #[test]
     fn counters_never_overlap_and_keep_one_stride() {

@@ -1,0 +1,276 @@
+//! What the profiler must know of one guest instruction, and nothing else: whether it can leave its
+//! translation block before the end, and where control goes after it.
+//!
+//! The plugin counts a straight line of instructions with one inline add. That is exact only when
+//! no instruction but the last can be left early, so [`Insn::may_leave`] is a whitelist: `false` is
+//! a proof (registers only, cannot trap), and everything that is not recognised is `true`, which
+//! costs speed and never a count. [`Insn::flow`] feeds the call counts and the arcs.
+//!
+//! The instruction set is that of the *emulated CPU*, not of the ELF's attributes: an Armv7-M image
+//! on a Cortex-M33 is checked against the stack limit at every write to `sp`.
+//!
+//! Both architectures are little-endian here, as QEMU's RISC-V and M-profile machines are.
+#![forbid(unsafe_code)]
+
+mod riscv;
+mod thumb;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The instruction set of the emulated CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Isa {
+    /// RV32 with any of the standard extensions except Zcmp and Zcmt, whose encodings are those of
+    /// the double-precision `c.fsdsp`.
+    Riscv32,
+    /// RV64, as above.
+    Riscv64,
+    /// Armv6-M (Cortex-M0, M0+).
+    ThumbV6m,
+    /// Armv7-M and Armv7E-M (Cortex-M3, M4, M7).
+    ThumbV7m,
+    /// Armv8-M, baseline and mainline, with Armv8.1-M's loop instructions (Cortex-M23, M33, M55).
+    ThumbV8m,
+}
+
+impl Isa {
+    /// Every instruction set, in the order of the enum.
+    pub const ALL: [Self; 5] = [
+        Self::Riscv32,
+        Self::Riscv64,
+        Self::ThumbV6m,
+        Self::ThumbV7m,
+        Self::ThumbV8m,
+    ];
+
+    /// The name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Riscv32 => "riscv32",
+            Self::Riscv64 => "riscv64",
+            Self::ThumbV6m => "thumb-v6m",
+            Self::ThumbV7m => "thumb-v7m",
+            Self::ThumbV8m => "thumb-v8m",
+        }
+    }
+
+    /// True for RV32 and RV64.
+    #[must_use]
+    pub const fn is_riscv(self) -> bool {
+        matches!(self, Self::Riscv32 | Self::Riscv64)
+    }
+
+    #[must_use]
+    /// `address` as wide as this instruction set's program counter.
+    pub const fn wrap(self, address: u64) -> u64 {
+        match self {
+            Self::Riscv64 => address,
+            _ => address & 0xffff_ffff,
+        }
+    }
+
+    /// The target of a pc-relative transfer.
+    const fn relative(self, base: u64, offset_bytes: i32) -> u64 {
+        self.wrap(base.wrapping_add_signed(offset_bytes as i64))
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The text is not the name of an [`Isa`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownIsa(String);
+
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown instruction set {:?}; one of", self.0)?;
+        Isa::ALL.iter().try_for_each(|isa| write!(f, " {isa}"))
+    }
+}
+
+impl std::error::Error for UnknownIsa {}
+
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(text: &str) -> Result<Self, UnknownIsa> {
+        Self::ALL
+            .into_iter()
+            .find(|isa| isa.name() == text)
+            .ok_or_else(|| UnknownIsa(text.to_owned()))
+    }
+}
+
+/// One decoded instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    /// 2 or 4.
+    pub len_bytes: u8,
+    /// Executing it can end the translation block early or raise an exception. `false` is a proof.
+    /// For an instruction that always ends its block (every jump and branch does, in QEMU) it tells
+    /// only whether the transfer itself can fault.
+    pub may_leave: bool,
+    /// Where control goes. On Thumb, an instruction inside an IT block may also fall through: the
+    /// caller keeps the count that [`Flow::It`] gave.
+    pub flow: Flow,
+}
+
+impl Insn {
+    const fn new(len_bytes: u8, may_leave: bool, flow: Flow) -> Self {
+        Self {
+            len_bytes,
+            may_leave,
+            flow,
+        }
+    }
+
+    /// Registers only, cannot trap.
+    const fn pure(len_bytes: u8) -> Self {
+        Self::new(len_bytes, false, Flow::Next)
+    }
+
+    /// Falls through unless it traps, or is not known.
+    const fn leaves(len_bytes: u8) -> Self {
+        Self::new(len_bytes, true, Flow::Next)
+    }
+
+    /// A transfer of control between registers and pc only.
+    const fn control(len_bytes: u8, flow: Flow) -> Self {
+        Self::new(len_bytes, false, flow)
+    }
+}
+
+/// Where control goes after an instruction. Targets are addresses without Thumb's bit 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Falls through to the next instruction (or traps).
+    Next,
+    /// Thumb IT: the following instructions are conditional.
+    It {
+        /// How many, 1..=4.
+        count: u8,
+    },
+    /// Direct call: `bl`; `jal ra|t0`; `c.jal`.
+    Call {
+        /// The callee's address.
+        target: u64,
+    },
+    /// `blx reg`; `jalr ra|t0, offset(reg)`; `c.jalr`. The target is (reg + offset) & !1.
+    IndirectCall {
+        /// Register number: x0..x31, r0..r14.
+        reg: u8,
+        /// Added to the register; 0 on Thumb.
+        offset: i32,
+        /// The link register is `reg`, so that `reg` cannot be read afterwards.
+        clobbered: bool,
+    },
+    /// Unconditional direct jump without link: `b`; `jal x0`; `c.j`.
+    Jump {
+        /// Where to.
+        target: u64,
+    },
+    /// Conditional direct branch, never links: `b<cond>`, `cbz`, `beq`, `c.beqz`, `wls`, `le lr`.
+    Branch {
+        /// Where to when taken.
+        target: u64,
+    },
+    /// Jump through a register that is not a return: `bx reg` (not lr), `mov pc, reg`,
+    /// `jalr x0, offset(reg)` with reg neither ra nor t0. The target is (reg + offset) & !1.
+    IndirectJump {
+        /// Register number: x0..x31, r0..r14.
+        reg: u8,
+        /// Added to the register; 0 on Thumb.
+        offset: i32,
+    },
+    /// The target comes from memory or is computed: `ldr pc, [..]` (not popped), `tbb`/`tbh`,
+    /// `add pc, reg`, `ldm` with pc from another base than sp.
+    ComputedJump,
+    /// `bx lr`, `bxns lr`, `mov pc, lr`, `pop {.., pc}`, `ldmia sp!, {.., pc}`, `ldr pc, [sp], #4`;
+    /// `jalr x0, off(ra|t0)`, `mret`, `sret`, `uret`, `mnret`.
+    Return,
+}
+
+/// Decodes the instruction at `pc`, given its bytes in memory order. Bytes after the instruction
+/// are ignored; with fewer than it needs the answer is `may_leave` and [`Flow::Next`].
+#[must_use]
+pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
+    if isa.is_riscv() {
+        riscv::decode(isa, pc, bytes)
+    } else {
+        thumb::decode(isa, pc, bytes)
+    }
+}
+
+/// RISC-V `auipc rd, hi`: (rd, pc + hi), so that a caller can join `auipc` + `jalr` into a direct
+/// call or jump. `None` for any other instruction.
+#[must_use]
+pub fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
+    isa.is_riscv()
+        .then(|| riscv::auipc(isa, pc, bytes))
+        .flatten()
+}
+
+/// The instruction that makes a semihosting call: RISC-V's 32-bit `ebreak` (only between
+/// [`is_semihosting_prefix`] and [`is_semihosting_suffix`]), or `bkpt 0xab`.
+#[must_use]
+pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
+    if isa.is_riscv() {
+        word(bytes) == Some(riscv::EBREAK)
+    } else {
+        half(bytes) == Some(thumb::BKPT_SEMIHOSTING)
+    }
+}
+
+/// RISC-V `slli x0, x0, 0x1f`, the instruction before a semihosting `ebreak`.
+#[must_use]
+pub fn is_semihosting_prefix(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_PREFIX)
+}
+
+/// RISC-V `srai x0, x0, 7`, the instruction after a semihosting `ebreak`.
+#[must_use]
+pub fn is_semihosting_suffix(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_SUFFIX)
+}
+
+/// RISC-V: does it write `mtvec` or `stvec`? `csrrs` and `csrrc` with a zero source only read.
+#[must_use]
+pub fn writes_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && word(bytes).is_some_and(riscv::writes_trap_vector)
+}
+
+/// `wfi`, in every encoding.
+#[must_use]
+pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
+    if isa.is_riscv() {
+        word(bytes) == Some(riscv::WFI)
+    } else {
+        thumb::is_wfi(bytes)
+    }
+}
+
+/// The first 16 bits.
+fn half(bytes: &[u8]) -> Option<u16> {
+    bytes.first_chunk().map(|b| u16::from_le_bytes(*b))
+}
+
+/// The first 32 bits.
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+/// Bits `hi..=lo` of `value`.
+const fn bits(value: u32, hi: u32, lo: u32) -> u32 {
+    (value >> lo) & (u32::MAX >> (31 - (hi - lo)))
+}
+
+/// The low `width` bits of `value` as a signed number.
+const fn sign_extend(value: u32, width: u32) -> i32 {
+    ((value << (32 - width)) as i32) >> (32 - width)
+}

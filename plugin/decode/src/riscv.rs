@@ -1,0 +1,201 @@
+//! RV32 and RV64. Apart from Thumb because nothing is shared but the question.
+//!
+//! Sections are those of The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture,
+//! version 20240411 (the instruction listings are its chapter "RV32/64G Instruction Set Listings").
+
+use crate::{Flow, Insn, Isa, bits, half, sign_extend, word};
+
+/// `ebreak`, uncompressed: the only form QEMU takes for a semihosting call.
+pub(crate) const EBREAK: u32 = 0x0010_0073;
+/// `slli x0, x0, 0x1f` (RISC-V Semihosting 1.0, "Semihosting Trap Instruction Sequence").
+pub(crate) const SEMIHOSTING_PREFIX: u32 = 0x01f0_1013;
+/// `srai x0, x0, 7`.
+pub(crate) const SEMIHOSTING_SUFFIX: u32 = 0x4070_5013;
+/// `wfi` (Volume II, "Wait for Interrupt").
+pub(crate) const WFI: u32 = 0x1050_0073;
+
+// Volume II, "Trap-Return Instructions"; `uret` is the withdrawn N extension's, `mnret` Smrnmi's.
+const URET: u32 = 0x0020_0073;
+const SRET: u32 = 0x1020_0073;
+const MRET: u32 = 0x3020_0073;
+const MNRET: u32 = 0x7020_0073;
+
+// "RV32/64G Instruction Set Listings", RISC-V base opcode map: bits 6:0.
+const OP_IMM: u32 = 0x13;
+const AUIPC: u32 = 0x17;
+const OP_IMM_32: u32 = 0x1b;
+const OP: u32 = 0x33;
+const LUI: u32 = 0x37;
+const OP_32: u32 = 0x3b;
+const BRANCH: u32 = 0x63;
+const JALR: u32 = 0x67;
+const JAL: u32 = 0x6f;
+const SYSTEM: u32 = 0x73;
+
+/// x1 and x5 are the link registers ("Unconditional Jumps", return-address stack hints).
+const fn is_link(reg: u32) -> bool {
+    reg == 1 || reg == 5
+}
+
+pub(crate) fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
+    // "Expanded Instruction-Length Encoding": QEMU, too, knows no lengths but these two.
+    let Some(low) = half(bytes) else {
+        return Insn::leaves(2);
+    };
+    if low & 3 != 3 {
+        return compressed(isa, pc, u32::from(low));
+    }
+    match word(bytes) {
+        Some(insn) => full(isa, pc, insn),
+        None => Insn::leaves(4),
+    }
+}
+
+pub(crate) fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
+    let insn = word(bytes)?;
+    (bits(insn, 6, 0) == AUIPC).then(|| {
+        let value = isa.relative(pc, (insn & 0xffff_f000) as i32);
+        (bits(insn, 11, 7) as u8, value)
+    })
+}
+
+/// "CSR Instructions": `csrrw[i]` always writes, `csrrs[i]` and `csrrc[i]` unless their source field
+/// is zero.
+pub(crate) fn writes_trap_vector(insn: u32) -> bool {
+    let csr = bits(insn, 31, 20);
+    let source = bits(insn, 19, 15);
+    bits(insn, 6, 0) == SYSTEM
+        && (csr == 0x305 || csr == 0x105)
+        && match bits(insn, 14, 12) {
+            1 | 5 => true,
+            2 | 3 | 6 | 7 => source != 0,
+            _ => false,
+        }
+}
+
+fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
+    let rd = bits(insn, 11, 7);
+    let rs1 = bits(insn, 19, 15);
+    let funct3 = bits(insn, 14, 12);
+    match bits(insn, 6, 0) {
+        // The whole of these opcodes computes on x registers (RV32I, RV64I, M, the Zb* and Zk*
+        // families, Zicond; division does not trap: "Division Operations"). What no extension
+        // defines, or this CPU lacks, raises at translation: QEMU ends the block there, so such an
+        // instruction is its block's last and the answer does not matter.
+        OP | OP_IMM | OP_32 | OP_IMM_32 | LUI => Insn::pure(4),
+        // `auipc x0` is Zicfilp's `lpad`, which can raise.
+        AUIPC if rd != 0 => Insn::pure(4),
+        // "Conditional Branches". funct3 2 and 3 are reserved.
+        BRANCH if funct3 & 6 != 2 => {
+            let offset = (bits(insn, 31, 31) << 12)
+                | (bits(insn, 7, 7) << 11)
+                | (bits(insn, 30, 25) << 5)
+                | (bits(insn, 11, 8) << 1);
+            let target = isa.relative(pc, sign_extend(offset, 13));
+            Insn::control(4, Flow::Branch { target })
+        }
+        // "Unconditional Jumps".
+        JAL => {
+            let offset = (bits(insn, 31, 31) << 20)
+                | (bits(insn, 19, 12) << 12)
+                | (bits(insn, 20, 20) << 11)
+                | (bits(insn, 30, 21) << 1);
+            jal(4, rd, isa.relative(pc, sign_extend(offset, 21)))
+        }
+        JALR if funct3 == 0 => jalr(4, rd, rs1, sign_extend(bits(insn, 31, 20), 12)),
+        SYSTEM if matches!(insn, MRET | SRET | URET | MNRET) => Insn::new(4, true, Flow::Return),
+        // Memory, CSRs, fences, atomics, floating point, vectors, custom and reserved opcodes.
+        _ => Insn::leaves(4),
+    }
+}
+
+/// A link register tells a call from a jump; the convention has no other ("Unconditional Jumps").
+const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
+    let flow = if is_link(rd) {
+        Flow::Call { target }
+    } else {
+        Flow::Jump { target }
+    };
+    Insn::control(len_bytes, flow)
+}
+
+/// The table "Return-address stack prediction hints", with its pop-then-push row taken as a call.
+const fn jalr(len_bytes: u8, rd: u32, rs1: u32, offset: i32) -> Insn {
+    let reg = rs1 as u8;
+    let flow = if is_link(rd) {
+        Flow::IndirectCall {
+            reg,
+            offset,
+            clobbered: rd == rs1,
+        }
+    } else if is_link(rs1) {
+        Flow::Return
+    } else {
+        Flow::IndirectJump { reg, offset }
+    };
+    Insn::control(len_bytes, flow)
+}
+
+/// "C" Extension for Compressed Instructions, "RVC Instruction Set Listings".
+fn compressed(isa: Isa, pc: u64, insn: u32) -> Insn {
+    let rv64 = isa == Isa::Riscv64;
+    let rd = bits(insn, 11, 7);
+    let rs2 = bits(insn, 6, 2);
+    let bit12 = bits(insn, 12, 12);
+    // Shift amounts of 32 and more are reserved on RV32.
+    let shift_ok = rv64 || bit12 == 0;
+    let pure = match (insn & 3, bits(insn, 15, 13)) {
+        // c.addi4spn; an immediate of zero is reserved, and all zeros is the illegal instruction.
+        (0, 0) => bits(insn, 12, 5) != 0,
+        // c.nop, c.addi.
+        (1, 0) => true,
+        // c.jal on RV32, c.addiw on RV64 (rd = 0 is reserved).
+        (1, 1) if !rv64 => return jal(2, 1, compressed_jump(isa, pc, insn)),
+        (1, 1) => rd != 0,
+        // c.li.
+        (1, 2) => true,
+        // c.lui, c.addi16sp. An immediate of zero is reserved, a may-be-operation (Zcmop), or
+        // Zicfiss's push to the shadow stack.
+        (1, 3) => bit12 != 0 || rs2 != 0,
+        // Shifts, c.andi, c.sub.., and Zcb's c.mul and c.zext.b..c.not.
+        (1, 4) => match (bits(insn, 11, 10), bit12, bits(insn, 6, 5)) {
+            (0 | 1, ..) => shift_ok,
+            (2, ..) | (3, 0, _) => true,
+            (3, 1, 0 | 1) => rv64,
+            (3, 1, 2) => true,
+            _ => bits(insn, 4, 2) <= 5,
+        },
+        (1, 5) => return jal(2, 0, compressed_jump(isa, pc, insn)),
+        // c.beqz, c.bnez.
+        (1, 6 | 7) => {
+            let offset = (bits(insn, 12, 12) << 8)
+                | (bits(insn, 6, 5) << 6)
+                | (bits(insn, 2, 2) << 5)
+                | (bits(insn, 11, 10) << 3)
+                | (bits(insn, 4, 3) << 1);
+            let target = isa.relative(pc, sign_extend(offset, 9));
+            return Insn::control(2, Flow::Branch { target });
+        }
+        // c.slli.
+        (2, 0) => shift_ok,
+        // c.jr, c.mv; c.jalr, c.add. With both fields zero: reserved, and c.ebreak.
+        (2, 4) if rs2 == 0 && rd != 0 => return jalr(2, bit12, rd, 0),
+        (2, 4) => rs2 != 0,
+        // Loads and stores of quadrants 0 and 2, Zcb's and Zcmp's among them.
+        _ => false,
+    };
+    if pure { Insn::pure(2) } else { Insn::leaves(2) }
+}
+
+/// The target of c.j and c.jal: offset[11|4|9:8|10|6|7|3:1|5] in bits 12:2.
+fn compressed_jump(isa: Isa, pc: u64, insn: u32) -> u64 {
+    let offset = (bits(insn, 12, 12) << 11)
+        | (bits(insn, 8, 8) << 10)
+        | (bits(insn, 10, 9) << 8)
+        | (bits(insn, 6, 6) << 7)
+        | (bits(insn, 7, 7) << 6)
+        | (bits(insn, 2, 2) << 5)
+        | (bits(insn, 11, 11) << 4)
+        | (bits(insn, 5, 3) << 1);
+    isa.relative(pc, sign_extend(offset, 12))
+}

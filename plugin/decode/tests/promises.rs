@@ -1,0 +1,497 @@
+//! Hand-picked encodings, one promise a test. What an assembler and a disassembler can check in
+//! bulk is in `disassembler.rs`; here is what they do not know: traps, returns, registers, helpers.
+
+use decode::{Flow, Insn, Isa, decode};
+
+const THUMB: [Isa; 3] = [Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m];
+const RISCV: [Isa; 2] = [Isa::Riscv32, Isa::Riscv64];
+const PC: u64 = 0x1000;
+
+/// Thumb bytes: one or two halfwords, written as the manual does (0xf000_f800 is f000 then f800).
+fn thumb(insn: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if insn > 0xffff {
+        bytes.extend(((insn >> 16) as u16).to_le_bytes());
+    }
+    bytes.extend((insn as u16).to_le_bytes());
+    bytes
+}
+
+/// RISC-V bytes: a compressed instruction is at most 16 bits and its low two are not both set.
+fn riscv(insn: u32) -> Vec<u8> {
+    if insn & 3 == 3 {
+        insn.to_le_bytes().to_vec()
+    } else {
+        (insn as u16).to_le_bytes().to_vec()
+    }
+}
+
+fn t(isa: Isa, insn: u32) -> Insn {
+    decode(isa, PC, &thumb(insn))
+}
+
+fn r(isa: Isa, insn: u32) -> Insn {
+    decode(isa, PC, &riscv(insn))
+}
+
+#[test]
+fn thumb_integer_operations_on_registers_are_pure() {
+    for isa in THUMB {
+        for insn in [
+            0x2001,      // movs r0, #1
+            0x0040,      // lsls r0, r0, #1
+            0x1840,      // adds r0, r0, r1
+            0x2801,      // cmp r0, #1
+            0x4348,      // muls r0, r1
+            0x4448,      // add r0, r9
+            0x45c8,      // cmp r8, r9
+            0x4668,      // mov r0, sp
+            0xa001,      // adr r0, ..
+            0xa801,      // add r0, sp, #4
+            0xb2c0,      // uxtb r0, r0
+            0xba00,      // rev r0, r0
+            0xbf00,      // nop
+            0xf3af_8000, // nop.w
+            0xf04f_0001, // mov.w r0, #1
+            0xf110_0f01, // cmn.w r0, #1
+            0xea4f_0041, // lsl.w r0, r1, #1
+            0xea90_0f01, // teq r0, r1
+            0xf240_0001, // movw r0, #1
+            0xf360_0007, // bfi r0, r0, #0, #8
+            0xfa00_f001, // lsl.w r0, r0, r1
+            0xfab0_f080, // clz r0, r0
+            0xfb00_f001, // mul r0, r0, r1
+            0xfba0_1e02, // umull r1, lr, r0, r2
+        ] {
+            let decoded = t(isa, insn);
+            assert!(!decoded.may_leave, "{isa} {insn:#x}");
+            assert_eq!(decoded.flow, Flow::Next, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn thumb_memory_system_float_and_division_may_leave() {
+    for isa in THUMB {
+        for insn in [
+            0x4801,      // ldr r0, [pc, #4]
+            0x6800,      // ldr r0, [r0]
+            0x9001,      // str r0, [sp, #4]
+            0xb501,      // push {r0, lr}
+            0xbc01,      // pop {r0}
+            0xc801,      // ldmia r0!, {r0}
+            0xb672,      // cpsid i
+            0xbe00,      // bkpt 0
+            0xbeab,      // bkpt 0xab
+            0xbf10,      // yield
+            0xbf20,      // wfe
+            0xbf30,      // wfi
+            0xbf40,      // sev
+            0xba80,      // hlt
+            0xde00,      // udf
+            0xdf00,      // svc
+            0xf3bf_8f5f, // dmb
+            0xf3bf_8f6f, // isb
+            0xf3ef_8009, // mrs r0, psp
+            0xf380_8809, // msr psp, r0
+            0xf7f0_a000, // udf.w
+            0xe850_0f00, // ldrex r0, [r0]
+            0xe97f_e97f, // sg
+            0xe840_f000, // tt r0, r0
+            0xee30_0a00, // vadd.f32 s0, s0, s0
+            0xee10_0a10, // vmov r0, s0
+            0xeef1_fa10, // vmrs APSR_nzcv, fpscr
+            0xed90_0a00, // vldr s0, [r0]
+            0xfe00_0a00, // vseleq.f32 s0, s0, s0
+            0xfb90_f0f1, // sdiv r0, r0, r1
+            0xfbb0_f0f1, // udiv r0, r0, r1
+            0xf890_f000, // pld [r0]
+            0xea51_8002, // csel r0, r1, r2, eq
+            0xea50_01cf, // lsll r0, r1, #3
+            0xe89f_8001, // clrm {r0, apsr}
+        ] {
+            assert!(t(isa, insn).may_leave, "{isa} {insn:#x}");
+            assert_eq!(t(isa, insn).flow, Flow::Next, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_write_to_sp_may_leave_only_where_a_stack_limit_is_checked() {
+    for insn in [
+        0xb082,      // sub sp, #8
+        0xb002,      // add sp, #8
+        0x4685,      // mov sp, r0
+        0x4485,      // add sp, r0
+        0xf1ad_0d08, // sub.w sp, sp, #8
+        0xf5ad_7d00, // sub.w sp, sp, #512
+        0xf2ad_0d08, // subw sp, sp, #8
+        0xea4f_0d00, // mov.w sp, r0
+        0xebad_0d00, // sub.w sp, sp, r0
+        0xf020_0d07, // bic sp, r0, #7
+    ] {
+        assert!(!t(Isa::ThumbV6m, insn).may_leave, "{insn:#x}");
+        assert!(!t(Isa::ThumbV7m, insn).may_leave, "{insn:#x}");
+        assert!(t(Isa::ThumbV8m, insn).may_leave, "{insn:#x}");
+    }
+}
+
+#[test]
+fn thumb_returns_are_told_from_other_jumps() {
+    let indirect = |reg| Flow::IndirectJump { reg, offset: 0 };
+    for (insn, flow) in [
+        (0x4770, Flow::Return),            // bx lr
+        (0x46f7, Flow::Return),            // mov pc, lr
+        (0xbd10, Flow::Return),            // pop {r4, pc}
+        (0xe8bd_8ff0, Flow::Return),       // pop.w {r4-r11, pc}
+        (0xf85d_fb04, Flow::Return),       // ldr.w pc, [sp], #4
+        (0xf85d_fb08, Flow::Return),       // ldr.w pc, [sp], #8
+        (0xf8dd_f004, Flow::ComputedJump), // ldr.w pc, [sp, #4]
+        (0xf85d_f904, Flow::ComputedJump), // ldr.w pc, [sp], #-4
+        (0xf85d_fd04, Flow::ComputedJump), // ldr.w pc, [sp, #-4]!
+        (0xf8df_f000, Flow::ComputedJump), // ldr.w pc, [pc]
+        (0xf851_f020, Flow::ComputedJump), // ldr.w pc, [r1, r0, lsl #2]
+        (0xe8b0_8010, Flow::ComputedJump), // ldmia.w r0!, {r4, pc}
+        (0xe930_8010, Flow::ComputedJump), // ldmdb r0!, {r4, pc}
+        (0xe8df_f001, Flow::ComputedJump), // tbb [pc, r1]
+        (0xe8df_f011, Flow::ComputedJump), // tbh [pc, r1, lsl #1]
+        (0x448f, Flow::ComputedJump),      // add pc, r1
+        (0x4718, indirect(3)),             // bx r3
+        (0x4760, indirect(12)),            // bx r12
+        (0x469f, indirect(3)),             // mov pc, r3
+    ] {
+        for isa in THUMB {
+            assert_eq!(t(isa, insn).flow, flow, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn secure_state_branches_exist_on_v8m_only() {
+    assert_eq!(t(Isa::ThumbV8m, 0x4774).flow, Flow::Return); // bxns lr
+    assert_eq!(t(Isa::ThumbV7m, 0x4774).flow, Flow::Next);
+    let call = Flow::IndirectCall {
+        reg: 3,
+        offset: 0,
+        clobbered: false,
+    };
+    assert_eq!(t(Isa::ThumbV8m, 0x479c).flow, call); // blxns r3
+    assert!(t(Isa::ThumbV8m, 0x479c).may_leave);
+    assert_eq!(t(Isa::ThumbV7m, 0x479c).flow, Flow::Next);
+}
+
+#[test]
+fn a_call_through_the_link_register_is_marked_clobbered() {
+    for (reg, insn) in [(3, 0x4798), (14, 0x47f0)] {
+        let flow = Flow::IndirectCall {
+            reg,
+            offset: 0,
+            clobbered: reg == 14,
+        };
+        assert_eq!(t(Isa::ThumbV7m, insn).flow, flow);
+    }
+    for isa in RISCV {
+        for (insn, reg, offset, clobbered) in [
+            (0x0007_80e7, 15, 0, false),      // jalr ra, 0(a5)
+            (0xffc0_80e7, 1, -4, true),       // jalr ra, -4(ra)
+            (0x0102_82e7, 5, 16, true),       // jalr t0, 16(t0)
+            (0x0002_80e7, 5, 0, false),       // jalr ra, 0(t0)
+            (0x0000_0000_9782, 15, 0, false), // c.jalr a5
+            (0x0000_0000_9082, 1, 0, true),   // c.jalr ra
+        ] {
+            let flow = Flow::IndirectCall {
+                reg,
+                offset,
+                clobbered,
+            };
+            assert_eq!(r(isa, insn).flow, flow, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn it_covers_one_to_four_instructions() {
+    for (insn, count) in [
+        (0xbf08, 1),
+        (0xbf04, 2),
+        (0xbf0c, 2),
+        (0xbf02, 3),
+        (0xbf01, 4),
+        (0xbfe1, 4),
+    ] {
+        let it = t(Isa::ThumbV7m, insn);
+        assert_eq!(it.flow, Flow::It { count }, "{insn:#x}");
+        assert!(!it.may_leave);
+    }
+}
+
+#[test]
+fn riscv_link_registers_tell_calls_jumps_and_returns_apart() {
+    let indirect = |reg, offset| Flow::IndirectJump { reg, offset };
+    let target = PC + 0x800;
+    for isa in RISCV {
+        for (insn, flow) in [
+            (0x0010_00ef, Flow::Call { target }), // jal ra
+            (0x0010_02ef, Flow::Call { target }), // jal t0
+            (0x0010_006f, Flow::Jump { target }), // j
+            (0x0010_036f, Flow::Jump { target }), // jal t1
+            (0x0000_8067, Flow::Return),          // ret
+            (0x0002_8067, Flow::Return),          // jr t0
+            (0x0040_8067, Flow::Return),          // jr 4(ra)
+            (0x0000_8367, Flow::Return),          // jalr t1, 0(ra)
+            (0x8082, Flow::Return),               // c.jr ra
+            (0x8282, Flow::Return),               // c.jr t0
+            (0x0007_8067, indirect(15, 0)),       // jr a5
+            (0xff07_8067, indirect(15, -16)),     // jr -16(a5)
+            (0x0007_8367, indirect(15, 0)),       // jalr t1, 0(a5)
+            (0x8782, indirect(15, 0)),            // c.jr a5
+        ] {
+            assert_eq!(r(isa, insn).flow, flow, "{isa} {insn:#x}");
+            assert!(!r(isa, insn).may_leave);
+        }
+        for insn in [0x3020_0073, 0x1020_0073, 0x0020_0073, 0x7020_0073] {
+            let ret = Insn {
+                len_bytes: 4,
+                may_leave: true,
+                flow: Flow::Return,
+            };
+            assert_eq!(r(isa, insn), ret, "{isa} {insn:#x}"); // mret sret uret mnret
+        }
+    }
+}
+
+#[test]
+fn riscv_integer_operations_on_registers_are_pure() {
+    for isa in RISCV {
+        for insn in [
+            0x0000_0013, // nop
+            0x0015_0513, // addi a0, a0, 1
+            0x0000_1537, // lui a0, 1
+            0x0000_1517, // auipc a0, 1
+            0x02b5_0533, // mul a0, a0, a1
+            0x02b5_4533, // div a0, a0, a1
+            0x02b5_7533, // remu a0, a0, a1
+            0x20b5_2533, // sh1add a0, a0, a1
+            0x6005_1513, // clz a0, a0
+            0x0001,      // c.nop
+            0x0505,      // c.addi a0, 1
+            0x1141,      // c.addi sp, -16
+            0x7139,      // c.addi16sp -64
+            0x0028,      // c.addi4spn a0, 8
+            0x6505,      // c.lui a0, 1
+            0x4505,      // c.li a0, 1
+            0x852e,      // c.mv a0, a1
+            0x952e,      // c.add a0, a1
+            0x8d0d,      // c.sub a0, a1
+            0x9d4d,      // c.mul a0, a1
+        ] {
+            let decoded = r(isa, insn);
+            assert!(!decoded.may_leave, "{isa} {insn:#x}");
+            assert_eq!(decoded.flow, Flow::Next, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn riscv_memory_system_float_and_reserved_encodings_may_leave() {
+    for isa in RISCV {
+        for insn in [
+            0x0000_0000,     // illegal
+            0xffff_ffff,     // illegal
+            0x0005_2503,     // lw a0, 0(a0)
+            0x00a5_2023,     // sw a0, 0(a0)
+            0x1005_252f,     // lr.w a0, (a0)
+            0x00a5_252f,     // amoadd.w a0, a0, (a0)
+            0x0000_000f,     // fence
+            0x0000_100f,     // fence.i
+            0x0100_000f,     // pause
+            0x0000_0073,     // ecall
+            0x0010_0073,     // ebreak
+            0x1050_0073,     // wfi
+            0x1200_0073,     // sfence.vma
+            0x3004_7073,     // csrci mstatus, 8
+            0xc000_2573,     // rdcycle a0
+            0x0205_7007,     // vle8.v v0, (a0)
+            0x00a5_7553,     // fadd.s fa0, fa0, fa0
+            0x0000_0017,     // lpad (auipc x0)
+            0x8067 | 0x1000, // jalr with a reserved funct3
+            0x0000_2063,     // branch with a reserved funct3
+            0x0000_000b,     // custom-0
+            0x6081,          // c.mop.1 (c.sspush ra)
+            0x9002,          // c.ebreak
+            0x8002,          // c.jr x0, reserved
+            0x4502,          // c.lwsp a0, 0(sp)
+            0xc02a,          // c.swsp a0, 0(sp)
+            0x4108,          // c.lw a0, 0(a0)
+            0xc108,          // c.sw a0, 0(a0)
+            0x2108,          // c.fld fa0, 0(a0)
+            0xa02a,          // c.fsdsp fa0, 0(sp)
+            0x6108,          // c.ld / c.flw
+            0x8108,          // c.lbu a0, 0(a0)
+        ] {
+            assert!(r(isa, insn).may_leave, "{isa} {insn:#x}");
+            assert_eq!(r(isa, insn).flow, Flow::Next, "{isa} {insn:#x}");
+        }
+    }
+}
+
+#[test]
+fn one_encoding_is_c_jal_on_rv32_and_c_addiw_on_rv64() {
+    let target = PC + 0x10;
+    assert_eq!(r(Isa::Riscv32, 0x2801).flow, Flow::Call { target });
+    let addiw = Insn {
+        len_bytes: 2,
+        may_leave: false,
+        flow: Flow::Next,
+    };
+    assert_eq!(r(Isa::Riscv64, 0x2805), addiw);
+    // c.addiw x0 is reserved.
+    assert!(r(Isa::Riscv64, 0x2001).may_leave);
+}
+
+#[test]
+fn targets_wrap_at_the_width_of_pc() {
+    // b . - 4; j . - 4; jal ra, . - 4
+    let back = |isa, bytes: &[u8]| match decode(isa, 0, bytes).flow {
+        Flow::Jump { target } => target,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(back(Isa::ThumbV7m, &thumb(0xe7fc)), 0xffff_fffc);
+    assert_eq!(back(Isa::Riscv32, &riscv(0xffdf_f06f)), 0xffff_fffc);
+    assert_eq!(back(Isa::Riscv64, &riscv(0xffdf_f06f)), u64::MAX - 3);
+    let forward = decode(Isa::Riscv32, 0xffff_fffe, &riscv(0x0040_006f)).flow;
+    assert_eq!(forward, Flow::Jump { target: 2 });
+}
+
+#[test]
+fn auipc_gives_the_register_and_the_value() {
+    let of = |isa, pc, insn: u32| decode::auipc(isa, pc, &insn.to_le_bytes());
+    assert_eq!(
+        of(Isa::Riscv64, 0x8000_0000, 0x0000_1517),
+        Some((10, 0x8000_1000))
+    );
+    assert_eq!(
+        of(Isa::Riscv64, 0x8000_0000, 0xffff_f317),
+        Some((6, 0x7fff_f000))
+    );
+    assert_eq!(of(Isa::Riscv64, 0x8000_0000, 0x8000_0317), Some((6, 0)));
+    assert_eq!(
+        of(Isa::Riscv64, 0, 0x8000_0317),
+        Some((6, 0xffff_ffff_8000_0000))
+    );
+    assert_eq!(of(Isa::Riscv32, 0x8000_0000, 0x8000_0317), Some((6, 0)));
+    assert_eq!(of(Isa::Riscv32, 0x8000_0000, 0x0000_1537), None);
+    assert_eq!(of(Isa::ThumbV7m, 0x8000_0000, 0x0000_1517), None);
+}
+
+#[test]
+fn too_few_bytes_never_prove_anything() {
+    for isa in Isa::ALL {
+        for bytes in [&[][..], &[0x13], &[0x13, 0xf0, 0x00]] {
+            let decoded = decode(isa, PC, bytes);
+            // As Thumb, 0xf013 begins a 32-bit instruction.
+            assert!(
+                decoded.may_leave && decoded.flow == Flow::Next,
+                "{isa} {bytes:x?}"
+            );
+        }
+    }
+    assert_eq!(decode(Isa::ThumbV7m, PC, &[0x00, 0xf0]).len_bytes, 4);
+    assert_eq!(decode(Isa::Riscv32, PC, &[0x13, 0x00]).len_bytes, 4);
+    assert_eq!(decode(Isa::Riscv32, PC, &[]).len_bytes, 2);
+}
+
+#[test]
+fn bytes_after_the_instruction_are_ignored() {
+    let mut bytes = thumb(0x4770);
+    bytes.extend([0xff; 6]);
+    assert_eq!(decode(Isa::ThumbV7m, PC, &bytes), t(Isa::ThumbV7m, 0x4770));
+    let mut bytes = riscv(0x8082);
+    bytes.extend([0xff; 6]);
+    assert_eq!(decode(Isa::Riscv32, PC, &bytes), r(Isa::Riscv32, 0x8082));
+    bytes.truncate(4);
+    assert!(!decode::is_breakpoint(Isa::Riscv32, &bytes));
+}
+
+#[test]
+fn semihosting_needs_its_exact_words() {
+    for isa in Isa::ALL {
+        let riscv = isa.is_riscv();
+        let word = |insn: u32| insn.to_le_bytes();
+        assert_eq!(
+            decode::is_semihosting_prefix(isa, &word(0x01f0_1013)),
+            riscv
+        );
+        assert_eq!(
+            decode::is_semihosting_suffix(isa, &word(0x4070_5013)),
+            riscv
+        );
+        assert_eq!(decode::is_breakpoint(isa, &word(0x0010_0073)), riscv);
+        assert_eq!(decode::is_breakpoint(isa, &thumb(0xbeab)), !riscv);
+        assert!(!decode::is_breakpoint(isa, &thumb(0xbe00)));
+        assert!(!decode::is_breakpoint(isa, &[0x02, 0x90])); // c.ebreak
+        assert!(!decode::is_semihosting_prefix(isa, &word(0x4070_5013)));
+        assert!(!decode::is_semihosting_suffix(isa, &word(0x01f0_1013)));
+        assert!(!decode::is_breakpoint(isa, &[]));
+    }
+}
+
+#[test]
+fn trap_vector_writes_are_told_from_reads() {
+    for (insn, writes) in [
+        (0x3055_1073_u32, true), // csrw mtvec, a0
+        (0x1055_1073, true),     // csrw stvec, a0
+        (0x3050_1073, true),     // csrw mtvec, x0
+        (0x3050_5073, true),     // csrwi mtvec, 0
+        (0x3055_2573, true),     // csrrs a0, mtvec, a0
+        (0x3050_e073, true),     // csrsi mtvec, 1
+        (0x3050_f073, true),     // csrci mtvec, 1
+        (0x3050_2573, false),    // csrr a0, mtvec
+        (0x3050_3573, false),    // csrrc a0, mtvec, x0
+        (0x3050_6573, false),    // csrrsi a0, mtvec, 0
+        (0x3055_0073, false),    // funct3 0
+        (0x3055_4073, false),    // funct3 4
+        (0x3045_1073, false),    // csrw mie, a0
+        (0x3055_1013, false),    // not SYSTEM
+    ] {
+        for isa in RISCV {
+            assert_eq!(
+                decode::writes_trap_vector(isa, &insn.to_le_bytes()),
+                writes,
+                "{insn:#x}"
+            );
+        }
+        assert!(!decode::writes_trap_vector(
+            Isa::ThumbV7m,
+            &insn.to_le_bytes()
+        ));
+    }
+}
+
+#[test]
+fn wfi_is_known_in_every_encoding() {
+    for isa in THUMB {
+        assert!(decode::is_wfi(isa, &thumb(0xbf30)));
+        assert!(decode::is_wfi(isa, &thumb(0xf3af_8003)));
+        assert!(!decode::is_wfi(isa, &thumb(0xf3af_8002)));
+        assert!(!decode::is_wfi(isa, &thumb(0xbf20)));
+        assert!(!decode::is_wfi(isa, &[0xaf, 0xf3]));
+        assert!(!decode::is_wfi(isa, &[]));
+    }
+    for isa in RISCV {
+        assert!(decode::is_wfi(isa, &0x1050_0073_u32.to_le_bytes()));
+        assert!(!decode::is_wfi(isa, &thumb(0xbf30)));
+    }
+}
+
+#[test]
+fn names_read_back() {
+    for isa in Isa::ALL {
+        assert_eq!(isa.to_string().parse(), Ok(isa));
+    }
+    let error = "thumb".parse::<Isa>().unwrap_err().to_string();
+    assert!(
+        error.contains("\"thumb\"") && error.contains("thumb-v7m"),
+        "{error}"
+    );
+}

@@ -1,0 +1,4 @@
+/* Arm MPS2 with the AN385 image: Cortex-M3 at 25 MHz, SSRAM for code and data. */
+#pragma once
+#define UART0 0x40004000
+#define SYSTICK_HZ 25000000
