@@ -6,11 +6,11 @@ use wire::counters::{ALARM, CLOCK, DUE, TRANSFER};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::qemu::{Block as QemuBlock, TranslateCallback, TranslateHook};
-use crate::sample::{OnBlock, OnBound, OracleCount, OracleSample, insn_id};
+use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
 use crate::end::OnStore;
 use crate::state::{self, Block, Segment, State};
-use crate::transfer::{Site, SiteKind};
+use crate::transfer::{OnTransfer, Site, SiteKind};
 
 /// What is known of one instruction of a block before anything is registered.
 struct Planned {
@@ -38,6 +38,7 @@ impl State {
         let Some(first) = plan.first() else { return };
         let mut segments = Vec::new();
         let oracle = self.args.oracle;
+        let inline = self.counts_inline();
         for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !oracle) {
             let segment = Segment {
                 pc: part[0].pc,
@@ -53,7 +54,7 @@ impl State {
         };
         let block = self.blocks.number(block);
         let clock = self.scoreboard.cell(self.records.address(CLOCK));
-        if !oracle {
+        if inline && !oracle {
             qemu_block.call_when_at_least::<OnBlock>(clock, DUE - plan.len() as u64, block);
         }
         let mut segments = segments.into_iter();
@@ -67,20 +68,29 @@ impl State {
                 && let Some((slot, length)) = segments.next()
             {
                 segment_end += length as usize;
-                insn.add(clock, length.into());
-                if oracle {
-                    insn.call::<OracleCount>(slot as usize);
-                    insn.call_when_at_least::<OracleSample>(clock, DUE, insn_id(block, index));
-                } else {
-                    insn.add(self.scoreboard.cell(self.records.address(slot)), 1);
+                match (inline, oracle) {
+                    (true, false) => {
+                        insn.add(clock, length.into());
+                        insn.add(self.scoreboard.cell(self.records.address(slot)), 1);
+                    }
+                    (true, true) => {
+                        insn.add(clock, 1);
+                        insn.call::<OracleCount>(slot as usize);
+                        insn.call_when_at_least::<OracleSample>(clock, DUE, insn_id(block, index));
+                    }
+                    (false, _) => insn.call::<OnSegment>(insn_id(block, index)),
                 }
             }
             if let Some(site) = &planned.site
                 && !oracle
             {
-                let transfer = self.scoreboard.cell(self.records.address(TRANSFER));
-                insn.store(transfer, self.sites.number(site));
-                insn.add(clock, ALARM);
+                let number = self.sites.number(site);
+                if inline {
+                    insn.store(self.scoreboard.cell(self.records.address(TRANSFER)), number);
+                    insn.add(clock, ALARM);
+                } else {
+                    insn.call::<OnTransfer>(number as usize);
+                }
             }
             if planned.breakpoint {
                 insn.call::<OnSemihosting>(insn_id(block, index));

@@ -19,6 +19,7 @@ pub(crate) struct OnStore;
 impl StoreHook for OnStore {
     const CALL: StoreCallback = |vcpu, address, value, id| {
         let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
         let (block, index) = from_insn_id(id);
         let pc = state.blocks.get(block).pc_of(index);
         let arm = !state.args.isa.is_riscv();

@@ -104,6 +104,7 @@ impl Hook for OnBound {
     const CALL: ExecCallback = |vcpu, id| {
         let (block, index) = from_insn_id(id);
         let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
         if !state.window_open {
             if state.args.from == Some(pc) {
@@ -113,6 +114,32 @@ impl Hook for OnBound {
         } else if state.args.until == Some(pc) {
             state.settle(vcpu);
             state.end(End::Until, 0, pc);
+        }
+    };
+}
+
+/// At the start of a segment, where inline operations cannot be used: counts it, and settles at once
+/// what fell into it, for a segment starts as a whole.
+pub(crate) struct OnSegment;
+
+impl Hook for OnSegment {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, index) = from_insn_id(id);
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        if index == 0 {
+            let pc = state.blocks.get(block).pc;
+            state.resolve_transfer(vcpu, pc);
+        }
+        let (slot, length) = state.blocks.get(block).segment_at(index);
+        let suspect = Suspect { block, index, insns: state.insns(vcpu) };
+        state.records.counter(slot, vcpu).fetch_add(1, Ordering::Relaxed);
+        let clock = state.records.counter(CLOCK, vcpu).fetch_add(length.into(), Ordering::Relaxed);
+        if clock + u64::from(length) >= DUE {
+            state.vcpus[vcpu as usize].suspect = Some(suspect);
+            state.settle(vcpu);
+            let insns = state.insns(vcpu);
+            state.set_clock(vcpu, insns, false);
         }
     };
 }

@@ -30,6 +30,7 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         let (block, index) = from_insn_id(id);
         let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
         if state.is_semihosting(pc) {
             state.semihosting(vcpu, pc);

@@ -63,6 +63,18 @@ impl Block {
     pub(crate) fn pc_of(&self, index: u64) -> u64 {
         self.pc + self.sizes[..index as usize].iter().map(|&size| u64::from(size)).sum::<u64>()
     }
+
+    /// Slot and length of the segment that starts at the `index`-th instruction.
+    pub(crate) fn segment_at(&self, index: u64) -> (u32, u32) {
+        let mut start = 0;
+        for &(slot, length) in &self.segments {
+            if start == index {
+                return (slot, length);
+            }
+            start += u64::from(length);
+        }
+        unreachable!("segments are registered at their first instruction")
+    }
 }
 
 /// Blocks by number, each kept once however often it is translated: memory does not grow with
@@ -89,6 +101,9 @@ impl Blocks {
 
 /// Sets the plugin up; called once, before any vCPU exists.
 pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
+    if vcpus > 1 && !args.isa.is_riscv() {
+        return Err(io::Error::other("several vCPUs can only be told apart on RISC-V"));
+    }
     let entries_path = std::path::Path::new(&args.dir).join("entries");
     let entries = std::fs::read(entries_path)?.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
     let records = Records::create(&args.dir, vcpus)?;
@@ -174,6 +189,22 @@ impl State {
             crate::qemu::exit(1);
         }
         self.records.define(&bytes).unwrap_or_else(|error| self.write_failed(&error));
+    }
+
+    /// Whether generated code can count. With several vCPUs it cannot: under icount QEMU 10.0 makes
+    /// the number of the vCPU that a block was translated for a constant of that block, though other
+    /// vCPUs run it too (`gen_cpu_index` in accel/tcg/plugin-gen.c), and damages the constant.
+    pub(crate) fn counts_inline(&self) -> bool {
+        self.vcpus.len() == 1
+    }
+
+    /// The vCPU that runs a callback, whichever QEMU reports, see [`State::counts_inline`].
+    pub(crate) fn running_vcpu(&mut self, reported: u32) -> u32 {
+        if self.counts_inline() {
+            return reported;
+        }
+        let hart = self.register("mhartid") as u32;
+        hart.min(self.vcpus.len() as u32 - 1)
     }
 
     /// Whether a function of the firmware starts there.

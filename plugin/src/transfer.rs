@@ -12,7 +12,8 @@ use wire::control::Word;
 use wire::counters::TRANSFER;
 use wire::definition::{Definition, TransferKind};
 
-use crate::state::State;
+use crate::qemu::{ExecCallback, Hook};
+use crate::state::{self, State};
 
 /// An instruction whose target the next block tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,10 +69,22 @@ struct Interrupted {
     return_addr: u64,
 }
 
+/// At a site, where inline operations cannot be used.
+pub(crate) struct OnTransfer;
+
+impl Hook for OnTransfer {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        state.records.counter(TRANSFER, vcpu).store(number as u64, Ordering::Relaxed);
+    };
+}
+
 impl State {
     /// The block at `pc` is the first one after an open transfer.
     pub(crate) fn resolve_transfer(&mut self, vcpu: u32, pc: u64) {
         let number = self.records.counter(TRANSFER, vcpu).swap(0, Ordering::Relaxed);
+        // Zero: none is open.
         let Some(Site { pc: site, next, kind }) = self.sites.get(number).cloned() else { return };
         // None: an exception came first. Some(None): fell through.
         let may_fall_through =

@@ -1,0 +1,98 @@
+//! The command line as typed. What it means is settled in `options.rs`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Exact, reproducible profiles of firmware, without hardware.
+#[derive(Debug, Parser)]
+#[command(name = "harness", version, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do; profiling is meant when there is only a firmware file.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// `harness firmware.elf` is `harness profile firmware.elf`.
+    #[command(flatten)]
+    pub profile: Option<ProfileArgs>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever); \
+2 usage or bad input; 4 a limit or timeout ended the run; 5 the emulator could not run.";
+
+/// Everything that harness does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one image in QEMU and profile it
+    Profile(ProfileArgs),
+    /// Show what is installed, what is missing, and how to get it
+    Doctor,
+}
+
+/// How to profile one image. Counts take suffixes: 10k, 2M, 1.5G.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// Firmware: an ELF file, Intel HEX, or a raw binary (with --load-addr)
+    #[arg(value_name = "FIRMWARE")]
+    pub firmware: PathBuf,
+
+    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+
+    /// Take a sample every N instructions
+    #[arg(long, value_name = "N", default_value = "10007", help_heading = "Sampling")]
+    pub period: String,
+    /// Dither the period reproducibly (any number is a seed), where a loop keeps step with it
+    #[arg(long, value_name = "SEED", help_heading = "Sampling")]
+    pub seeded_jitter: Option<u64>,
+    /// Width of an address bin, a power of two
+    #[arg(long, value_name = "BYTES", default_value_t = 2, help_heading = "Sampling")]
+    pub bin_bytes: u64,
+
+    /// Measure N instructions, then stop: a success [default: 2G]
+    #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
+    pub for_insns: Option<String>,
+    /// Start measuring when FUNCTION is first entered
+    #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
+    pub from: Option<String>,
+    /// Stop measuring when FUNCTION is next entered: a success
+    #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
+    pub until: Option<String>,
+    /// Fail when the firmware has not ended after N instructions from reset
+    #[arg(long, value_name = "N", help_heading = "Measuring window")]
+    pub max_insns: Option<String>,
+    /// Fail when the firmware has not ended after SECONDS on this host
+    #[arg(long, value_name = "SECONDS", help_heading = "Measuring window")]
+    pub timeout: Option<f64>,
+
+    /// QEMU machine, instead of the one that the image's memory and CPU point to
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub machine: Option<String>,
+    /// QEMU CPU, instead of the machine's own
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub cpu: Option<String>,
+    /// One more argument for QEMU; may be repeated: --qemu-arg=-smp --qemu-arg=2
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, help_heading = "Machine")]
+    pub qemu_arg: Vec<String>,
+    /// One instruction takes 2^SHIFT ns of the firmware's time [default: the machine's real clock]
+    #[arg(long, value_name = "SHIFT", help_heading = "Machine")]
+    pub shift: Option<u8>,
+    /// Where a raw binary is loaded
+    #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
+    pub load_addr: Option<String>,
+    /// Bytes added to the addresses of a position-independent ELF [default: the machine's RAM]
+    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    pub load_bias: Option<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF", help_heading = "Machine")]
+    pub symbols: Option<PathBuf>,
+
+    /// Count and sample with one callback per instruction: slow, and what the tests compare with
+    #[arg(long, hide = true)]
+    pub oracle: bool,
+}

@@ -1,0 +1,37 @@
+//! `harness doctor`: what is installed, what is missing, how to get it.
+
+use std::io::{Write, stdout};
+
+use anyhow::Result;
+
+use crate::qemu;
+use crate::verdict::ExitCode;
+
+/// Prints one line per emulator and, when one is missing, the command that installs it.
+pub fn run() -> Result<ExitCode> {
+    let mut out = stdout().lock();
+    let mut missing = 0;
+    for (program, runs) in [
+        ("qemu-system-arm", "Cortex-M"),
+        ("qemu-system-riscv64", "riscv64"),
+        ("qemu-system-riscv32", "riscv32"),
+    ] {
+        match qemu::find(program) {
+            Ok(emulator) => {
+                writeln!(out, "ok       {program} {} ({runs}): {}", emulator.version, emulator.path.display())?;
+            }
+            Err(error) => {
+                missing += 1;
+                let reason = error.to_string();
+                writeln!(out, "missing  {program} ({runs}): {}", reason.lines().next().unwrap_or(&reason))?;
+            }
+        }
+    }
+    if missing == 0 {
+        writeln!(out, "Everything that harness needs is installed.")?;
+        return Ok(ExitCode::Good);
+    }
+    let (major, minor) = qemu::OLDEST_VERSION;
+    writeln!(out, "QEMU {major}.{minor} or newer is needed: {}", qemu::install_hint())?;
+    Ok(ExitCode::Emulator)
+}

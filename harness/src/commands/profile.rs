@@ -1,0 +1,187 @@
+//! `harness firmware.elf`: one image in, one profile directory and one table out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{IsTerminal, Write, stdout};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use console::Term;
+use wire::control::Word;
+
+use crate::cli::ProfileArgs;
+use crate::crosscheck;
+use crate::export::{self, summary};
+use crate::functions;
+use crate::image::{Arch, Image, InputError, LoadOptions};
+use crate::machine::{self, Choice};
+use crate::options::Options;
+use crate::output::Output;
+use crate::profile::{FILE_NAME, Facts, Profile};
+use crate::progress::Bar;
+use crate::qemu::{self, Emulator, Workspace};
+use crate::run::{INTERRUPTED, Outcome, Plan};
+use crate::symbols::Symbols;
+use crate::verdict::{self, ExitCode, group};
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no profile to show; see [`ExitCode::of_error`].
+pub fn run(args: ProfileArgs) -> Result<ExitCode> {
+    let options = Options::resolve(args)?;
+    let image = Image::open(
+        &options.firmware,
+        &LoadOptions {
+            load_addr: options.load_addr,
+            load_bias: options.load_bias,
+            symbols: options.symbols.as_deref(),
+        },
+    )?;
+    let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
+    for warning in image.warnings.iter().chain(&choice.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    let symbol_file = read_symbol_file(&image)?;
+    let symbols =
+        Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
+    let bound = |option: &str, name: &Option<String>| {
+        let find = |name: &str| match symbols.find(name) {
+            Ok(found) => Ok(found.address),
+            Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
+        };
+        name.as_deref().map(find).transpose()
+    };
+    let from = bound("--from", &options.window.from)?;
+    let until = bound("--until", &options.window.until)?;
+
+    let target = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.profile", image.stem)));
+    let output = Output::prepare(target)?;
+    let emulator = qemu::find(choice.machine.qemu)?;
+    let workspace = Workspace::create(output.run_directory())
+        .map_err(|error| InputError::about(&output.run_directory(), format_args!("cannot be written: {error}")))?;
+    let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
+    let plan = Plan {
+        image: &image,
+        choice: &choice,
+        emulator: &emulator,
+        options: &options,
+        icount_shift,
+        entries: &symbols.entries(),
+        from,
+        until,
+    };
+    explain_choice(&choice);
+
+    // Installed once per process; a second run in the same process (tests) keeps the first handler.
+    let _ = ctrlc::set_handler(|| {
+        // The first asks QEMU to stop and keeps the profile; the second gives up.
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(ExitCode::Limit.status().into());
+        }
+    });
+    let bar = Bar::new(&image.stem, options.window.for_insns.unwrap_or(0));
+    let outcome = plan.run(&workspace, &mut |progress| bar.update(progress));
+    bar.finish();
+
+    let (profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome?);
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    export::write(&profile, &output)?;
+    // A machine without a serial port and semihosting prints nothing, and QEMU may end before it
+    // opens the file.
+    if workspace.console().exists() {
+        output.take("console.log", &workspace.console())?;
+    } else {
+        output.write("console.log", b"")?;
+    }
+    let directory = output.commit()?;
+
+    report(&profile, &options, &directory)
+}
+
+/// Prints the table and the verdict, and settles the exit code.
+fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> Result<ExitCode> {
+    let table = functions::table(profile);
+    let crosscheck = crosscheck::check(profile, &table);
+    let mut out = stdout().lock();
+    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    let mut layout = summary::Layout { top_rows: options.top_rows, ..Default::default() };
+    if let Some(columns) = columns.filter(|_| stdout().is_terminal()) {
+        layout.width_columns = columns;
+    }
+    summary::write(&table, &crosscheck, layout, &mut out)?;
+    writeln!(out)?;
+    writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
+    if profile.facts.before_window_insns > 0 {
+        writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
+    }
+    writeln!(out, "end: {}", verdict::describe_end(profile))?;
+    for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
+        writeln!(out, "{line}")?;
+    }
+    if options.window.from.is_some() && profile.total_insns() == 0 {
+        writeln!(out, "the window never opened: --from {} was not reached", options.window.from.as_deref().unwrap_or(""))?;
+    }
+    writeln!(out, "profile in {}: flamegraph.svg, {FILE_NAME}, console.log", directory.display())?;
+    Ok(ExitCode::of_end(&profile.facts.end))
+}
+
+/// Says on stderr which machine was chosen and what else there was.
+fn explain_choice(choice: &Choice) {
+    eprintln!("machine: {}, {}", choice.machine.title(), choice.because);
+    for (title, reason) in &choice.runners_up {
+        eprintln!("  not {title}: {reason}");
+    }
+}
+
+/// The ELF that names the image's addresses, if there is one.
+fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
+    let read = |path: &PathBuf| {
+        fs::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
+    };
+    image.symbols_from.as_ref().map(read).transpose()
+}
+
+/// Puts the saved model together.
+fn profile(
+    plan: &Plan<'_>,
+    symbols: &Symbols<'_>,
+    symbol_file: Option<&[u8]>,
+    outcome: Outcome,
+) -> (Profile, Vec<String>) {
+    let Outcome { records, end } = outcome;
+    let executed: BTreeSet<u64> =
+        records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let executed: Vec<u64> = executed.into_iter().collect();
+    let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+    let others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
+    let (names, warnings) = symbols.names(&executed, &others);
+    let Plan { image, choice, options, emulator, .. } = plan;
+    let Emulator { version, .. } = emulator;
+    let facts = Facts {
+        harness_version: env!("CARGO_PKG_VERSION").to_owned(),
+        image_name: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        image_sha256: image.sha256.clone(),
+        symbols_sha256: options.symbols.as_ref().and(symbol_file).map(crate::image::sha256_hex),
+        qemu_version: version.clone(),
+        machine: choice.machine.name.clone().into_owned(),
+        cpu: choice.cpu.clone(),
+        isa: choice.machine.isa.to_owned(),
+        icount_shift: plan.icount_shift,
+        load_bias: choice.load_bias,
+        qemu_args: options.qemu_args.clone(),
+        period_insns: options.period_insns,
+        jitter_seed: options.jitter_seed,
+        bin_bytes: options.bin_bytes,
+        window: options.window.clone(),
+        before_window_insns: records.control.get(Word::BeforeWindowInsns),
+        end,
+        unresolved_transfers: records.control.get(Word::Unresolved),
+    };
+    let profile =
+        Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names };
+    (profile, warnings)
+}

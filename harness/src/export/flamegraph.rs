@@ -1,0 +1,192 @@
+//! The picture: each function with what was inlined into it, as wide as its exact number of
+//! instructions.
+//!
+//! inferno draws it and has its ways, all met here: a frame's name must not contain `;` nor end in a
+//! space and digits; lines that are sorted as text tear a frame apart (`f`, `f2`, `f;g`, since `2` is
+//! less than `;`), so they come in the order of frames; nothing to draw is an error to it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
+use inferno::flamegraph::{Options, TextTruncateDirection};
+
+use crate::functions::Place;
+use crate::profile::Profile;
+use crate::verdict::group;
+
+/// Width of the picture in pixels.
+const WIDTH: usize = 1200;
+
+/// What follows the name of an inlined frame, as perf writes it.
+const INLINED: &str = " (inlined)";
+
+/// Width of a letter of the usual monospaced fonts, in font sizes.
+const LETTER: f64 = 0.61;
+
+const GREY: Color = Color { r: 200, g: 200, b: 200 };
+const ROOT: Color = Color { r: 232, g: 232, b: 232 };
+const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
+
+/// Draws a profile as SVG.
+///
+/// # Errors
+/// When inferno fails; it has no reason to.
+pub fn svg(profile: &Profile) -> Result<Vec<u8>> {
+    let stacks = stacks(profile);
+    if stacks.is_empty() {
+        return Ok(empty(profile).into_bytes());
+    }
+    let mut palette = palette(&stacks);
+    let mut options = Options::default();
+    options.title = clean(&profile.facts.image_name);
+    options.subtitle = Some(subtitle(profile));
+    options.count_name = "instructions".to_owned();
+    options.image_width = Some(WIDTH);
+    options.font_width = LETTER;
+    options.frame_height = 18;
+    options.bgcolors = Some(BackgroundColor::Flat(BACKGROUND));
+    options.palette_map = Some(&mut palette);
+    options.deterministic = true;
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    // In the order given, which it takes from the end.
+    options.flame_chart = true;
+    let lines: Vec<String> = stacks.iter().rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
+    let mut svg = Vec::new();
+    inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;
+    Ok(svg)
+}
+
+/// Instructions by frames: the function, then what was inlined into it.
+fn stacks(profile: &Profile) -> BTreeMap<Vec<String>, u64> {
+    let mut stacks = BTreeMap::new();
+    for (pc, insns) in profile.insns() {
+        if insns == 0 {
+            continue;
+        }
+        let mut frames = vec![clean(&Place::of(profile, pc).to_string())];
+        let known = profile.names.frames_at(pc);
+        let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
+        if let (Place::Range { .. }, Some(outermost)) = (Place::of(profile, pc), known.first()) {
+            frames = vec![clean(name(outermost.function))];
+        }
+        frames.extend(known.iter().skip(1).map(|frame| format!("{}{INLINED}", clean(name(frame.function)))));
+        *stacks.entry(frames).or_default() += insns;
+    }
+    stacks
+}
+
+/// Colours by the name of the frame. The warmer, the more instructions; inlined frames are green, so
+/// that they can be told from functions at a glance; what has no name is grey. A little of the name's
+/// hash in every colour tells neighbours apart, the same in every picture.
+fn palette(stacks: &BTreeMap<Vec<String>, u64>) -> PaletteMap {
+    let mut insns: BTreeMap<&str, u64> = BTreeMap::new();
+    for (frames, count) in stacks {
+        for (depth, frame) in frames.iter().enumerate() {
+            // A function inlined into itself counts once.
+            if !frames[..depth].contains(frame) {
+                *insns.entry(frame).or_default() += count;
+            }
+        }
+    }
+    let hottest = insns.values().copied().max().unwrap_or(1) as f64;
+    let mut palette = PaletteMap::default();
+    // The frame below all others has no name.
+    palette.insert("", ROOT);
+    for (&frame, &insns) in &insns {
+        palette.insert(frame, color(frame, insns as f64 / hottest));
+    }
+    palette
+}
+
+fn color(frame: &str, heat: f64) -> Color {
+    if frame.starts_with('[') {
+        return GREY;
+    }
+    // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/).
+    let hash = frame.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
+    // Most functions are far below the hottest; the root spreads them out.
+    let heat = heat.sqrt();
+    let (hue, saturation, lightness) = if frame.ends_with(INLINED) {
+        (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat)
+    } else {
+        (48.0 - 34.0 * heat + 10.0 * dither, 0.62 + 0.30 * heat, 0.80 - 0.18 * heat + 0.03 * dither)
+    };
+    from_hsl(hue, saturation, lightness)
+}
+
+/// A colour by hue (degrees), saturation and lightness (0 to 1).
+fn from_hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
+    let chroma = saturation * lightness.min(1.0 - lightness);
+    let channel = |offset: f64| {
+        let position = (offset + hue / 30.0).rem_euclid(12.0);
+        let value = lightness - chroma * (position - 3.0).min(9.0 - position).clamp(-1.0, 1.0);
+        (value * 255.0).round() as u8
+    };
+    Color { r: channel(0.0), g: channel(8.0), b: channel(4.0) }
+}
+
+/// A name that inferno reads as one frame and XML can hold.
+fn clean(name: &str) -> String {
+    let mut clean: String = name
+        .trim()
+        .chars()
+        .map(|character| match character {
+            ';' => ':',
+            character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => '?',
+            character => character,
+        })
+        .collect();
+    // It would be read as a count.
+    if let Some((_, last)) = clean.rsplit_once(' ')
+        && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        let space = clean.len() - last.len() - 1;
+        clean.replace_range(space..=space, "_");
+    }
+    // A line that starts so is a comment; these letters at the end are a colour, "-" and "--" as well.
+    if clean.is_empty() || clean.starts_with("# ") || matches!(clean.as_str(), "-" | "--") {
+        clean.insert(0, '?');
+    }
+    clean
+}
+
+fn subtitle(profile: &Profile) -> String {
+    let facts = &profile.facts;
+    let mut subtitle = format!("{} instructions on {}", group(profile.total_insns()), facts.machine);
+    if let Some(cpu) = &facts.cpu {
+        let _ = write!(subtitle, ", {cpu}");
+    }
+    let _ = write!(subtitle, " (QEMU {})", facts.qemu_version);
+    if let Some(function) = &facts.window.from {
+        let _ = write!(subtitle, ", from {function}");
+    }
+    if let Some(function) = &facts.window.until {
+        let _ = write!(subtitle, ", until {function}");
+    }
+    clean(&format!("{subtitle}; widths are exact counts").replace(';', " \u{b7}"))
+}
+
+/// What is shown when there is nothing to show.
+fn empty(profile: &Profile) -> String {
+    let title = escape(&clean(&profile.facts.image_name));
+    format!(
+        "<?xml version=\"1.0\" standalone=\"no\"?>\n\
+         <svg version=\"1.1\" width=\"{WIDTH}\" height=\"100\" viewBox=\"0 0 {WIDTH} 100\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <g font-family=\"monospace\" text-anchor=\"middle\">\n\
+         <text x=\"600\" y=\"34\" font-size=\"17\">{title}</text>\n\
+         <text x=\"600\" y=\"68\" font-size=\"12\">No instruction was executed in the measuring window.</text>\n\
+         </g>\n\
+         </svg>\n"
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,22 @@
+//! What a profile is written as: one file per format. Only this file knows what they are called.
+
+pub mod flamegraph;
+pub mod summary;
+
+use anyhow::Result;
+
+use crate::output::Output;
+use crate::profile::{FILE_NAME, Profile};
+
+/// Name of the flamegraph in a profile directory.
+pub const FLAMEGRAPH: &str = "flamegraph.svg";
+
+/// Adds the saved profile and the flamegraph to a profile directory.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn write(profile: &Profile, output: &Output) -> Result<()> {
+    output.write(FILE_NAME, &profile.to_bytes()?)?;
+    output.write(FLAMEGRAPH, &flamegraph::svg(profile)?)?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The table on the terminal: where the instructions went, hottest function first.
+
+use std::io::{self, Write};
+
+use crate::crosscheck::CrossCheck;
+use crate::functions::{Kind, Row, Table};
+use crate::symbols;
+use crate::verdict::group;
+
+/// Width of the table where there is no terminal to ask, so that a log does not depend on one.
+pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Names are not shortened below this, however narrow the terminal is.
+const MIN_NAME_COLUMNS: usize = 16;
+
+/// Most room for a source file and line; less where names need it.
+const LOCATION_COLUMNS: [usize; 2] = [30, 20];
+
+/// How the table is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Most functions shown; None shows all.
+    pub top_rows: Option<usize>,
+    /// Width of the terminal.
+    pub width_columns: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout { top_rows: Some(20), width_columns: DEFAULT_WIDTH_COLUMNS }
+    }
+}
+
+/// One line of the table: name, instructions, share, calls, samples, location.
+type Line = [String; 6];
+
+/// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl Write) -> io::Result<()> {
+    if table.total_insns == 0 {
+        return writeln!(out, "No instruction was executed in the measuring window.");
+    }
+    let shown = layout.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
+    let (top, rest) = table.rows.split_at(shown);
+    let mut lines: Vec<Line> =
+        vec![["Function", "Instructions", "Share", "Calls", "Samples", "Defined at"].map(str::to_owned)];
+    lines.extend(top.iter().map(|row| line(row, table)));
+    if !rest.is_empty() {
+        let noun = if rest.len() == 1 { "function" } else { "functions" };
+        let insns = rest.iter().map(|row| row.self_insns).sum();
+        let samples = rest.iter().map(|row| row.samples).sum();
+        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), insns, samples, table));
+    }
+    lines.push(sum_line("Total".to_owned(), table.total_insns, table.total_samples, table));
+
+    // The first location that leaves room for all names, or the narrowest.
+    let mut widths = [0; 6];
+    for most in LOCATION_COLUMNS {
+        for (line, row) in lines.iter_mut().skip(1).zip(top) {
+            line[5] = location(row, most);
+        }
+        widths = widths_of(&lines);
+        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= layout.width_columns {
+            break;
+        }
+    }
+    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    widths[0] = widths[0].min(layout.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    for [name, numbers @ .., location] in &lines {
+        let mut text = format!("{:<width$}", short_name(name, widths[0]), width = widths[0]);
+        for (number, width) in numbers.iter().zip(&widths[1..]) {
+            text += &format!("{GAP}{number:>width$}");
+        }
+        text = text + GAP + location;
+        writeln!(out, "{}", text.trim_end())?;
+    }
+
+    writeln!(out)?;
+    let unnamed = table.unnamed_insns;
+    writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
+    writeln!(out, "{check}")
+}
+
+fn widths_of(lines: &[Line]) -> [usize; 6] {
+    let mut widths = [0; 6];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = columns(cell).max(*width);
+        }
+    }
+    widths
+}
+
+fn line(row: &Row, table: &Table) -> Line {
+    [
+        row.name.clone(),
+        group(row.self_insns),
+        share(row.self_insns, table.total_insns),
+        if row.kind == Kind::Function { group(row.calls) } else { "-".to_owned() },
+        group(row.samples),
+        String::new(),
+    ]
+}
+
+fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Line {
+    [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
+}
+
+fn share(insns: u64, total_insns: u64) -> String {
+    format!("{:.2}%", 100.0 * insns as f64 / total_insns.max(1) as f64)
+}
+
+/// `work/crc.c:13`, with as many of the directories as there is room for.
+fn location(row: &Row, most_columns: usize) -> String {
+    let Some(file) = &row.file else { return String::new() };
+    let line = row.line.map_or_else(String::new, |line| format!(":{line}"));
+    let room = most_columns.saturating_sub(line.len());
+    let separators = file.char_indices().filter(|&(_, character)| matches!(character, '/' | '\\'));
+    let suffixes: Vec<&str> =
+        std::iter::once(file.as_str()).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
+    let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
+    let name = suffixes.last().copied().unwrap_or_default();
+    shorten(fitting.copied().unwrap_or(name), room) + &line
+}
+
+/// A name in at most so many columns: whole, or without its arguments, or without its middle as well.
+fn short_name(name: &str, width: usize) -> String {
+    if columns(name) <= width {
+        return name.to_owned();
+    }
+    let bare = symbols::without_arguments(name);
+    let bare = if bare.len() < name.len() { format!("{bare}(…)") } else { name.to_owned() };
+    shorten(&bare, width)
+}
+
+/// Text in at most so many columns. What is left out is in the middle: names that start with the same
+/// namespace differ at the end.
+fn shorten(text: &str, width: usize) -> String {
+    let count = columns(text);
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let tail = kept - kept / 3;
+    let head: String = text.chars().take(kept / 3).collect();
+    let tail: String = text.chars().skip(count - tail).collect();
+    format!("{head}…{tail}")
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}

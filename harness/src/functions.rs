@@ -1,0 +1,306 @@
+//! The per-function view of a profile: who executed how much, how often it was called, by whom.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::profile::{Function, Profile};
+
+/// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
+pub const BOOT_ROM: &str = "[boot rom]";
+
+/// Name of the caller where the return address is an EXC_RETURN value: an interrupt, not a call.
+pub const EXCEPTION: &str = "[exception]";
+
+/// Name of the caller of what runs first on a Cortex-M: the return address is the one at reset.
+pub const RESET: &str = "[reset]";
+
+/// Name of a caller that left no return address.
+pub const UNKNOWN: &str = "[unknown]";
+
+/// The mask ROM of QEMU's `virt` machine (hw/riscv/virt.c, VIRT_MROM).
+const BOOT_ROM_ADDRESSES: RangeInclusive<u64> = 0x1000..=0xffff;
+
+/// Least width of the address ranges that stand for code without a name, so that a page of it is a few
+/// rows of a table.
+const MIN_RANGE_BYTES: u64 = 256;
+
+/// What an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A function that has a name.
+    Function(&'a Function),
+    /// The machine's boot ROM.
+    BootRom,
+    /// Code without a name: an aligned range of addresses.
+    Range {
+        /// First address.
+        start: u64,
+        /// Last address.
+        last: u64,
+    },
+}
+
+impl<'a> Place<'a> {
+    /// The place of an address.
+    pub fn of(profile: &'a Profile, address: u64) -> Place<'a> {
+        if let Some(function) = profile.names.function_at(address) {
+            return Place::Function(function);
+        }
+        let facts = &profile.facts;
+        let has_boot_rom = facts.isa.starts_with("riscv") && facts.machine.starts_with("virt");
+        if has_boot_rom && BOOT_ROM_ADDRESSES.contains(&address) {
+            return Place::BootRom;
+        }
+        let range_bytes = facts.bin_bytes.max(MIN_RANGE_BYTES);
+        let start = address & !(range_bytes - 1);
+        Place::Range { start, last: start + (range_bytes - 1) }
+    }
+
+    /// Its first address, where it is a place of the firmware's.
+    pub fn start(self) -> Option<u64> {
+        match self {
+            Place::Function(function) => Some(function.start),
+            Place::BootRom => None,
+            Place::Range { start, .. } => Some(start),
+        }
+    }
+
+    /// What tells one place from another, in the order of [`Place`] and then of addresses.
+    fn key(self) -> (u8, u64) {
+        match self {
+            Place::Function(function) => (0, function.start),
+            Place::BootRom => (1, 0),
+            Place::Range { start, .. } => (2, start),
+        }
+    }
+}
+
+/// As reports show it: the function's name, or something in square brackets.
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Function(function) => f.write_str(&function.name),
+            Place::BootRom => f.write_str(BOOT_ROM),
+            Place::Range { start, last } => write!(f, "[{start:#010x}..{last:#010x}]"),
+        }
+    }
+}
+
+/// A profile by function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Functions that executed, most instructions first.
+    pub rows: Vec<Row>,
+    /// Instructions of the window.
+    pub total_insns: u64,
+    /// Samples taken of them.
+    pub total_samples: u64,
+    /// Instructions in no function and not in the boot ROM.
+    pub unnamed_insns: u64,
+}
+
+/// What kind of code a [`Row`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A function.
+    Function,
+    /// The boot ROM.
+    BootRom,
+    /// A range of addresses without a name.
+    Unnamed,
+}
+
+/// One function, or what stands for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is.
+    pub kind: Kind,
+    /// Demangled name, or a name in square brackets where there is no function.
+    pub name: String,
+    /// Name in the symbol table; equal to `name` where there is no function.
+    pub linkage_name: String,
+    /// First address of the function or range.
+    pub start: Option<u64>,
+    /// Source file of the definition.
+    pub file: Option<String>,
+    /// Line in that file.
+    pub line: Option<u32>,
+    /// Instructions executed in it, inlined ones included, called ones not.
+    pub self_insns: u64,
+    /// Entries from outside: executions of its first instruction that did not come from within. 0 where
+    /// there is no function.
+    pub calls: u64,
+    /// Samples taken in it.
+    pub samples: u64,
+    /// Samples that its share of the instructions lets expect.
+    pub expected_samples: f64,
+    /// How far `samples` is from `expected_samples`, in standard deviations; see [`z_score`].
+    pub z: f64,
+}
+
+/// How far a number of samples is from the expected one, in standard deviations of a random draw: with
+/// `expected = n·p` of `n` samples, `(samples - expected) / sqrt(expected·(1 - p))`.
+///
+/// The samples are every period-th instruction, not random ones. Code that does not keep step with the
+/// period comes out closer to its share than chance would have it, so a large score means that it does.
+/// One sample more or less is no evidence of anything: the variance is taken as 1 where it would be
+/// less (rarely executed functions, and those that are nearly everything), so that a difference of 5
+/// samples is the least that can be suspicious.
+pub fn z_score(samples: u64, total_samples: u64, self_insns: u64, total_insns: u64) -> f64 {
+    // As many samples as instructions: both are counts of the same thing.
+    if total_insns == 0 || (samples == self_insns && total_samples == total_insns) {
+        return 0.0;
+    }
+    let share = self_insns as f64 / total_insns as f64;
+    let expected = total_samples as f64 * share;
+    let variance = expected * (1.0 - share);
+    (samples as f64 - expected) / variance.max(1.0).sqrt()
+}
+
+/// The profile by function.
+pub fn table(profile: &Profile) -> Table {
+    #[derive(Default)]
+    struct Sums {
+        self_insns: u64,
+        entry_insns: u64,
+        inside: u64,
+        samples: u64,
+    }
+    let mut sums: BTreeMap<(u8, u64), (Place<'_>, Sums)> = BTreeMap::new();
+    // Instructions come in order of addresses: most are in the place of the one before.
+    for vcpu in &profile.vcpus {
+        for insn in &vcpu.insns {
+            let place = Place::of(profile, insn.pc);
+            let (_, sums) = sums.entry(place.key()).or_insert((place, Sums::default()));
+            sums.self_insns += insn.count;
+            if place.start() == Some(insn.pc) {
+                sums.entry_insns += insn.count;
+            }
+        }
+        for arc in vcpu.arcs.iter().filter(|arc| !arc.links) {
+            if let Place::Function(function) = Place::of(profile, arc.target)
+                && function.start == arc.target
+                && Place::of(profile, arc.site) == Place::Function(function)
+                && let Some((_, sums)) = sums.get_mut(&Place::Function(function).key())
+            {
+                sums.inside += arc.count;
+            }
+        }
+    }
+    for sample in &profile.samples {
+        let place = Place::of(profile, sample.pc);
+        sums.entry(place.key()).or_insert((place, Sums::default())).1.samples += 1;
+    }
+
+    let total_insns = profile.total_insns();
+    let total_samples = profile.samples.len() as u64;
+    let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0 };
+    for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
+        let (kind, function) = match place {
+            Place::Function(function) => (Kind::Function, Some(function)),
+            Place::BootRom => (Kind::BootRom, None),
+            Place::Range { .. } => (Kind::Unnamed, None),
+        };
+        if kind == Kind::Unnamed {
+            table.unnamed_insns += self_insns;
+        }
+        let name = place.to_string();
+        let expected = total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64;
+        table.rows.push(Row {
+            kind,
+            linkage_name: function.map_or_else(|| name.clone(), |function| function.linkage_name.clone()),
+            name,
+            start: place.start(),
+            file: function.and_then(|function| function.file.clone()),
+            line: function.and_then(|function| function.line),
+            self_insns,
+            calls: if kind == Kind::Function { entry_insns.saturating_sub(inside) } else { 0 },
+            samples,
+            expected_samples: expected,
+            z: z_score(samples, total_samples, self_insns, total_insns),
+        });
+    }
+    table.rows.sort_by(|one, other| {
+        let key = |row: &Row| (std::cmp::Reverse(row.self_insns), row.name.clone(), row.start);
+        key(one).cmp(&key(other))
+    });
+    table
+}
+
+/// Calls from one function to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArcRow {
+    /// Name of the function to which the callee returns, as `_mcount` sees it; or a name in square
+    /// brackets.
+    pub caller: String,
+    /// First address of that function or range.
+    pub caller_start: Option<u64>,
+    /// Name of the function that was entered.
+    pub callee: String,
+    /// Its first address.
+    pub callee_start: Option<u64>,
+    /// The jump that was a tail call: what entered the callee without being what it returns to.
+    pub tail_call: Option<TailCall>,
+    /// How often.
+    pub count: u64,
+}
+
+/// A jump from the end of one function to the start of another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TailCall {
+    /// Address of the jump.
+    pub site: u64,
+    /// Name of the function it is in.
+    pub function: String,
+}
+
+/// Calls by caller and callee, most frequent first. A jump is a tail call where it enters another function
+/// at its start; those inside a function are not listed.
+pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
+    let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
+        let (site, callee) = (Place::of(profile, arc.site), Place::of(profile, arc.target));
+        let enters = matches!(callee, Place::Function(_)) && callee.start() == Some(arc.target) && site != callee;
+        if !arc.links && !enters {
+            continue;
+        }
+        let (caller, caller_start) = caller(profile, arc.return_addr);
+        let tail_call = (!arc.links).then(|| TailCall { site: arc.site, function: site.to_string() });
+        let key = (caller, caller_start, callee.to_string(), callee.start(), tail_call);
+        *counts.entry(key).or_default() += arc.count;
+    }
+    let mut rows: Vec<ArcRow> = counts
+        .into_iter()
+        .map(|((caller, caller_start, callee, callee_start, tail_call), count)| ArcRow {
+            caller,
+            caller_start,
+            callee,
+            callee_start,
+            tail_call,
+            count,
+        })
+        .collect();
+    // Stable: equal counts stay in the order of names.
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    rows
+}
+
+/// Whom a return address returns to.
+fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
+    let Some(return_addr) = return_addr else { return (UNKNOWN.to_owned(), None) };
+    // Without Thumb's bit 0; no return address is odd elsewhere.
+    let return_addr = return_addr & !1;
+    if return_addr == 0 {
+        return (UNKNOWN.to_owned(), None);
+    }
+    if profile.facts.isa.starts_with("thumb") && return_addr >= 0xff00_0000 {
+        // Armv7-M Architecture Reference Manual, B1.5.5 and B1.5.8.
+        let name = if return_addr == 0xffff_fffe { RESET } else { EXCEPTION };
+        return (name.to_owned(), None);
+    }
+    // The call is before the address it returns to, which may already be another function's when the
+    // callee never returns.
+    let place = Place::of(profile, return_addr - 1);
+    (place.to_string(), place.start())
+}

@@ -1,0 +1,153 @@
+//! Build attributes: what the compiler noted about the processor it compiled for.
+//!
+//! Arm: "Addenda to, and Errata in, the ABI for the Arm Architecture", section 3 (addenda32);
+//! RISC-V: the psABI's "Attributes". The containers are object's; the meaning of the tags is here.
+
+use object::read::elf::{AttributeReader, AttributesSection, FileHeader};
+
+use super::{ArmLevel, ArmNeeds, Fpu};
+
+/// What an `.ARM.attributes` section says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Arm {
+    arch: Option<u64>,
+    profile: Option<u64>,
+    fp_arch: u64,
+    hard_fp_use: u64,
+    dsp: bool,
+    name: Option<String>,
+}
+
+/// Whether the code is for a processor that is supported.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// M profile, with these demands.
+    Microcontroller(ArmNeeds),
+    /// Something else, in words: `v7-A`.
+    Other(String),
+    /// The section does not say.
+    Unsaid,
+}
+
+impl Arm {
+    pub(super) fn profile(self) -> Profile {
+        let profile = match self.profile {
+            Some(letter @ (0x41 | 0x52 | 0x53)) => Some(char::from(letter as u8)),
+            _ => None,
+        };
+        let level = match self.arch {
+            Some(10) => ArmLevel::V7M,
+            Some(11 | 12) => ArmLevel::V6M,
+            Some(13) => ArmLevel::V7EM,
+            Some(16) => ArmLevel::V8MBase,
+            Some(17) => ArmLevel::V8MMain,
+            Some(21) => ArmLevel::V81MMain,
+            None => return Profile::Unsaid,
+            Some(arch) => {
+                return Profile::Other(
+                    match arch {
+                        0..=2 => "before v5",
+                        3..=5 => "v5TE",
+                        6 | 7 | 9 => "v6",
+                        8 => "v6T2",
+                        14 => "v8-A",
+                        15 => "v8-R",
+                        22 => "v9-A",
+                        _ => "of an unknown architecture",
+                    }
+                    .to_owned(),
+                );
+            }
+        };
+        if let Some(letter) = profile {
+            return Profile::Other(format!("v7-{letter}"));
+        }
+        Profile::Microcontroller(ArmNeeds {
+            level,
+            fpu: self.fpu(),
+            dsp: self.dsp || level == ArmLevel::V7EM,
+            name: self.name,
+        })
+    }
+
+    fn fpu(&self) -> Fpu {
+        let single = self.hard_fp_use == 1;
+        match (self.fp_arch, single) {
+            (0, _) => Fpu::None,
+            (7 | 8, true) => Fpu::V5Single,
+            (_, true) => Fpu::V4Single,
+            (_, false) => Fpu::V5Double,
+        }
+    }
+}
+
+/// Reads an `.ARM.attributes` section; what is damaged is left unsaid.
+pub(super) fn arm<E: FileHeader>(section: &AttributesSection<'_, E>) -> Arm {
+    let mut arm = Arm::default();
+    for_file(section, b"aeabi", |tag, attributes| {
+        match tag {
+            5 => arm.name = Some(text(attributes.read_string().ok()?)),
+            4 | 65 | 67 => drop(attributes.read_string().ok()?),
+            6 => arm.arch = Some(attributes.read_integer().ok()?),
+            7 => arm.profile = Some(attributes.read_integer().ok()?),
+            10 => arm.fp_arch = attributes.read_integer().ok()?,
+            27 => arm.hard_fp_use = attributes.read_integer().ok()?,
+            46 => arm.dsp = attributes.read_integer().ok()? != 0,
+            // Tag_compatibility: a flag, then a vendor's name.
+            32 => {
+                attributes.read_integer().ok()?;
+                attributes.read_string().ok()?;
+            }
+            tag if tag > 32 && tag % 2 == 1 => drop(attributes.read_string().ok()?),
+            _ => drop(attributes.read_integer().ok()?),
+        }
+        Some(())
+    });
+    arm
+}
+
+/// `Tag_RISCV_arch` of a `.riscv.attributes` section.
+pub(super) fn riscv<E: FileHeader>(section: &AttributesSection<'_, E>) -> Option<String> {
+    let mut arch = None;
+    for_file(section, b"riscv", |tag, attributes| {
+        match tag {
+            5 => arch = Some(text(attributes.read_string().ok()?)),
+            tag if tag % 2 == 1 => drop(attributes.read_string().ok()?),
+            _ => drop(attributes.read_integer().ok()?),
+        }
+        Some(())
+    });
+    arch.filter(|arch| !arch.is_empty())
+}
+
+/// Calls `each` with every tag that holds for the whole file, until it returns none.
+fn for_file<E: FileHeader>(
+    section: &AttributesSection<'_, E>,
+    vendor: &[u8],
+    mut each: impl FnMut(u64, &mut AttributeReader<'_>) -> Option<()>,
+) {
+    let Ok(subsections) = section.subsections() else {
+        return;
+    };
+    for subsection in subsections
+        .map_while(Result::ok)
+        .filter(|s| s.vendor() == vendor)
+    {
+        for part in subsection
+            .subsubsections()
+            .map_while(Result::ok)
+            .filter(|part| part.tag() == object::elf::Tag_File)
+        {
+            let mut attributes = part.attributes();
+            while let Ok(Some(tag)) = attributes.read_tag() {
+                if each(tag, &mut attributes).is_none() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,25 @@
+//! Exact, reproducible profiles of firmware, without hardware.
+//!
+//! The modules are the pipeline, and nothing reaches back up it: an ELF becomes an [`image`], the image
+//! finds its [`machine`], [`run`] has [`qemu`] execute it and reads the plugin's [`records`], which
+//! become a [`profile`]; [`export`] and the [`commands`] show it.
+//!
+//! Inputs are trusted to be files and nothing else: every malformed one is an error with a message and
+//! an exit code ([`verdict`]), never a panic.
+
+pub mod cli;
+pub mod commands;
+pub mod crosscheck;
+pub mod export;
+pub mod functions;
+pub mod image;
+pub mod machine;
+pub mod options;
+pub mod output;
+pub mod profile;
+pub mod progress;
+pub mod qemu;
+pub mod records;
+pub mod run;
+pub mod symbols;
+pub mod verdict;

@@ -1,0 +1,160 @@
+//! The options as meant: numbers parsed, defaults filled in, contradictions refused. Nothing past
+//! this file asks what the user typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::ProfileArgs;
+use crate::image::InputError;
+use crate::profile::Window;
+
+/// The window's length unless `--for` says otherwise: most firmware never exits.
+pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
+
+/// Everything that a profiling run needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The firmware file.
+    pub firmware: PathBuf,
+    /// The profile directory; None: `./<stem>.profile`.
+    pub output: Option<PathBuf>,
+    /// Rows of the table, None for all.
+    pub top_rows: Option<usize>,
+    /// Mean distance of samples.
+    pub period_insns: u64,
+    /// Seed of the dither.
+    pub jitter_seed: Option<u64>,
+    /// Width of an address bin.
+    pub bin_bytes: u64,
+    /// The measuring window.
+    pub window: Window,
+    /// Host time after which the run has failed.
+    pub timeout: Option<Duration>,
+    /// `--machine`.
+    pub machine: Option<String>,
+    /// `--cpu`.
+    pub cpu: Option<String>,
+    /// Further QEMU arguments.
+    pub qemu_args: Vec<String>,
+    /// `--shift`.
+    pub icount_shift: Option<u8>,
+    /// `--load-addr`.
+    pub load_addr: Option<u64>,
+    /// `--load-bias`.
+    pub load_bias: Option<u64>,
+    /// `--symbols`.
+    pub symbols: Option<PathBuf>,
+    /// One callback per instruction.
+    pub oracle: bool,
+}
+
+/// Reads `123`, `0x7b`, `1_000`, `10k`, `1.5M`, `2G`.
+pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
+    let error = || {
+        InputError::new(format!("{option} {text}: not a number; write it as 2000000, 2M, 1.5G or 0x1000"))
+    };
+    let plain = text.replace('_', "");
+    if let Some(hex) = plain.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).map_err(|_| error());
+    }
+    let (digits, scale) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&plain[..at], 1_000),
+        Some((at, 'M')) => (&plain[..at], 1_000_000),
+        Some((at, 'G')) => (&plain[..at], 1_000_000_000),
+        _ => (&plain[..], 1),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let valid = !whole.is_empty() && [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    // In decimal, so that 1.1G is exactly 1100000000.
+    let fraction_scale = u32::try_from(fraction.len()).ok().and_then(|len| 10u64.checked_pow(len));
+    let value = (|| {
+        let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+        let fraction_scale = fraction_scale?;
+        let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()?.checked_mul(scale)? };
+        (parts % fraction_scale == 0).then_some(whole.checked_add(parts / fraction_scale)?)
+    })();
+    value.filter(|_| valid).ok_or_else(error)
+}
+
+fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
+    let insns = parse_number(option, text)?;
+    if insns == 0 || insns >= wire::counters::MAX_INSNS {
+        return Err(InputError::new(format!("{option} {text}: must be at least 1 and below 2^48 instructions")));
+    }
+    Ok(insns)
+}
+
+impl Options {
+    /// Settles what was typed.
+    ///
+    /// # Errors
+    /// [`InputError`] naming the option and what it takes.
+    pub fn resolve(args: ProfileArgs) -> Result<Options, InputError> {
+        let insns = |option: &str, text: &Option<String>| {
+            text.as_deref().map(|text| parse_insns(option, text)).transpose()
+        };
+        let number =
+            |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_number(option, text)).transpose();
+        if !args.bin_bytes.is_power_of_two() {
+            return Err(InputError::new(format!("--bin-bytes {}: must be a power of two", args.bin_bytes)));
+        }
+        // QEMU's own limit on icount shift is 10.
+        if args.shift.is_some_and(|shift| shift > 10) {
+            return Err(InputError::new("--shift: must be 0 to 10 (1 ns to 1024 ns per instruction)"));
+        }
+        let timeout = match args.timeout {
+            None => None,
+            Some(seconds) => match Duration::try_from_secs_f64(seconds) {
+                Ok(timeout) if !timeout.is_zero() => Some(timeout),
+                _ => return Err(InputError::new(format!("--timeout {seconds}: must be more than 0 seconds"))),
+            },
+        };
+        Ok(Options {
+            period_insns: parse_insns("--period", &args.period)?,
+            window: Window {
+                for_insns: Some(insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS)),
+                from: args.from,
+                until: args.until,
+                max_insns: insns("--max-insns", &args.max_insns)?,
+            },
+            timeout,
+            firmware: args.firmware,
+            output: args.output,
+            top_rows: (args.top > 0).then_some(args.top),
+            jitter_seed: args.seeded_jitter,
+            bin_bytes: args.bin_bytes,
+            machine: args.machine,
+            cpu: args.cpu,
+            qemu_args: args.qemu_arg,
+            icount_shift: args.shift,
+            load_addr: number("--load-addr", &args.load_addr)?,
+            load_bias: number("--load-bias", &args.load_bias)?,
+            symbols: args.symbols,
+            oracle: args.oracle,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, value) in [
+            ("7", 7),
+            ("10_007", 10_007),
+            ("0x10", 16),
+            ("10k", 10_000),
+            ("2M", 2_000_000),
+            ("1.1G", 1_100_000_000),
+            ("0.5k", 500),
+        ] {
+            assert_eq!(parse_number("--for", text), Ok(value), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5", "1e9", "2 G", "0x", ".5k", "99999999999G", "1.0001k", "１"] {
+            let error = parse_number("--for", text).unwrap_err().to_string();
+            assert!(error.contains("--for"), "{error}");
+        }
+    }
+}

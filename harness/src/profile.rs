@@ -1,0 +1,307 @@
+//! The saved profile: what every report and export is made from.
+//!
+//! Addresses and counts, the names that the firmware gave to those addresses (so that a profile can be
+//! read where the ELF is gone), and the facts of the run. Every count is exact; samples are kept in
+//! time order. The same run gives the same bytes: everything is sorted, nothing knows a path, a date
+//! or a host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use wire::sample::{Decoder, Encoder, Sample};
+
+/// Name of the saved profile in a profile directory.
+pub const FILE_NAME: &str = "profile.fwp";
+
+const MAGIC: &[u8; 8] = b"fwprof\x01\n";
+
+/// One run of one image, measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What was run, how, and how it ended.
+    pub facts: Facts,
+    /// Exact counts, one entry per vCPU.
+    pub vcpus: Vec<VcpuCounts>,
+    /// All samples in the order in which they were taken.
+    pub samples: Vec<Sample>,
+    /// What the firmware asked of the host.
+    pub notes: Vec<Note>,
+    /// Names of the addresses.
+    pub names: Names,
+}
+
+/// What was run, how, and how it ended. Everything that the result depends on is here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Version of this tool.
+    pub harness_version: String,
+    /// File name of the image, without its directory.
+    pub image_name: String,
+    /// SHA-256 of the image file, in hex.
+    pub image_sha256: String,
+    /// SHA-256 of the file given with `--symbols`.
+    pub symbols_sha256: Option<String>,
+    /// QEMU's own version line's number, as `10.0.2`.
+    pub qemu_version: String,
+    /// QEMU machine.
+    pub machine: String,
+    /// QEMU CPU, when not the machine's own.
+    pub cpu: Option<String>,
+    /// Instruction set, as [`decode::Isa`] prints it.
+    pub isa: String,
+    /// Virtual time per instruction is 2^shift ns.
+    pub icount_shift: u8,
+    /// Bytes added to the image's addresses when it was loaded.
+    pub load_bias: u64,
+    /// Additional QEMU arguments.
+    pub qemu_args: Vec<String>,
+    /// Mean distance of samples in instructions.
+    pub period_insns: u64,
+    /// Seed of the dither around the period.
+    pub jitter_seed: Option<u64>,
+    /// Width of an address bin in bytes, a power of two.
+    pub bin_bytes: u64,
+    /// The measuring window as asked for.
+    pub window: Window,
+    /// Instructions executed before the window opened.
+    pub before_window_insns: u64,
+    /// How the run ended.
+    pub end: End,
+    /// Transfers of control that could not be attributed to an arc.
+    pub unresolved_transfers: u64,
+}
+
+/// The measuring window as asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its length.
+    pub for_insns: Option<u64>,
+    /// Function at whose first execution it opens.
+    pub from: Option<String>,
+    /// Function at whose first execution after that it closes.
+    pub until: Option<String>,
+    /// Instructions from reset after which the run has failed.
+    pub max_insns: Option<u64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// The window's length was reached.
+    For,
+    /// The window's last function was reached.
+    Until,
+    /// The firmware exited.
+    Exit {
+        /// Its status.
+        status: u32,
+        /// Address of the instruction that ended it.
+        pc: u64,
+    },
+    /// The firmware asked for a reset.
+    Reset {
+        /// Address of the instruction that asked, when the profiler saw it.
+        pc: Option<u64>,
+    },
+    /// The CPU locked up.
+    LockUp {
+        /// Address of the instruction it stopped at.
+        pc: u64,
+        /// The fault in words.
+        fault: String,
+    },
+    /// The CPU waits for an interrupt that nothing will raise.
+    Asleep {
+        /// Address of the instruction after the one it sleeps in, as QEMU reports it.
+        pc: u64,
+    },
+    /// The firmware asked for something outside its sandbox that only ending the run could prevent.
+    Denied {
+        /// Address of the instruction that asked.
+        pc: u64,
+    },
+    /// The limit on instructions was reached.
+    MaxInsns,
+    /// The limit on host seconds was reached. Host-ended: another run ends elsewhere.
+    Timeout,
+    /// Ctrl-C or SIGTERM. Host-ended.
+    Interrupted,
+    /// QEMU was killed or failed by itself.
+    EmulatorFailed {
+        /// What was seen of it.
+        message: String,
+    },
+}
+
+/// Exact counts of one vCPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcpuCounts {
+    /// Executions of each instruction, by address.
+    pub insns: Vec<InsnCount>,
+    /// Transfers of control into functions, sorted.
+    pub arcs: Vec<Arc>,
+}
+
+/// How often one instruction was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct InsnCount {
+    /// Its address.
+    pub pc: u64,
+    /// Its size.
+    pub size_bytes: u8,
+    /// Executions.
+    pub count: u64,
+}
+
+/// A transfer of control to one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Arc {
+    /// Address of the instruction that transferred control.
+    pub site: u64,
+    /// Where it went.
+    pub target: u64,
+    /// Return address that the target saw: what `_mcount` records as the caller. None for a jump
+    /// from a function to its own entry (a loop), where nobody needs it.
+    pub return_addr: Option<u64>,
+    /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
+    pub links: bool,
+    /// How often.
+    pub count: u64,
+}
+
+/// Something the firmware asked of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
+    pub denied: bool,
+    /// Semihosting operation number.
+    pub operation: u32,
+    /// Address of the instruction that asked.
+    pub pc: u64,
+    /// What it asked for, as far as it could be read.
+    pub text: String,
+}
+
+/// Names of the addresses that were executed, called or sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// Functions as the linker placed them, by address; they do not overlap.
+    pub functions: Vec<Function>,
+    /// Names and paths that [`Frame`]s refer to.
+    pub strings: Vec<String>,
+    /// Distinct frame lists, outermost function first.
+    pub stacks: Vec<Vec<Frame>>,
+    /// Executed addresses, sorted, each with the index of its frame list in `stacks`. Addresses
+    /// without a name are absent.
+    pub locations: Vec<(u64, u32)>,
+}
+
+/// A function as the linker placed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Demangled name.
+    pub name: String,
+    /// Name in the symbol table.
+    pub linkage_name: String,
+    /// First address (without Thumb's bit 0), load bias included.
+    pub start: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Source file, when DWARF says it.
+    pub file: Option<String>,
+    /// Line of its definition.
+    pub line: Option<u32>,
+}
+
+/// One frame at an address: the function itself or one inlined into it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// Demangled name, index into [`Names::strings`].
+    pub function: u32,
+    /// Source file, index into [`Names::strings`].
+    pub file: Option<u32>,
+    /// Line in that file at this address.
+    pub line: Option<u32>,
+    /// Whether the compiler inlined it into the frame before it.
+    pub inlined: bool,
+}
+
+impl Names {
+    /// The function that contains `address`.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = &self.functions[after.checked_sub(1)?];
+        (address - function.start < function.size_bytes).then_some(function)
+    }
+
+    /// The frames at an executed address, outermost first; empty when it has no name.
+    pub fn frames_at(&self, pc: u64) -> &[Frame] {
+        let Ok(index) = self.locations.binary_search_by_key(&pc, |&(at, _)| at) else { return &[] };
+        self.stacks.get(self.locations[index].1 as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Profile {
+    /// Executions by address, all vCPUs together.
+    pub fn insns(&self) -> BTreeMap<u64, u64> {
+        let mut insns = BTreeMap::new();
+        for insn in self.vcpus.iter().flat_map(|vcpu| &vcpu.insns) {
+            *insns.entry(insn.pc).or_default() += insn.count;
+        }
+        insns
+    }
+
+    /// Instructions of the window, all vCPUs together.
+    pub fn total_insns(&self) -> u64 {
+        self.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum()
+    }
+
+    /// Samples per address bin, by the bin's first address.
+    pub fn bins(&self) -> BTreeMap<u64, u64> {
+        let mut bins = BTreeMap::new();
+        for sample in &self.samples {
+            *bins.entry(sample.pc & !(self.facts.bin_bytes - 1)).or_default() += 1;
+        }
+        bins
+    }
+
+    /// The file's bytes: magic, SHA-256 of the rest, and the model in postcard's encoding
+    /// (<https://postcard.jamesmunns.com/wire-format>), samples in the wire's.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut samples = Vec::new();
+        let mut encoder = Encoder::default();
+        for sample in &self.samples {
+            encoder.put(sample, &mut samples)?;
+        }
+        let body =
+            postcard::to_stdvec(&(&self.facts, &self.vcpus, samples.as_slice(), &self.notes, &self.names))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&Sha256::digest(&body));
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    /// Reads [`Profile::to_bytes`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Profile> {
+        let Some(rest) = bytes.strip_prefix(MAGIC) else {
+            bail!("not a profile of this version of harness (its first bytes are others)");
+        };
+        let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
+        ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
+        let (facts, vcpus, samples, notes, names): (Facts, Vec<VcpuCounts>, Vec<u8>, Vec<Note>, Names) =
+            postcard::from_bytes(body)?;
+        let samples = Decoder::new(&samples).collect::<Result<_, _>>()?;
+        Ok(Profile { facts, vcpus, samples, notes, names })
+    }
+
+    /// Reads a saved profile: the file, or the directory that a run left.
+    pub fn load(path: &Path) -> Result<Profile> {
+        let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
+        let bytes = fs::read(&file).with_context(|| format!("cannot read the profile {}", file.display()))?;
+        Profile::from_bytes(&bytes).with_context(|| format!("cannot read the profile {}", file.display()))
+    }
+}

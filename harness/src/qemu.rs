@@ -1,0 +1,361 @@
+//! The emulator as a process: which one, its command line, its monitor, and the certainty that it
+//! ends when we do.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use std::{env, fmt, fs, thread};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::image::InputError;
+use crate::machine::{Choice, LoadOption};
+
+/// The oldest QEMU whose plugin API (4) has what the plugin needs.
+pub const OLDEST_VERSION: (u32, u32) = (9, 2);
+
+/// The emulator could not run; exit code 5. The message says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmulatorError(String);
+
+impl EmulatorError {
+    /// An error with this complete message.
+    pub fn new(message: impl Into<String>) -> Self {
+        EmulatorError(message.into())
+    }
+}
+
+impl fmt::Display for EmulatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EmulatorError {}
+
+/// An installed emulator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emulator {
+    /// Its program file.
+    pub path: PathBuf,
+    /// Its version as it prints it, `10.0.2`.
+    pub version: String,
+}
+
+/// How to get a QEMU that is new enough, for this host.
+pub fn install_hint() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let field = |name: &str| {
+        let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
+    };
+    let (id, like, version) = (field("ID"), field("ID_LIKE"), field("VERSION_ID"));
+    let is = |name: &str| id == name || like.split(' ').any(|word| word == name);
+    let packages = "qemu-system-arm qemu-system-riscv";
+    if id == "debian" && version == "12" {
+        return format!(
+            "run ci/setup, or: echo 'deb http://deb.debian.org/debian bookworm-backports main' | sudo tee \
+             /etc/apt/sources.list.d/backports.list && sudo apt-get update && sudo apt-get install -t \
+             bookworm-backports {packages}"
+        );
+    }
+    let command = if is("debian") || is("ubuntu") {
+        format!("sudo apt-get install {packages}")
+    } else if is("fedora") || is("rhel") {
+        "sudo dnf install qemu-system-arm qemu-system-riscv".to_owned()
+    } else if is("arch") {
+        format!("sudo pacman -S {packages}")
+    } else if cfg!(target_os = "macos") {
+        "brew install qemu".to_owned()
+    } else {
+        "install QEMU's system emulators for arm and riscv".to_owned()
+    };
+    format!("run ci/setup, or: {command}")
+}
+
+/// The version in the first line of `qemu-system-… --version`.
+fn parse_version(text: &str) -> Option<(u32, u32, String)> {
+    let version = text.split_once("version ")?.1.split_whitespace().next()?;
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, version.to_owned()))
+}
+
+/// Finds an emulator on the PATH and asks for its version.
+///
+/// # Errors
+/// When it is missing, does not run, or is too old; the message says how to get one.
+pub fn find(program: &str) -> Result<Emulator, EmulatorError> {
+    let error = |what: String| {
+        let (major, minor) = OLDEST_VERSION;
+        EmulatorError(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
+    };
+    let path = env::var_os("PATH")
+        .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
+        .ok_or_else(|| error(format!("{program} is not installed (not found on the PATH)")))?;
+    let output = Command::new(&path).arg("--version").env_clear().stdin(Stdio::null()).output();
+    let output = output.map_err(|cause| error(format!("{} cannot be run: {cause}", path.display())))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (major, minor, version) = parse_version(&text).ok_or_else(|| {
+        let said = text.lines().next().unwrap_or("nothing");
+        error(format!("{} --version does not say a version; it said: {said}", path.display()))
+    })?;
+    if (major, minor) < OLDEST_VERSION {
+        return Err(error(format!("{} is QEMU {version}, which is too old", path.display())));
+    }
+    Ok(Emulator { path, version })
+}
+
+/// Where one run keeps its files; QEMU sees them by names that depend on nothing.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+}
+
+impl Workspace {
+    /// Lays the directories out below `root`, which must be empty.
+    pub fn create(root: PathBuf) -> std::io::Result<Workspace> {
+        for name in ["scratch", "records"] {
+            fs::create_dir(root.join(name))?;
+        }
+        Ok(Workspace { root })
+    }
+
+    /// QEMU's working directory: all that semihosting may touch.
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
+    }
+
+    /// The plugin's records.
+    pub fn records(&self) -> PathBuf {
+        self.root.join("records")
+    }
+
+    /// What the firmware printed.
+    pub fn console(&self) -> PathBuf {
+        self.root.join("console.log")
+    }
+
+    /// What QEMU itself said.
+    pub fn stderr(&self) -> PathBuf {
+        self.root.join("stderr")
+    }
+
+    /// The image as QEMU loads it.
+    pub fn image(&self) -> PathBuf {
+        self.root.join("firmware.elf")
+    }
+
+    /// The plugin's library.
+    pub fn plugin(&self) -> PathBuf {
+        self.root.join("plugin.so")
+    }
+}
+
+/// QEMU's arguments: all that the guest's behaviour depends on.
+pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: &str) -> Vec<OsString> {
+    let machine = match choice.machine.load {
+        LoadOption::Bios => vec!["-bios", "../firmware.elf"],
+        LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
+    };
+    let icount = format!("shift={shift},align=off,sleep=off");
+    let plugin = format!("../plugin.so,dir=../records,{plugin}");
+    let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
+    if let Some(cpu) = &choice.cpu {
+        arguments.extend(["-cpu", cpu]);
+    }
+    arguments.extend(machine);
+    arguments.extend([
+        "-icount",
+        &icount,
+        // Else virt's clock starts at the host's date, and its device tree holds a random seed.
+        "-rtc",
+        "clock=vm,base=2000-01-01T00:00:00",
+        "-seed",
+        "1",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        "-monitor",
+        "none",
+        "-sandbox",
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt.
+        "-chardev",
+        "file,id=console,path=../console.log,mux=on",
+        "-serial",
+        "chardev:console",
+        "-semihosting-config",
+        "enable=on,target=native,chardev=console,arg=firmware",
+        "-chardev",
+        "stdio,id=monitor,signal=off",
+        "-mon",
+        "chardev=monitor,mode=control",
+        "-plugin",
+        &plugin,
+    ]);
+    arguments.extend(user.iter().map(String::as_str));
+    arguments.into_iter().map(OsString::from).collect()
+}
+
+/// A running QEMU. Dropped, it is killed: no path leaves one behind.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    monitor: ChildStdin,
+    messages: Receiver<Value>,
+    /// Events that the monitor reported.
+    pub events: Vec<Value>,
+    open: bool,
+}
+
+impl Process {
+    /// Starts QEMU in the workspace's scratch directory, with an empty environment.
+    pub fn start(emulator: &Emulator, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
+        let stderr = File::create(workspace.stderr())
+            .map_err(|error| InputError::about(&workspace.stderr(), format_args!("cannot be written: {error}")))?;
+        let mut child = Command::new(&emulator.path)
+            .args(arguments)
+            .current_dir(workspace.scratch())
+            .env_clear()
+            // Ctrl-C is ours to handle: QEMU is asked to stop, so that its records are complete.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| EmulatorError(format!("{} cannot be run: {error}", emulator.path.display())))?;
+        let mut monitor = child.stdin.take().context("QEMU has no standard input")?;
+        let stdout = child.stdout.take().context("QEMU has no standard output")?;
+        let (sender, messages): (Sender<Value>, Receiver<Value>) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // What is no JSON is no message; the channel closes when QEMU has ended.
+                if let Ok(message) = serde_json::from_str(&line)
+                    && sender.send(message).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        // A QEMU that has already ended is noticed in `wait`.
+        let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
+        Ok(Process { child, monitor, messages, events: Vec::new(), open: true })
+    }
+
+    /// Waits until QEMU has ended or the time is up.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + patience;
+        while self.open {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.messages.recv_timeout(left) {
+                Ok(message) => self.keep_event(message),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(None),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => self.open = false,
+            }
+        }
+        Ok(Some(self.child.wait()?))
+    }
+
+    fn keep_event(&mut self, message: Value) {
+        if message.get("event").is_some() {
+            self.events.push(message);
+        }
+    }
+
+    /// Runs a command of the human monitor and returns what it prints; None when QEMU does not answer.
+    pub fn ask(&mut self, command: &str) -> Option<String> {
+        let id = command;
+        let message =
+            json!({"execute": "human-monitor-command", "arguments": {"command-line": command}, "id": id});
+        writeln!(self.monitor, "{message}").ok()?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let answer = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+            if answer.get("id").and_then(Value::as_str) == Some(id) {
+                return answer.get("return").and_then(Value::as_str).map(str::to_owned);
+            }
+            self.keep_event(answer);
+        }
+    }
+
+    /// Asks QEMU to quit, which completes the records, and kills it if it does not.
+    pub fn quit(&mut self) -> Result<ExitStatus> {
+        let _ = writeln!(self.monitor, "{}", json!({"execute": "quit"}));
+        if let Some(status) = self.wait(Duration::from_secs(10))? {
+            return Ok(status);
+        }
+        self.child.kill()?;
+        Ok(self.child.wait()?)
+    }
+
+    /// Host CPU time that QEMU has used, and whether any of its threads could use more right now.
+    /// None where the host does not say (no /proc).
+    pub fn cpu_use(&self) -> Option<CpuUse> {
+        let mut use_ = CpuUse { ticks: 0, busy: false };
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()? {
+            let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+            // proc(5): the fields after the parenthesised name; state is the first, utime and stime
+            // are the 12th and 13th.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            use_.busy |= !matches!(*fields.first()?, "S" | "I");
+            use_.ticks += fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+        }
+        Some(use_)
+    }
+}
+
+/// See [`Process::cpu_use`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuUse {
+    /// Clock ticks used.
+    pub ticks: u64,
+    /// Whether a thread is running or ready to.
+    pub busy: bool,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program counter in what `info registers` prints.
+pub fn program_counter(registers: &str) -> Option<u64> {
+    let after = |name: &str| registers.split_once(name).map(|(_, rest)| rest);
+    let digits = after("R15=").or_else(|| after(" pc ")).map(str::trim_start)?;
+    u64::from_str_radix(digits.split(|c: char| !c.is_ascii_hexdigit()).next()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_all_distributions_are_read() {
+        let version = |text| parse_version(text).map(|(major, minor, text)| (major, minor, text));
+        assert_eq!(
+            version("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright"),
+            Some((10, 0, "10.0.2".into()))
+        );
+        assert_eq!(version("QEMU emulator version 7.2.18"), Some((7, 2, "7.2.18".into())));
+        assert_eq!(version("QEMU emulator version 11.0.50 (v11)"), Some((11, 0, "11.0.50".into())));
+        assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn the_program_counter_is_found_in_both_dumps() {
+        assert_eq!(program_counter("R14=ffffffff R15=00000abc\nXPSR=4100"), Some(0xabc));
+        assert_eq!(program_counter("\nCPU#0\n V      =   0\n pc       0000000080000abc\n mhartid  0"), Some(0x8000_0abc));
+        assert_eq!(program_counter("nothing"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What the plugin left: the four files of the wire format, read into counts, arcs and samples.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use wire::control::{self, Control, Word};
+use wire::counters;
+use wire::definition::{self, Definition, NoteKind, Transfer, TransferKind};
+use wire::sample::{self, Sample};
+
+use crate::profile::{Arc, InsnCount, Note, VcpuCounts};
+
+/// The plugin's records of one run.
+#[derive(Debug)]
+pub struct Records {
+    /// How far it came and how it ended.
+    pub control: Control,
+    /// Exact counts per vCPU.
+    pub vcpus: Vec<VcpuCounts>,
+    /// Instructions that each vCPU's clock counted; equal to the sum of its counts.
+    pub clock_insns: Vec<u64>,
+    /// Samples in time order.
+    pub samples: Vec<Sample>,
+    /// What the firmware asked of the host.
+    pub notes: Vec<Note>,
+}
+
+impl Records {
+    /// Reads the files in `directory`, after QEMU has ended.
+    pub fn read(directory: &Path) -> Result<Records> {
+        let file = |name: &str| {
+            let path = directory.join(name);
+            fs::read(&path).with_context(|| format!("cannot read the plugin's records in {}", path.display()))
+        };
+        let control = Control::read(&file("control")?)?;
+        let valid = |bytes: Vec<u8>, word| {
+            let len = usize::try_from(control.get(word)).ok().filter(|&len| len <= bytes.len());
+            len.map(|len| bytes[..len].to_vec()).context("the plugin's records are cut short")
+        };
+        let definitions = valid(file("definitions")?, Word::DefinitionBytes)?;
+        let samples = valid(file("samples")?, Word::SampleBytes)?;
+        let counts = file("counters")?;
+
+        let vcpus = control.vcpus();
+        let counter =
+            |slot, vcpu| counters::get(&counts, slot, vcpu, vcpus).context("the plugin's counters are cut short");
+        let mut builders = vec![Builder::default(); vcpus as usize];
+        let mut notes = Vec::new();
+        for definition in definition::Decoder::new(&definitions) {
+            match definition? {
+                Definition::Segment { slot, pc, sizes, transfer } => {
+                    for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
+                        builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
+                    }
+                }
+                Definition::Arc { slot, site, target, return_addr, kind } => {
+                    for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
+                        builder.arc(site, target, Some(return_addr), kind, counter(slot, vcpu)?);
+                    }
+                }
+                Definition::Note { kind, operation, pc, text } => {
+                    notes.push(Note { denied: kind == NoteKind::Denied, operation, pc, text });
+                }
+            }
+        }
+        let clock_insns = (0..vcpus)
+            .map(|vcpu| Ok(counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?)))
+            .collect::<Result<_>>()?;
+        Ok(Records {
+            control,
+            vcpus: builders.into_iter().map(Builder::finish).collect(),
+            clock_insns,
+            samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
+            notes,
+        })
+    }
+}
+
+/// Adds up what several counters say about one instruction or arc.
+#[derive(Clone, Default)]
+struct Builder {
+    insns: BTreeMap<(u64, u8), u64>,
+    arcs: BTreeMap<(u64, u64, Option<u64>, TransferKind), u64>,
+}
+
+impl Builder {
+    fn segment(&mut self, start: u64, sizes: &[u8], transfer: Option<Transfer>, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let mut pc = start;
+        let mut last = start;
+        for &size in sizes {
+            *self.insns.entry((pc, size)).or_default() += count;
+            last = pc;
+            pc += u64::from(size);
+        }
+        if let Some(Transfer { kind, target }) = transfer {
+            let return_addr = (kind == TransferKind::Call).then_some(pc);
+            self.arc(last, target, return_addr, kind, count);
+        }
+    }
+
+    fn arc(&mut self, site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind, count: u64) {
+        if count > 0 {
+            *self.arcs.entry((site, target, return_addr, kind)).or_default() += count;
+        }
+    }
+
+    fn finish(self) -> VcpuCounts {
+        let insns = self.insns.into_iter().map(|((pc, size_bytes), count)| InsnCount { pc, size_bytes, count });
+        let arcs = self.arcs.into_iter().map(|((site, target, return_addr, kind), count)| Arc {
+            site,
+            target,
+            return_addr,
+            links: kind == TransferKind::Call,
+            count,
+        });
+        VcpuCounts { insns: insns.collect(), arcs: arcs.collect() }
+    }
+}
+
+/// A run's progress, read while the plugin writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions of the window, all vCPUs together (since reset while it has not opened).
+    pub insns: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Whether the window has opened.
+    pub window_open: bool,
+}
+
+/// Reads [`Progress`] again and again.
+#[derive(Debug)]
+pub struct Watch {
+    control: File,
+    counters: File,
+}
+
+impl Watch {
+    /// Opens the records; None until the plugin has created them.
+    pub fn open(directory: &Path) -> Option<Watch> {
+        let watch = Watch {
+            control: File::open(directory.join("control")).ok()?,
+            counters: File::open(directory.join("counters")).ok()?,
+        };
+        watch.progress().map(|_| watch)
+    }
+
+    /// The progress now; None while the records are not complete enough to say.
+    pub fn progress(&self) -> Option<Progress> {
+        let mut page = [0; control::BYTES];
+        self.control.read_exact_at(&mut page, 0).ok()?;
+        let control = Control::read(&page).ok()?;
+        let mut insns = 0;
+        for vcpu in 0..control.vcpus() {
+            let word = |slot| {
+                let mut bytes = [0; 8];
+                let offset = counters::offset_bytes(slot, vcpu, control.vcpus());
+                self.counters.read_exact_at(&mut bytes, offset).ok().map(|()| u64::from_le_bytes(bytes))
+            };
+            insns += counters::insns(word(counters::CLOCK)?, word(counters::ORIGIN)?);
+        }
+        Some(Progress { insns, samples: control.get(Word::Samples), window_open: control.get(Word::WindowOpen) == 1 })
+    }
+}

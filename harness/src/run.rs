@@ -1,0 +1,285 @@
+//! One run: QEMU started, watched, ended; what the plugin left, and how it came to an end.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use wire::control::{self, Word};
+
+use crate::image::{Image, InputError};
+use crate::machine::Choice;
+use crate::options::Options;
+use crate::profile::End;
+use crate::qemu::{self, CpuUse, Emulator, EmulatorError, Process, Workspace};
+use crate::records::{Progress, Records, Watch};
+use crate::verdict::describe_fault;
+
+/// The plugin, as it was built with this crate.
+const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
+
+/// How often a running QEMU is looked at.
+const GLANCE: Duration = Duration::from_millis(40);
+
+/// How long nothing must have happened before a CPU is taken to be asleep for ever. The host's own
+/// account (no thread runs or wants to) makes sure of it, so this is no guess about speed.
+const STILLNESS: Duration = Duration::from_millis(200);
+
+/// The same where the host gives no account.
+const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
+
+/// Set when the user wants the run to end.
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Everything that a run is made from.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// What runs.
+    pub image: &'a Image,
+    /// On which machine.
+    pub choice: &'a Choice,
+    /// In which emulator.
+    pub emulator: &'a Emulator,
+    /// How.
+    pub options: &'a Options,
+    /// Virtual time per instruction is 2^shift ns.
+    pub icount_shift: u8,
+    /// Sorted addresses of the firmware's functions.
+    pub entries: &'a [u64],
+    /// Address that opens the window.
+    pub from: Option<u64>,
+    /// Address that closes it.
+    pub until: Option<u64>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the plugin left.
+    pub records: Records,
+    /// How it ended.
+    pub end: End,
+}
+
+impl Plan<'_> {
+    /// The plugin's arguments; see `plugin/src/args.rs`.
+    fn plugin_arguments(&self) -> String {
+        let Plan { choice, options, .. } = self;
+        let mut arguments = vec![format!("isa={}", choice.machine.isa), format!("period={}", options.period_insns)];
+        let numbers = [
+            ("jitter", options.jitter_seed),
+            ("for", options.window.for_insns),
+            ("max", options.window.max_insns),
+            ("from", self.from),
+            ("until", self.until),
+            ("finisher", choice.machine.arch.is_riscv().then_some(VIRT_TEST_DEVICE)),
+        ];
+        arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
+        let memory: Vec<String> = self
+            .memory()
+            .into_iter()
+            .map(|Range { start, end }| format!("{start:#x}+{:#x}", end - start))
+            .collect();
+        if !memory.is_empty() {
+            arguments.push(format!("memory={}", memory.join(":")));
+        }
+        if options.oracle {
+            arguments.push("oracle=on".to_owned());
+        }
+        arguments.join(",")
+    }
+
+    /// What the plugin may read: the machine's memory, or the image's own where that is unknown.
+    fn memory(&self) -> Vec<Range<u64>> {
+        let known = self.choice.machine.memory.iter().map(|region| region.range());
+        let own = self.image.segments.iter().map(|segment| {
+            let Range { start, end } = segment.run_range();
+            start.wrapping_add(self.choice.load_bias)..end.wrapping_add(self.choice.load_bias)
+        });
+        if self.choice.machine.memory.is_empty() { own.collect() } else { known.collect() }
+    }
+
+    fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
+        fs::write(workspace.plugin(), PLUGIN)?;
+        fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
+        let entries: Vec<u8> = self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+        fs::write(workspace.records().join("entries"), entries)
+    }
+
+    /// Runs the image to one of its ends. `glance` sees the progress now and then.
+    ///
+    /// # Errors
+    /// [`EmulatorError`] when QEMU did not come to run the image, [`InputError`] when the records
+    /// could not be written.
+    pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+        self.prepare(workspace).map_err(|error| {
+            InputError::about(&workspace.records(), format_args!("the run's files cannot be written: {error}"))
+        })?;
+        let arguments =
+            qemu::arguments(self.choice, self.icount_shift, &self.options.qemu_args, &self.plugin_arguments());
+        let mut process = Process::start(self.emulator, &arguments, workspace)?;
+        let (status, cause) = self.watch(&mut process, workspace, glance)?;
+
+        let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
+        if Watch::open(&workspace.records()).is_none() {
+            return Err(EmulatorError::new(format!(
+                "QEMU ended before it ran the firmware ({status}); it said:\n{}",
+                said.trim_end()
+            ))
+            .into());
+        }
+        let records = Records::read(&workspace.records())?;
+        let end = end(&records, cause, &process.events, status, &said)?;
+        Ok(Outcome { records, end })
+    }
+
+    /// Waits for QEMU, and ends it where the plugin cannot.
+    fn watch(
+        &self,
+        process: &mut Process,
+        workspace: &Workspace,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<(ExitStatus, Option<End>)> {
+        let started = Instant::now();
+        let mut watch = None;
+        let mut still = Stillness::default();
+        loop {
+            if let Some(status) = process.wait(GLANCE)? {
+                return Ok((status, None));
+            }
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                return Ok((process.quit()?, Some(End::Interrupted)));
+            }
+            if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+                return Ok((process.quit()?, Some(End::Timeout)));
+            }
+            watch = watch.or_else(|| Watch::open(&workspace.records()));
+            let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
+            glance(progress);
+            if still.since(progress, process.cpu_use()) {
+                let pc = process.ask("info registers").as_deref().and_then(qemu::program_counter);
+                let pc = self.waiting_at(pc.context("QEMU does not say where the CPU sleeps")?);
+                return Ok((process.quit()?, Some(End::Asleep { pc })));
+            }
+        }
+    }
+
+    /// The address of the wait instruction, given where the CPU would go on.
+    fn waiting_at(&self, pc: u64) -> u64 {
+        let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
+        let wait = [4, 2].into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
+            let unbiased = address.wrapping_sub(self.choice.load_bias);
+            self.image.segments.iter().any(|segment| {
+                let offset = unbiased.checked_sub(segment.run_addr).and_then(|offset| usize::try_from(offset).ok());
+                let bytes = offset.and_then(|offset| segment.data.get(offset..segment.data.len().min(offset + 4)));
+                bytes.is_some_and(|bytes| decode::is_wfi(isa, bytes))
+            })
+        });
+        wait.unwrap_or(pc)
+    }
+}
+
+/// The test finisher of the RISC-V `virt` machine (hw/riscv/virt.c, VIRT_TEST).
+const VIRT_TEST_DEVICE: u64 = 0x10_0000;
+
+/// Notices that a CPU sleeps and nothing is left that could wake it: under `sleep=off` virtual time
+/// jumps to the next timer, so a guest that stands still while the host has nothing to do stays so.
+#[derive(Default)]
+struct Stillness {
+    last: Option<(Progress, Option<CpuUse>)>,
+    since: Option<Instant>,
+}
+
+impl Stillness {
+    fn since(&mut self, progress: Progress, cpu_use: Option<CpuUse>) -> bool {
+        let now = (progress, cpu_use);
+        let busy = cpu_use.is_some_and(|cpu_use| cpu_use.busy);
+        if busy || self.last != Some(now) {
+            self.last = Some(now);
+            self.since = Some(Instant::now());
+            return false;
+        }
+        let needed = if cpu_use.is_some() { STILLNESS } else { STILLNESS_UNSEEN };
+        self.since.is_some_and(|since| since.elapsed() >= needed)
+    }
+}
+
+/// Puts together how a run ended: the plugin's word first, then ours, then QEMU's.
+fn end(records: &Records, cause: Option<End>, events: &[Value], status: ExitStatus, said: &str) -> Result<End> {
+    let control = &records.control;
+    let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
+    if let Some(end) = control.end {
+        return Ok(match end {
+            control::End::For => End::For,
+            control::End::Until => End::Until,
+            control::End::MaxInsns => End::MaxInsns,
+            control::End::Exit => End::Exit { status: value as u32, pc },
+            control::End::Reset => End::Reset { pc: Some(pc) },
+            control::End::Denied => End::Denied { pc },
+            control::End::WriteFailed => {
+                let error = io::Error::from_raw_os_error(value as i32);
+                return Err(InputError::new(format!(
+                    "the records of the run could not be written: {error}; free some space, or choose another disk \
+                     with --output"
+                ))
+                .into());
+            }
+        });
+    }
+    if let Some(cause) = cause {
+        return Ok(cause);
+    }
+    if said.contains("Lockup") {
+        let pc = qemu::program_counter(said).unwrap_or(0);
+        return Ok(End::LockUp { pc, fault: lock_up(records, said) });
+    }
+    let shutdown = events.iter().rev().find(|event| event["event"] == "SHUTDOWN");
+    if shutdown.is_some_and(|event| event["data"]["reason"] == "guest-reset") {
+        return Ok(End::Reset { pc: None });
+    }
+    let message = match status.signal() {
+        Some(signal) => format!("it was killed by signal {signal}"),
+        None => format!("it ended by itself ({status})"),
+    };
+    let said = said.trim();
+    Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
+}
+
+/// A lock-up's cause: the fault registers that the plugin read as QEMU aborted, and QEMU's own line.
+fn lock_up(records: &Records, said: &str) -> String {
+    let word = |word| records.control.get(word);
+    let fault = (word(Word::Fault) == 1)
+        .then(|| {
+            describe_fault(
+                word(Word::FaultCfsr),
+                word(Word::FaultHfsr),
+                word(Word::FaultMmfar),
+                word(Word::FaultBfar),
+            )
+        })
+        .flatten();
+    // "qemu: fatal: Lockup: can't escalate 3 to HardFault (current priority -1)"
+    let line = said.lines().find_map(|line| Some(line.split_once("Lockup: ")?.1)).unwrap_or("").trim();
+    let exception = line.split_once("escalate ").and_then(|(_, rest)| match rest.split(' ').next()? {
+        "2" => Some("NMI"),
+        "3" => Some("HardFault"),
+        "4" => Some("MemManage"),
+        "5" => Some("BusFault"),
+        "6" => Some("UsageFault"),
+        "11" => Some("SVCall"),
+        _ => None,
+    });
+    let context = match exception {
+        Some(exception) => format!("a {exception} while faults were already being handled"),
+        None => line.to_owned(),
+    };
+    match fault {
+        Some(fault) => format!("{fault} ({context})"),
+        None => context,
+    }
+}

@@ -1,0 +1,441 @@
+//! Names of addresses: from the ELF symbol table which function, from DWARF which line and which
+//! inlined functions.
+//!
+//! The table is our own because a symbol table has more to it than a search by address:
+//!
+//! * Thumb function symbols have bit 0 set; mapping symbols (`$t`, `$d`, `$xrv64…`) and assembler
+//!   labels (`.L1`) are no functions; start-up code written in assembly has no type and no size.
+//! * A function ends where the next one starts: functions never overlap here. An address inside several
+//!   belongs to the one that starts last.
+//! * An untyped label names code only where no function does. A global or weak one is a function and
+//!   extends to the next symbol; local ones after it are taken for labels inside it (FreeRTOS's
+//!   `freertos_risc_v_trap_handler` has eight) and are functions only where nothing else names the code.
+//!
+//! The symbol table decides what a function is called; DWARF may know it by another name (aliases,
+//! folded and cloned functions).
+
+mod dwarf;
+mod search;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Range;
+
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
+};
+
+use crate::profile::{Frame, Function, Names};
+use dwarf::{Dwarf, Place, Sections};
+pub use search::{Found, NotFound, without_arguments};
+
+/// The functions of one firmware image, where it was loaded.
+pub struct Symbols<'data> {
+    elf: Option<object::File<'data>>,
+    load_bias: u64,
+    /// By address, load bias included; they do not overlap.
+    functions: Vec<Extent<'data>>,
+    /// Everything that names code, aliases and inner labels included, by address and preference.
+    labels: Vec<Label<'data>>,
+    warnings: Vec<String>,
+}
+
+/// A function's name and place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Extent<'data> {
+    range: Range<u64>,
+    name: Cow<'data, str>,
+}
+
+/// A symbol that names code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Label<'data> {
+    // The order of the fields is the order of preference at one address.
+    address: u64,
+    kind: Kind,
+    binding: Binding,
+    name_bytes: usize,
+    name: Cow<'data, str>,
+    size_bytes: u64,
+    section_end: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Function,
+    Untyped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Binding {
+    Global,
+    Weak,
+    Local,
+}
+
+/// Addresses in one section where the assembler says that code, or data, starts.
+type Mapping = BTreeMap<u64, bool>;
+
+impl<'data> Symbols<'data> {
+    /// Reads the symbol table of an ELF file (the firmware, or the file given with `--symbols`); without
+    /// one nothing has a name. Damage costs names and is told by [`Symbols::names`].
+    pub fn new(elf: Option<&'data [u8]>, load_bias: u64, arm: bool) -> Self {
+        let mut symbols =
+            Symbols { elf: None, load_bias, functions: Vec::new(), labels: Vec::new(), warnings: Vec::new() };
+        let Some(bytes) = elf else {
+            symbols.warnings.push(
+                "there is no symbol table (no ELF file): instructions are shown by address; give the ELF file that \
+                 the image was made from with --symbols"
+                    .to_owned(),
+            );
+            return symbols;
+        };
+        match object::File::parse(bytes) {
+            Ok(file) => {
+                let (labels, bounds) = read(&file, load_bias, arm);
+                symbols.functions = functions(&labels, &bounds);
+                symbols.labels = labels;
+                if symbols.functions.is_empty() {
+                    symbols.warnings.push(
+                        "the ELF file has no symbols of functions (stripped?): instructions are shown by address; \
+                         give the unstripped file with --symbols"
+                            .to_owned(),
+                    );
+                }
+                symbols.elf = Some(file);
+            }
+            Err(error) => symbols.warnings.push(format!(
+                "the ELF file's sections cannot be read ({error}): instructions are shown by address"
+            )),
+        }
+        symbols
+    }
+
+    /// First addresses of all functions, sorted.
+    pub fn entries(&self) -> Vec<u64> {
+        self.functions.iter().map(|function| function.range.start).collect()
+    }
+
+    /// The function whose code contains an address.
+    fn function_at(&self, address: u64) -> Option<&Extent<'data>> {
+        extent_at(&self.functions, address)
+    }
+
+    /// Names what was measured: `executed` instructions (sorted) with lines and inlined functions, and the
+    /// functions that contain these or one of the `others` (ends of arcs). Then what could not be read,
+    /// one sentence per cause.
+    pub fn names(&self, executed: &[u64], others: &[u64]) -> (Names, Vec<String>) {
+        debug_assert!(executed.is_sorted());
+        let mut warnings = self.warnings.clone();
+        let first = self.functions.first().map(|function| {
+            let unbiased = |address: u64| address.wrapping_sub(self.load_bias);
+            unbiased(function.range.start)..unbiased(function.range.end)
+        });
+        let sections = self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, first));
+        let dwarf = match &sections {
+            Ok(Some(sections)) => Dwarf::new(sections).map(Some).map_err(|error| error.to_string()),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        let dwarf = dwarf.unwrap_or_else(|error| {
+            warnings.push(format!(
+                "the debug information cannot be read ({error}): functions are named by symbol, without lines and \
+                 inlined functions"
+            ));
+            None
+        });
+
+        let mut writer = Writer::default();
+        let mut damaged_insns = 0_u64;
+        let mut damage = None;
+        let mut split_insns = 0_u64;
+        for &pc in executed {
+            let function = self.function_at(pc);
+            let places = match dwarf.as_ref().map(|dwarf| dwarf.frames(pc.wrapping_sub(self.load_bias))) {
+                Some(Ok((places, split))) => {
+                    split_insns += u64::from(split);
+                    places
+                }
+                Some(Err(error)) => {
+                    damaged_insns += 1;
+                    damage.get_or_insert(error);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            };
+            writer.add(pc, function, &places);
+        }
+        if let Some(error) = damage {
+            warnings.push(format!(
+                "the debug information is damaged ({error}): {damaged_insns} of {} executed addresses are named by \
+                 symbol only",
+                executed.len()
+            ));
+        }
+        if split_insns > 0 {
+            warnings.push(format!(
+                "the debug information is split off into .dwo files, which are not read: {split_insns} of {} \
+                 executed addresses have no inlined functions; compile with -gno-split-dwarf",
+                executed.len()
+            ));
+        }
+
+        let mut starts = BTreeSet::new();
+        for &address in executed.iter().chain(others) {
+            starts.extend(self.function_at(address).map(|function| function.range.start));
+        }
+        let functions = starts.iter().filter_map(|&start| self.function_at(start));
+        let functions = functions.map(|function| self.describe(function, dwarf.as_ref())).collect();
+        (writer.finish(functions), warnings)
+    }
+
+    fn describe(&self, function: &Extent<'_>, dwarf: Option<&Dwarf<'_>>) -> Function {
+        let start = function.range.start;
+        let address = start.wrapping_sub(self.load_bias);
+        let definition = dwarf.and_then(|dwarf| {
+            let exact = dwarf.definition_at(address).map(|(file, line)| (file, Some(line)));
+            exact.or_else(|| dwarf.line_at(address))
+        });
+        let (file, line) = definition.map_or((None, None), |(file, line)| (Some(file), line));
+        Function {
+            name: demangle(&function.name).into_owned(),
+            linkage_name: function.name.clone().into_owned(),
+            start,
+            size_bytes: function.range.end - start,
+            file,
+            line,
+        }
+    }
+}
+
+/// A name as its language writes it: C++ with its arguments, Rust without the hash at the end.
+pub fn demangle(name: &str) -> Cow<'_, str> {
+    // C names may look like a mangling that has lost its underscore.
+    if !["_Z", "_R", "_GLOBAL__"].iter().any(|prefix| name.starts_with(prefix)) {
+        return Cow::Borrowed(name);
+    }
+    addr2line::demangle_auto(Cow::Borrowed(name), None)
+}
+
+/// Symbols that name code, sorted, and every address where a symbol that is not just a local label
+/// stands.
+fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> (Vec<Label<'data>>, BTreeSet<u64>) {
+    let code: HashMap<SectionIndex, Range<u64>> = file
+        .sections()
+        .filter(|section| {
+            matches!(section.flags(), SectionFlags::Elf { sh_flags, .. }
+                if sh_flags.contains(elf::SHF_ALLOC) && sh_flags.contains(elf::SHF_EXECINSTR))
+        })
+        .map(|section| (section.index(), section.address()..section.address().saturating_add(section.size())))
+        .collect();
+    let symbols = || {
+        let (full, dynamic) = (file.symbols(), file.dynamic_symbols());
+        // A stripped static-pie still has its dynamic symbols.
+        let has_symtab = file.symbols().next().is_some();
+        full.chain(dynamic.filter(move |_| !has_symtab))
+    };
+
+    let mut mappings: HashMap<SectionIndex, Mapping> = HashMap::new();
+    for symbol in symbols() {
+        if let (SymbolSection::Section(section), Ok(name)) = (symbol.section(), symbol.name_bytes())
+            && let Some(is_code) = mapping(name)
+        {
+            mappings.entry(section).or_default().insert(symbol.address(), is_code);
+        }
+    }
+
+    let mut labels = Vec::new();
+    let mut bounds = BTreeSet::new();
+    for symbol in symbols() {
+        let (SymbolFlags::Elf { st_info, .. }, Ok(name)) = (symbol.flags(), symbol.name_bytes()) else { continue };
+        let SymbolSection::Section(section) = symbol.section() else { continue };
+        let Some(range) = code.get(&section) else { continue };
+        let binding = match st_info.st_bind() {
+            elf::STB_LOCAL => Binding::Local,
+            elf::STB_WEAK => Binding::Weak,
+            _ => Binding::Global,
+        };
+        let kind = match st_info.st_type() {
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => Kind::Function,
+            elf::STT_NOTYPE => Kind::Untyped,
+            elf::STT_OBJECT => {
+                bounds.insert(symbol.address().wrapping_add(bias));
+                continue;
+            }
+            _ => continue,
+        };
+        let address = if arm { symbol.address() & !1 } else { symbol.address() };
+        if name.is_empty() || name.starts_with(b".L") || mapping(name).is_some() || !range.contains(&address) {
+            continue;
+        }
+        let is_data = mappings
+            .get(&section)
+            .and_then(|mapping| mapping.range(..=address).next_back())
+            .is_some_and(|(_, &is_code)| !is_code);
+        if kind == Kind::Untyped && is_data {
+            continue;
+        }
+        let name = String::from_utf8_lossy(name);
+        labels.push(Label {
+            address: address.wrapping_add(bias),
+            kind,
+            binding,
+            name_bytes: name.len(),
+            name,
+            size_bytes: symbol.size(),
+            section_end: range.end.wrapping_add(bias),
+        });
+    }
+    labels.sort_unstable();
+    labels.dedup();
+    (labels, bounds)
+}
+
+/// Whether a name is a mapping symbol's, and then whether code starts there ("ELF for the Arm
+/// Architecture", 5.5.5; "RISC-V ELF psABI", Mapping Symbol).
+fn mapping(name: &[u8]) -> Option<bool> {
+    let rest = name.get(2..)?;
+    let is_code = match &name[..2] {
+        b"$a" | b"$t" | b"$x" => true,
+        b"$d" => false,
+        _ => return None,
+    };
+    (rest.is_empty() || rest.starts_with(b".") || (name.starts_with(b"$x") && rest.starts_with(b"rv"))).then_some(is_code)
+}
+
+/// The functions among the labels: sorted, not overlapping.
+fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Extent<'data>> {
+    // A function without a size reaches to the next symbol that is not a local label.
+    let mut bounds = objects.clone();
+    let typed_or_global = |label: &&Label<'_>| label.kind == Kind::Function || label.binding != Binding::Local;
+    bounds.extend(labels.iter().filter(typed_or_global).map(|label| label.address));
+
+    // In order of trust: what one pass has covered, the later ones do not cut.
+    let passes: [fn(&Label<'_>) -> bool; 4] = [
+        |label| label.kind == Kind::Function && (label.size_bytes > 0 || label.binding != Binding::Local),
+        |label| label.kind == Kind::Function,
+        |label| label.binding != Binding::Local,
+        |_| true,
+    ];
+    let mut extents: Vec<Extent<'data>> = Vec::new();
+    for pass in passes {
+        let mut found = Vec::new();
+        for same_address in labels.chunk_by(|one, other| one.address == other.address) {
+            let start = same_address[0].address;
+            let mut names = same_address.iter().filter(|label| pass(label));
+            let Some(label) = names.next() else { continue };
+            if extent_at(&extents, start).is_some() {
+                continue;
+            }
+            let size_bytes = names.map(|alias| alias.size_bytes).fold(label.size_bytes, u64::max);
+            let end = match size_bytes {
+                0 => bounds.range((Excluded(start), Unbounded)).next().copied().unwrap_or(u64::MAX),
+                size_bytes => start.saturating_add(size_bytes),
+            };
+            found.push(Extent { range: start..end.min(label.section_end), name: label.name.clone() });
+        }
+        extents.append(&mut found);
+        extents.sort_by_key(|extent| extent.range.start);
+        separate(&mut extents);
+    }
+    extents
+}
+
+/// The extent that contains an address, among sorted ones that do not overlap.
+fn extent_at<'e, 'data>(extents: &'e [Extent<'data>], address: u64) -> Option<&'e Extent<'data>> {
+    let after = extents.partition_point(|extent| extent.range.start <= address);
+    extents[..after].last().filter(|extent| extent.range.contains(&address))
+}
+
+/// Cuts sorted extents where the next one starts; what reaches beyond the next one belongs to that.
+fn separate(extents: &mut [Extent<'_>]) {
+    let mut reach = 0;
+    for index in 0..extents.len() {
+        let next = extents.get(index + 1).map_or(u64::MAX, |next| next.range.start);
+        let range = &mut extents[index].range;
+        reach = reach.max(range.end);
+        range.end = reach.min(next);
+    }
+}
+
+/// Collects frames, each string and each list of frames once.
+#[derive(Default)]
+struct Writer<'a> {
+    names: Names,
+    strings: HashMap<Cow<'a, str>, u32>,
+    stacks: HashMap<Vec<Frame>, u32>,
+    /// Linkage names of inlined functions that were demangled before.
+    demangled: HashMap<&'a [u8], u32>,
+    /// The function of the address before, since addresses come in order.
+    function: Option<(u64, u32)>,
+}
+
+impl<'a> Writer<'a> {
+    fn string(&mut self, text: Cow<'a, str>) -> u32 {
+        if let Some(&index) = self.strings.get(&text) {
+            return index;
+        }
+        let index = self.names.strings.len() as u32;
+        self.names.strings.push(text.clone().into_owned());
+        self.strings.insert(text, index);
+        index
+    }
+
+    fn demangled(&mut self, linkage_name: &'a [u8]) -> u32 {
+        if let Some(&index) = self.demangled.get(linkage_name) {
+            return index;
+        }
+        let name = String::from_utf8_lossy(linkage_name);
+        let name = demangle(&name).into_owned();
+        let index = self.string(Cow::Owned(name));
+        self.demangled.insert(linkage_name, index);
+        index
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Adds one address: the function it is in by the symbol table, and what DWARF says.
+    fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[Place<'a>]) {
+        let outermost = match function {
+            Some(function) => Some(self.function_name(function)),
+            // Nobody else knows a name, not even a wrong one.
+            None => places.first().and_then(|place| place.function).map(|name| self.demangled(name)),
+        };
+        let Some(outermost) = outermost else { return };
+        let mut frames = Vec::with_capacity(places.len().max(1));
+        for (depth, place) in places.iter().enumerate() {
+            let function = match place.function {
+                _ if depth == 0 => outermost,
+                Some(name) => self.demangled(name),
+                None => self.string(Cow::Borrowed("[inlined]")),
+            };
+            let file = place.file.map(|file| self.string(Cow::Borrowed(file)));
+            frames.push(Frame { function, file, line: place.line, inlined: depth > 0 });
+        }
+        if frames.is_empty() {
+            frames.push(Frame { function: outermost, file: None, line: None, inlined: false });
+        }
+        let next = self.names.stacks.len() as u32;
+        let stack = *self.stacks.entry(frames).or_insert_with_key(|frames| {
+            self.names.stacks.push(frames.clone());
+            next
+        });
+        self.names.locations.push((pc, stack));
+    }
+
+    fn function_name(&mut self, function: &Extent<'a>) -> u32 {
+        if let Some((start, index)) = self.function
+            && start == function.range.start
+        {
+            return index;
+        }
+        let index = self.string(Cow::Owned(demangle(&function.name).into_owned()));
+        self.function = Some((function.range.start, index));
+        index
+    }
+
+    fn finish(self, functions: Vec<Function>) -> Names {
+        Names { functions, ..self.names }
+    }
+}

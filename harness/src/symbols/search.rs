@@ -1,0 +1,263 @@
+//! Finds a function by the name that a person types.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{Extent, Symbols, demangle};
+
+/// A place that was found by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Address of its first instruction, load bias included, without Thumb's bit 0.
+    pub address: u64,
+    /// Demangled name.
+    pub name: String,
+    /// Name in the symbol table.
+    pub linkage_name: String,
+}
+
+/// Why a name names no function, or several. The message says what to type instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotFound {
+    /// There are no symbols at all.
+    NoSymbols {
+        /// As it was typed.
+        wanted: String,
+    },
+    /// No function is called so.
+    Missing {
+        /// As it was typed.
+        wanted: String,
+        /// Names that look like it, best first.
+        nearest: Vec<String>,
+    },
+    /// Several functions are called so.
+    Ambiguous {
+        /// As it was typed.
+        wanted: String,
+        /// All of them, by address.
+        candidates: Vec<Found>,
+    },
+    /// An address at which the image has no code.
+    NoCode {
+        /// As it was typed.
+        wanted: String,
+    },
+}
+
+/// Most candidates that a message lists.
+const MAX_LISTED: usize = 10;
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotFound::NoSymbols { wanted } => write!(
+                f,
+                "no function `{wanted}` can be found: the image has no symbols; give the ELF file that has them with \
+                 --symbols, or an address (0x…)"
+            ),
+            NotFound::Missing { wanted, nearest } if nearest.is_empty() => {
+                write!(f, "no function is called `{wanted}`, and none has a similar name")
+            }
+            NotFound::Missing { wanted, nearest } => {
+                write!(f, "no function is called `{wanted}`; did you mean `{}`?", nearest.join("`, `"))
+            }
+            NotFound::Ambiguous { wanted, candidates } => {
+                write!(
+                    f,
+                    "`{wanted}` names {} functions; give one of them by its full name or by its address:",
+                    candidates.len()
+                )?;
+                for candidate in candidates.iter().take(MAX_LISTED) {
+                    write!(f, "\n  {:#010x}  {}", candidate.address, candidate.name)?;
+                }
+                match candidates.len().saturating_sub(MAX_LISTED) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+            NotFound::NoCode { wanted } => write!(f, "no function is at {wanted}"),
+        }
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+impl Symbols<'_> {
+    /// The function with this name: as in the symbol table; else demangled, with or without its arguments,
+    /// with or without the namespaces (and template arguments) around it, where that names only one.
+    /// `0x…` is an address inside one.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub fn find(&self, wanted: &str) -> Result<Found, NotFound> {
+        let wanted = wanted.trim();
+        if let Some(digits) = wanted.strip_prefix("0x").or_else(|| wanted.strip_prefix("0X")) {
+            return self.find_address(wanted, u64::from_str_radix(&digits.replace('_', ""), 16).ok());
+        }
+        if self.labels.is_empty() {
+            return Err(NotFound::NoSymbols { wanted: wanted.to_owned() });
+        }
+        let exact = self.labels.iter().filter(|label| label.name == wanted);
+        let exact: Vec<_> = exact.map(|label| found(label.address, &label.name)).collect();
+        if !exact.is_empty() {
+            return unique(wanted, exact);
+        }
+        let all: Vec<Found> = self.labels.iter().map(|label| found(label.address, &label.name)).collect();
+        let squeezed = squeeze(wanted);
+        let readings: [fn(&str) -> String; 3] = [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+        for reading in readings {
+            let same = all.iter().filter(|found| reading(&found.name) == squeezed).cloned();
+            let same: Vec<_> = same.collect();
+            if !same.is_empty() {
+                return unique(wanted, same);
+            }
+        }
+        let suffixes: [fn(&str) -> String; 2] = [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+        for reading in suffixes {
+            let inside = all.iter().filter(|found| {
+                reading(&found.name).strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::"))
+            });
+            let inside: Vec<_> = inside.cloned().collect();
+            if !inside.is_empty() {
+                return unique(wanted, inside);
+            }
+        }
+        Err(NotFound::Missing { wanted: wanted.to_owned(), nearest: nearest(wanted, &all) })
+    }
+
+    fn find_address(&self, wanted: &str, address: Option<u64>) -> Result<Found, NotFound> {
+        // Thumb's bit 0 may have been copied along; no instruction is at an odd address.
+        let place = address.map(|address| address & !1).and_then(|address| {
+            let Extent { name, .. } = self.function_at(address)?;
+            Some(found(address, name))
+        });
+        place.ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() })
+    }
+}
+
+fn found(address: u64, linkage_name: &str) -> Found {
+    Found { address, name: demangle(linkage_name).into_owned(), linkage_name: linkage_name.to_owned() }
+}
+
+/// The one place that all candidates stand for, under the first of its names.
+fn unique(wanted: &str, mut candidates: Vec<Found>) -> Result<Found, NotFound> {
+    candidates.dedup_by_key(|found| found.address);
+    if candidates.len() > 1 {
+        return Err(NotFound::Ambiguous { wanted: wanted.to_owned(), candidates });
+    }
+    Ok(candidates.swap_remove(0))
+}
+
+fn squeeze(name: &str) -> String {
+    name.split_whitespace().collect()
+}
+
+/// A demangled name without its arguments and what comes after them, and without the return type
+/// that a function template has before it.
+pub fn without_arguments(name: &str) -> &str {
+    let groups = groups(name);
+    let arguments = groups.iter().find(|group| {
+        let before = &name[..group.start];
+        name[group.start..].starts_with('(')
+            && !before.is_empty()
+            && !before.ends_with("::")
+            && !before.ends_with("operator")
+    });
+    let Some(arguments) = arguments else { return name };
+    let name = &name[..arguments.start];
+    // A space outside of brackets ends a return type, except in the name of an operator.
+    let name_end = name.find("operator").unwrap_or(name.len());
+    let space = name[..name_end]
+        .char_indices()
+        .rev()
+        .find(|&(at, character)| character == ' ' && !groups.iter().any(|group| group.contains(&at)));
+    space.map_or(name, |(at, _)| &name[at + 1..])
+}
+
+/// The same without template arguments and white space.
+fn plain(name: &str) -> String {
+    let groups = groups(name);
+    let kept = name.char_indices().filter(|(at, character)| {
+        !character.is_whitespace()
+            && !groups.iter().any(|group| group.contains(at) && name[group.start..].starts_with('<'))
+    });
+    kept.map(|(_, character)| character).collect()
+}
+
+/// The outermost pairs of brackets in a demangled name.
+fn groups(name: &str) -> Vec<Range<usize>> {
+    let mut groups = Vec::new();
+    let mut open: Vec<(usize, char)> = Vec::new();
+    for (at, character) in name.char_indices() {
+        let after_operator = name[..at].trim_end_matches(['<', '>', '=', '-']).ends_with("operator");
+        match character {
+            '<' | '>' if after_operator => {}
+            '(' | '<' | '{' | '[' => open.push((at, character)),
+            ')' | '>' | '}' | ']' => {
+                let opening = match character {
+                    ')' => '(',
+                    '>' => '<',
+                    '}' => '{',
+                    _ => '[',
+                };
+                if open.last().is_some_and(|&(_, last)| last == opening)
+                    && let Some((start, _)) = open.pop()
+                    && open.is_empty()
+                {
+                    groups.push(start..at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    groups
+}
+
+/// Names that contain what was typed, or differ in few letters.
+fn nearest(wanted: &str, all: &[Found]) -> Vec<String> {
+    let typed = wanted.to_lowercase();
+    let limit = (typed.chars().count() / 3).max(2);
+    let mut near: Vec<(usize, &str)> = all
+        .iter()
+        .filter_map(|found| {
+            let short = plain(without_arguments(&found.name)).to_lowercase();
+            let last = short.rsplit("::").next().unwrap_or(&short);
+            let distance = distance(&typed, &short, limit).min(distance(&typed, last, limit));
+            let rank = if distance <= limit {
+                distance
+            } else if typed.len() > 2 && short.contains(&typed) {
+                limit + short.len() - typed.len()
+            } else {
+                return None;
+            };
+            Some((rank, found.name.as_str()))
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.iter().take(4).map(|(_, name)| (*name).to_owned()).collect()
+}
+
+/// Letters to insert, delete, replace or swap with their neighbour to make one name into the other; any
+/// number above the limit means "more".
+fn distance(one: &str, other: &str, limit: usize) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    if one.len().abs_diff(other.len()) > limit {
+        return limit + 1;
+    }
+    let mut rows = [vec![0; other.len() + 1], (0..=other.len()).collect(), vec![0; other.len() + 1]];
+    for i in 0..one.len() {
+        let [before, last, row] = &mut rows;
+        row[0] = i + 1;
+        for j in 0..other.len() {
+            let mut best = (last[j + 1] + 1).min(row[j] + 1).min(last[j] + usize::from(one[i] != other[j]));
+            if i > 0 && j > 0 && one[i] == other[j - 1] && one[i - 1] == other[j] {
+                best = best.min(before[j - 1] + 1);
+            }
+            row[j + 1] = best;
+        }
+        rows.rotate_left(1);
+    }
+    rows[1][other.len()]
+}

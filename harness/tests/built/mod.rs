@@ -1,0 +1,178 @@
+//! Small images, compiled at test time so that each test shows what it feeds in. Without the cross
+//! compilers (`ci/setup`) the tests fail.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Prints `ok` and exits, by semihosting; `bad` when its data was not where it was linked.
+const SOURCE: &str = r#"
+#ifdef __riscv
+__asm__(".globl _start\n_start: la sp, stack_top\n j reset\n");
+static void host(int op, const void *arg) {
+    register int a0 __asm__("a0") = op;
+    register const void *a1 __asm__("a1") = arg;
+    __asm__ volatile(".balign 16\n.option push\n.option norvc\nslli x0,x0,0x1f\nebreak\nsrai x0,x0,7\n"
+                     ".option pop" : "+r"(a0) : "r"(a1) : "memory");
+}
+#if __riscv_xlen == 64
+static const unsigned long stopped[2] = {0x20026, 0};
+#define STOPPED stopped
+#else
+#define STOPPED ((void *)0x20026)
+#endif
+#else
+extern char stack_top[];
+void reset(void);
+__attribute__((section(".vec"), used)) const void *const vectors[16] = {stack_top, reset};
+static void host(int op, const void *arg) {
+    register int r0 __asm__("r0") = op;
+    register const void *r1 __asm__("r1") = arg;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+}
+#define STOPPED ((void *)0x20026)
+#endif
+extern char data_load[], data_start[], data_end[];
+volatile int data = 42;
+volatile int bss;
+__attribute__((noinline)) int twice(int x) { return x + x; }
+void reset(void) {
+    for (char *from = data_load, *to = data_start; to != data_start + (data_end - data_start); )
+        *(volatile char *)to++ = *from++;
+#if defined(__ARM_FP) && !defined(__SOFTFP__)
+    *(volatile unsigned *)0xE000ED88 |= 0xF << 20;
+    __asm__ volatile("dsb\n isb\n vadd.f32 s0, s0, s0");
+#endif
+    host(4, data == 42 && bss == 0 && twice(data) == 84 ? "ok\n" : "bad\n");
+    host(0x18, STOPPED);
+    for (;;) {}
+}
+"#;
+
+/// What an image is compiled and linked for.
+pub(crate) struct Target {
+    compiler: &'static str,
+    flags: Vec<String>,
+    code: u64,
+    ram: u64,
+    stack_top: u64,
+    bss_bytes: u64,
+}
+
+/// A Cortex-M image: `flags` say the processor, the vector table is at `code`.
+pub(crate) fn cortex_m(flags: &str, code: u64, ram: u64, stack_top: u64) -> Target {
+    Target {
+        compiler: "arm-none-eabi-gcc",
+        flags: flags
+            .split(' ')
+            .chain(["-mthumb"])
+            .map(str::to_owned)
+            .collect(),
+        code,
+        ram,
+        stack_top,
+        bss_bytes: 0,
+    }
+}
+
+/// A RISC-V image of 64 or 32 bits.
+pub(crate) fn riscv(bits: u32, code: u64, ram: u64, stack_top: u64) -> Target {
+    let abi = if bits == 64 { "lp64" } else { "ilp32" };
+    Target {
+        compiler: "riscv64-unknown-elf-gcc",
+        flags: vec![
+            format!("-march=rv{bits}imac_zicsr"),
+            format!("-mabi={abi}"),
+            "-mcmodel=medany".to_owned(),
+        ],
+        code,
+        ram,
+        stack_top,
+        bss_bytes: 0,
+    }
+}
+
+impl Target {
+    /// More compiler options; a later one wins.
+    pub(crate) fn with(mut self, flags: &str) -> Self {
+        self.flags.extend(flags.split(' ').map(str::to_owned));
+        self
+    }
+
+    /// Reserves that much memory that starts as zero.
+    pub(crate) fn with_bss(mut self, bytes: u64) -> Self {
+        self.bss_bytes = bytes;
+        self
+    }
+
+    /// Compiles and links it to `dir/name.elf`.
+    pub(crate) fn build(&self, dir: &Path, name: &str) -> PathBuf {
+        let (source, script, elf) = (
+            dir.join(format!("{name}.c")),
+            dir.join(format!("{name}.ld")),
+            dir.join(format!("{name}.elf")),
+        );
+        fs::write(&source, SOURCE).unwrap();
+        let mut text = format!(
+            "SECTIONS {{\n\
+             .text {:#x} : {{ KEEP(*(.vec)) *(.text*) *(.rodata*) . = ALIGN(16); }}\n",
+            self.code
+        );
+        // The same place for code and data means: one after the other, nothing to copy.
+        if self.ram == self.code {
+            text.push_str(".data : { data_start = .; *(.data* .sdata*) data_end = .; }\n");
+        } else {
+            let _ = writeln!(
+                text,
+                ".data {:#x} : AT(LOADADDR(.text) + SIZEOF(.text)) {{ data_start = .; *(.data* .sdata*) \
+                 data_end = .; }}",
+                self.ram
+            );
+        }
+        let _ = writeln!(
+            text,
+            "data_load = LOADADDR(.data);\n.bss : {{ *(.bss* .sbss*) . += {:#x}; }}\nstack_top = {:#x};\n}}",
+            self.bss_bytes, self.stack_top
+        );
+        fs::write(&script, text).unwrap();
+        run(Command::new(self.compiler)
+            .args([
+                "-O1",
+                "-g",
+                "-ffreestanding",
+                "-nostdlib",
+                "-nostartfiles",
+                "-fno-builtin",
+            ])
+            .args(&self.flags)
+            .args(["-Wl,-z,max-page-size=4096", "-Wl,--no-warn-rwx-segments"])
+            .arg("-T")
+            .arg(&script)
+            .arg(&source)
+            .arg("-o")
+            .arg(&elf));
+        elf
+    }
+}
+
+/// Runs a tool and wants it to succeed.
+pub(crate) fn run(command: &mut Command) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup installs it"));
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A folder that goes away with its value.
+pub(crate) fn scratch() -> TempDir {
+    tempfile::tempdir().unwrap()
+}

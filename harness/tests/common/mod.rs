@@ -1,0 +1,137 @@
+//! Runs the harness as a user would, on the images in targets/build. A missing image or emulator is a
+//! failure that says what to run, never a skip.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use harness::profile::Profile;
+use tempfile::TempDir;
+
+/// Images are built here by `ci/setup`.
+pub fn images_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
+}
+
+/// One image, `riscv64-freertos` or with extension.
+pub fn image(name: &str) -> PathBuf {
+    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.elf") };
+    let path = images_dir().join(&name);
+    assert!(path.is_file(), "{} is missing: run ci/setup, which builds targets/", path.display());
+    path
+}
+
+/// Every ELF image, by name. What is built is tested: nobody needs to list a new one.
+pub fn all_images() -> Vec<String> {
+    let entries = fs::read_dir(images_dir()).expect("targets/build is missing: run ci/setup");
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok()?.strip_suffix(".elf").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 40, "only {} images in targets/build: run ci/setup", names.len());
+    names
+}
+
+/// What an image needs beside its name: options that a user would give, too, and an end for those
+/// that have none.
+pub fn image_args(name: &str) -> &'static [&'static str] {
+    match name {
+        "riscv64-smp" => &["--qemu-arg=-smp", "--qemu-arg=2"],
+        "cortex-m3-lm3s-bare" => &["--machine", "lm3s6965evb"],
+        "riscv64-spin" | "cortex-m3-spin" | "riscv64-traploop" => &["--for", "20M"],
+        _ => &[],
+    }
+}
+
+/// One run of the harness, and what it left.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// The profile directory.
+    pub dir: PathBuf,
+    _temp: TempDir,
+}
+
+impl Run {
+    pub fn profile(&self) -> Profile {
+        match Profile::load(&self.dir) {
+            Ok(profile) => profile,
+            Err(error) => panic!("{error:#}\n{}{}", self.stdout, self.stderr),
+        }
+    }
+
+    pub fn console(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.dir.join("console.log")).unwrap()).into_owned()
+    }
+
+    pub fn has_profile(&self) -> bool {
+        self.dir.exists()
+    }
+
+    /// The names and contents of the profile directory.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<_> = fs::read_dir(&self.dir)
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Run {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// The command, not yet run; its output goes to `dir/out`.
+pub fn command(firmware: &Path, args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command.arg(firmware).args(args).arg("-o").arg(dir.join("out"));
+    command
+}
+
+pub fn finish(temp: TempDir, output: Output) -> Run {
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        dir: temp.path().join("out"),
+        _temp: temp,
+    }
+}
+
+/// Profiles a firmware file.
+pub fn run_file(firmware: &Path, args: &[&str]) -> Run {
+    let temp = tempfile::tempdir().unwrap();
+    let output = command(firmware, args, temp.path()).output().unwrap();
+    finish(temp, output)
+}
+
+/// Profiles an image with its own options and `args`.
+pub fn run(name: &str, args: &[&str]) -> Run {
+    let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
+    run_file(&image(name), &args)
+}
+
+/// Does `work` for every item on all cores, in no order.
+pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    work(item);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,75 @@
+//! The promise behind every number: the fast way of counting and sampling gives what one callback per
+//! instruction gives, on every image, at every period.
+
+mod common;
+
+use common::{all_images, image_args, in_parallel, run};
+use harness::profile::Profile;
+
+fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
+    let context = format!("{name} {options:?}");
+    assert_eq!(fast.facts.end, oracle.facts.end, "{context}: end");
+    assert_eq!(fast.total_insns(), oracle.total_insns(), "{context}: total");
+    assert!(fast.total_insns() > 0, "{context}: nothing was measured");
+    assert_eq!(fast.vcpus.len(), oracle.vcpus.len(), "{context}: vCPUs");
+    for (vcpu, (fast, oracle)) in fast.vcpus.iter().zip(&oracle.vcpus).enumerate() {
+        for (fast, oracle) in fast.insns.iter().zip(&oracle.insns) {
+            assert_eq!(fast, oracle, "{context}: vCPU {vcpu}, first different count");
+        }
+        assert_eq!(fast.insns.len(), oracle.insns.len(), "{context}: vCPU {vcpu}, executed addresses");
+    }
+    for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
+        assert_eq!(fast, oracle, "{context}: sample {index} is the first different one");
+    }
+    assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
+}
+
+fn compare(options: &[&str]) {
+    in_parallel(&all_images(), |name| {
+        let options: Vec<&str> =
+            options.iter().copied().filter(|_| !(options.contains(&"--for") && image_args(name).contains(&"--for"))).collect();
+        let fast = run(name, &options).profile();
+        let oracle = run(name, &[&options[..], &["--oracle"]].concat()).profile();
+        assert_equal(name, &options, &fast, &oracle);
+    });
+}
+
+#[test]
+fn period_1_equals_the_oracle() {
+    compare(&["--period", "1", "--for", "10M"]);
+}
+
+#[test]
+fn period_97_equals_the_oracle() {
+    compare(&["--period", "97"]);
+}
+
+#[test]
+fn period_997_equals_the_oracle() {
+    compare(&["--period", "997"]);
+}
+
+#[test]
+fn the_default_period_equals_the_oracle() {
+    compare(&[]);
+}
+
+#[test]
+fn jitter_equals_the_oracle() {
+    for name in ["riscv64-bare", "cortex-m3-freertos"] {
+        let options = ["--period", "997", "--seeded-jitter", "42"];
+        let fast = run(name, &options).profile();
+        assert_equal(name, &options, &fast, &run(name, &[&options[..], &["--oracle"]].concat()).profile());
+        let other = run(name, &["--period", "997", "--seeded-jitter", "43"]).profile();
+        assert_ne!(fast.samples, other.samples, "{name}: another seed, the same samples");
+    }
+}
+
+#[test]
+fn a_window_by_function_equals_the_oracle() {
+    for (name, from, until) in [("riscv64-bare", "crc32", "sort"), ("cortex-m3-bare", "crc32", "sort")] {
+        let options = ["--from", from, "--until", until, "--period", "13"];
+        let fast = run(name, &options).expect_code(0).profile();
+        assert_equal(name, &options, &fast, &run(name, &[&options[..], &["--oracle"]].concat()).profile());
+    }
+}
