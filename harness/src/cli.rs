@@ -51,8 +51,8 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "SEED", help_heading = "Sampling")]
     pub seeded_jitter: Option<u64>,
     /// Width of an address bin, a power of two
-    #[arg(long, value_name = "BYTES", default_value_t = 2, help_heading = "Sampling")]
-    pub bin_bytes: u64,
+    #[arg(long, value_name = "BYTES", default_value = "2", help_heading = "Sampling")]
+    pub bin_bytes: String,
 
     /// Measure N instructions, then stop: a success [default: 2G]
     #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
@@ -67,7 +67,7 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "N", help_heading = "Measuring window")]
     pub max_insns: Option<String>,
     /// Fail when the firmware has not ended after SECONDS on this host
-    #[arg(long, value_name = "SECONDS", help_heading = "Measuring window")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
 
     /// QEMU machine, instead of the one that the image's memory and CPU point to
@@ -81,7 +81,7 @@ pub struct ProfileArgs {
     pub qemu_arg: Vec<String>,
     /// One instruction takes 2^SHIFT ns of the firmware's time [default: the machine's real clock]
     #[arg(long, value_name = "SHIFT", help_heading = "Machine")]
-    pub shift: Option<u8>,
+    pub shift: Option<String>,
     /// Where a raw binary is loaded
     #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
     pub load_addr: Option<String>,

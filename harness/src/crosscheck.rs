@@ -180,6 +180,13 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         let expected = total / profile.facts.period_insns.max(1);
         // A killed emulator may take its last samples with it.
         let complete = !matches!(profile.facts.end, End::EmulatorFailed { .. });
+        if complete && vcpu.clock_insns != total {
+            found.push(format!(
+                "the clock of vCPU {index} counted {} instructions, the instructions add up to {}",
+                group(vcpu.clock_insns),
+                group(total)
+            ));
+        }
         if complete && profile.facts.jitter_seed.is_none() && taken[index] != expected {
             found.push(format!(
                 "vCPU {index} executed {} instructions, which makes {} samples, and has {}",

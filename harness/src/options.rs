@@ -95,18 +95,25 @@ impl Options {
         };
         let number =
             |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_number(option, text)).transpose();
-        if !args.bin_bytes.is_power_of_two() {
-            return Err(InputError::new(format!("--bin-bytes {}: must be a power of two", args.bin_bytes)));
+        let bin_bytes = parse_number("--bin-bytes", &args.bin_bytes)?;
+        if !bin_bytes.is_power_of_two() {
+            return Err(InputError::new(format!("--bin-bytes {bin_bytes}: must be a power of two, such as 2 or 64")));
         }
         // QEMU's own limit on icount shift is 10.
-        if args.shift.is_some_and(|shift| shift > 10) {
-            return Err(InputError::new("--shift: must be 0 to 10 (1 ns to 1024 ns per instruction)"));
-        }
+        let icount_shift = match number("--shift", &args.shift)? {
+            None => None,
+            Some(shift @ 0..=10) => Some(shift as u8),
+            Some(shift) => {
+                return Err(InputError::new(format!(
+                    "--shift {shift}: must be 0 to 10 (1 ns to 1024 ns per instruction)"
+                )));
+            }
+        };
         let timeout = match args.timeout {
             None => None,
             Some(seconds) => match Duration::try_from_secs_f64(seconds) {
                 Ok(timeout) if !timeout.is_zero() => Some(timeout),
-                _ => return Err(InputError::new(format!("--timeout {seconds}: must be more than 0 seconds"))),
+                _ => return Err(InputError::new(format!("--timeout {seconds}: must be a number of seconds above 0"))),
             },
         };
         Ok(Options {
@@ -122,11 +129,11 @@ impl Options {
             output: args.output,
             top_rows: (args.top > 0).then_some(args.top),
             jitter_seed: args.seeded_jitter,
-            bin_bytes: args.bin_bytes,
+            bin_bytes,
             machine: args.machine,
             cpu: args.cpu,
             qemu_args: args.qemu_arg,
-            icount_shift: args.shift,
+            icount_shift,
             load_addr: number("--load-addr", &args.load_addr)?,
             load_bias: number("--load-bias", &args.load_bias)?,
             symbols: args.symbols,

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -13,12 +14,16 @@ use crate::profile::FILE_NAME;
 /// A profile directory in the making. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
+    /// As the user called it.
     target: PathBuf,
+    /// Where that is.
+    place: PathBuf,
     temporary: TempDir,
 }
 
 impl Output {
-    /// Prepares to write `target`, on the same disk.
+    /// Prepares to write `target`, on the same disk. Everything that can be known to go wrong at the
+    /// end of the run is noticed here, before it.
     ///
     /// # Errors
     /// When it cannot be written, or is something else than an earlier profile.
@@ -27,29 +32,53 @@ impl Output {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
         let Some(name) = target.file_name() else { return error("is no name for a profile directory".into()) };
-        if target.exists() && !target.is_dir() {
+        // What a link points to is replaced, not the link.
+        let place = if target.is_symlink() {
+            match fs::canonicalize(&target) {
+                Ok(place) => place,
+                Err(cause) => return error(format!("is a symbolic link that leads nowhere ({cause})")),
+            }
+        } else {
+            target.clone()
+        };
+        if place.exists() && !place.is_dir() {
             return error("the profile directory would replace a file".into());
         }
-        let used = fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_some());
-        if used && !target.join(FILE_NAME).exists() {
+        let used = fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_some());
+        if used && !place.join(FILE_NAME).exists() {
             return error(format!("exists and is no earlier profile (there is no {FILE_NAME} in it)"));
         }
-        let parent = match target.parent() {
+        let parent = match place.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+        let disk = |path: &Path| match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(metadata.dev()),
+            Ok(_) => Err(format!("{} is not a directory", path.display())),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                Err(format!("there is no directory {}; create it first", path.display()))
+            }
+            Err(cause) => Err(format!("{} is not accessible: {cause}", path.display())),
+        };
+        match disk(parent) {
+            Ok(parent_disk) if disk(&place).is_ok_and(|disk| disk != parent_disk) => {
+                return error("is where another disk is mounted, and cannot be replaced; give a directory in it".into());
+            }
+            Ok(_) => {}
+            Err(what) => return error(format!("cannot be written: {what}")),
+        }
         let prefix = format!(".{}.partial-", name.to_string_lossy());
         let temporary = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
-        let temporary = match temporary {
-            Ok(temporary) => temporary,
-            Err(cause) => return error(format!("cannot be written: {}", root_cause(&cause))),
-        };
+        let temporary = temporary.map_err(|error| unwritable(&target, &error))?;
         for name in ["run", "out"] {
-            if let Err(cause) = fs::create_dir(temporary.path().join(name)) {
-                return error(format!("cannot be written: {cause}"));
-            }
+            fs::create_dir(temporary.path().join(name)).map_err(|error| unwritable(&target, &error))?;
         }
-        Ok(Output { target, temporary })
+        Ok(Output { target, place, temporary })
+    }
+
+    /// What the user calls the profile directory.
+    pub fn target(&self) -> &Path {
+        &self.target
     }
 
     /// An empty directory for the run's own files; gone afterwards.
@@ -74,43 +103,42 @@ impl Output {
     }
 
     fn failed(&self, name: &str, error: &io::Error) -> InputError {
-        InputError::about(
-            &self.target.join(name),
-            format_args!("cannot be written: {error}; free some space, or choose another directory with --output"),
-        )
+        unwritable(&self.target.join(name), error)
     }
 
     /// Moves the directory into place and says where it is.
     ///
     /// # Errors
-    /// When it cannot be moved there.
+    /// When it cannot be moved there; an earlier profile is then left as it was.
     pub fn commit(self) -> Result<PathBuf, InputError> {
+        let old = self.temporary.path().join("old");
+        let replaces = self.place.exists();
         let moved = || {
-            if self.target.exists() {
-                fs::rename(&self.target, self.temporary.path().join("old"))?;
+            if replaces {
+                fs::rename(&self.place, &old)?;
             }
-            fs::rename(self.temporary.path().join("out"), &self.target)
+            fs::rename(self.temporary.path().join("out"), &self.place).inspect_err(|_| {
+                if replaces {
+                    // There is nothing better to do if this fails, too.
+                    let _ = fs::rename(&old, &self.place);
+                }
+            })
         };
-        moved().map_err(|error: io::Error| self.failed("", &error))?;
+        moved().map_err(|error: io::Error| unwritable(&self.target, &error))?;
         Ok(self.target)
     }
 }
 
-/// tempfile wraps the error in one that repeats its own path.
-fn root_cause(error: &io::Error) -> String {
-    error.raw_os_error().or_else(|| source_os_error(error)).map_or_else(
-        || error.to_string(),
-        |code| io::Error::from_raw_os_error(code).to_string(),
-    )
-}
-
-fn source_os_error(error: &io::Error) -> Option<i32> {
-    let mut cause = error.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
-    while let Some(inner) = cause {
-        if let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return Some(code);
+/// A file or directory that cannot be written, why, and what to do about it.
+pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
+    // tempfile adds the name of its own directory, which means nothing to anybody.
+    let cause = error.to_string();
+    let cause = cause.split(" at path ").next().unwrap_or(&cause);
+    let next = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or choose another disk with --output"
         }
-        cause = inner.source();
-    }
-    None
+        _ => "choose another directory with --output",
+    };
+    InputError::about(path, format_args!("cannot be written: {cause}; {next}"))
 }

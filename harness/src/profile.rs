@@ -73,6 +73,8 @@ pub struct Facts {
     pub end: End,
     /// Transfers of control that could not be attributed to an arc.
     pub unresolved_transfers: u64,
+    /// Transfers of control before whose target an exception was taken; their arcs are exact.
+    pub interrupted_transfers: u64,
 }
 
 /// The measuring window as asked for.
@@ -140,6 +142,8 @@ pub enum End {
 /// Exact counts of one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuCounts {
+    /// Instructions by the vCPU's clock, which is counted apart: the sum of `insns`.
+    pub clock_insns: u64,
     /// Executions of each instruction, by address.
     pub insns: Vec<InsnCount>,
     /// Transfers of control into functions, sorted.

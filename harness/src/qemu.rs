@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::image::InputError;
 use crate::machine::{Choice, LoadOption};
+use crate::output;
 
 /// The oldest QEMU whose plugin API (4) has what the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
@@ -86,6 +87,41 @@ fn parse_version(text: &str) -> Option<(u32, u32, String)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?, version.to_owned()))
 }
 
+/// How long `--version` may take; it takes milliseconds.
+const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a program answered to `--version`.
+struct Answer {
+    said: String,
+    ended: String,
+}
+
+/// A program that hangs must not hang us.
+fn ask_version(path: &Path) -> std::io::Result<Answer> {
+    let mut child = Command::new(path)
+        .arg("--version")
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let deadline = Instant::now() + VERSION_PATIENCE;
+    loop {
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            return Ok(Answer { said: said.join("\n"), ended: output.status.to_string() });
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            let ended = format!("it had not ended after {} seconds", VERSION_PATIENCE.as_secs());
+            return Ok(Answer { said: String::new(), ended });
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Finds an emulator on the PATH and asks for its version.
 ///
 /// # Errors
@@ -98,12 +134,11 @@ pub fn find(program: &str) -> Result<Emulator, EmulatorError> {
     let path = env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
         .ok_or_else(|| error(format!("{program} is not installed (not found on the PATH)")))?;
-    let output = Command::new(&path).arg("--version").env_clear().stdin(Stdio::null()).output();
-    let output = output.map_err(|cause| error(format!("{} cannot be run: {cause}", path.display())))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let (major, minor, version) = parse_version(&text).ok_or_else(|| {
-        let said = text.lines().next().unwrap_or("nothing");
-        error(format!("{} --version does not say a version; it said: {said}", path.display()))
+    let answer = ask_version(&path).map_err(|cause| error(format!("{} cannot be run: {cause}", path.display())))?;
+    let (major, minor, version) = parse_version(&answer.said).ok_or_else(|| {
+        let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        let Answer { ended, .. } = &answer;
+        error(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
     })?;
     if (major, minor) < OLDEST_VERSION {
         return Err(error(format!("{} is QEMU {version}, which is too old", path.display())));
@@ -115,15 +150,26 @@ pub fn find(program: &str) -> Result<Emulator, EmulatorError> {
 #[derive(Debug, Clone)]
 pub struct Workspace {
     root: PathBuf,
+    profile: PathBuf,
 }
 
 impl Workspace {
-    /// Lays the directories out below `root`, which must be empty.
-    pub fn create(root: PathBuf) -> std::io::Result<Workspace> {
-        for name in ["scratch", "records"] {
-            fs::create_dir(root.join(name))?;
+    /// Lays the directories out below `root`, which must be empty. Messages name `profile`, the
+    /// directory that the user asked for.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn create(root: PathBuf, profile: &Path) -> Result<Workspace, InputError> {
+        let workspace = Workspace { root, profile: profile.to_owned() };
+        for directory in [workspace.scratch(), workspace.records()] {
+            fs::create_dir(directory).map_err(|error| workspace.unwritable(&error))?;
         }
-        Ok(Workspace { root })
+        Ok(workspace)
+    }
+
+    /// The error of a file in here that cannot be written.
+    pub fn unwritable(&self, error: &std::io::Error) -> InputError {
+        output::unwritable(&self.profile, error)
     }
 
     /// QEMU's working directory: all that semihosting may touch.
@@ -219,8 +265,7 @@ pub struct Process {
 impl Process {
     /// Starts QEMU in the workspace's scratch directory, with an empty environment.
     pub fn start(emulator: &Emulator, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
-        let stderr = File::create(workspace.stderr())
-            .map_err(|error| InputError::about(&workspace.stderr(), format_args!("cannot be written: {error}")))?;
+        let stderr = File::create(workspace.stderr()).map_err(|error| workspace.unwritable(&error))?;
         let mut child = Command::new(&emulator.path)
             .args(arguments)
             .current_dir(workspace.scratch())

@@ -20,8 +20,8 @@ pub struct Records {
     pub control: Control,
     /// Exact counts per vCPU.
     pub vcpus: Vec<VcpuCounts>,
-    /// Instructions that each vCPU's clock counted; equal to the sum of its counts.
-    pub clock_insns: Vec<u64>,
+    /// Instructions executed before the window opened.
+    pub before_window_insns: u64,
     /// Samples in time order.
     pub samples: Vec<Sample>,
     /// What the firmware asked of the host.
@@ -66,13 +66,21 @@ impl Records {
                 }
             }
         }
-        let clock_insns = (0..vcpus)
-            .map(|vcpu| Ok(counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?)))
-            .collect::<Result<_>>()?;
+        let finished = (0..vcpus).zip(builders).map(|(vcpu, builder)| {
+            let clock = counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?);
+            Ok(builder.finish(clock))
+        });
+        let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
+        let mut before_window_insns = control.get(Word::BeforeWindowInsns);
+        if control.get(Word::WindowOpen) == 0 {
+            // Everything so far was before the window; the counters are only cleared when it opens.
+            before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
+            vcpus.fill(VcpuCounts::default());
+        }
         Ok(Records {
             control,
-            vcpus: builders.into_iter().map(Builder::finish).collect(),
-            clock_insns,
+            vcpus,
+            before_window_insns,
             samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
             notes,
         })
@@ -110,7 +118,7 @@ impl Builder {
         }
     }
 
-    fn finish(self) -> VcpuCounts {
+    fn finish(self, clock_insns: u64) -> VcpuCounts {
         let insns = self.insns.into_iter().map(|((pc, size_bytes), count)| InsnCount { pc, size_bytes, count });
         let arcs = self.arcs.into_iter().map(|((site, target, return_addr, kind), count)| Arc {
             site,
@@ -119,7 +127,7 @@ impl Builder {
             links: kind == TransferKind::Call,
             count,
         });
-        VcpuCounts { insns: insns.collect(), arcs: arcs.collect() }
+        VcpuCounts { clock_insns, insns: insns.collect(), arcs: arcs.collect() }
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use wire::control::{self, Word};
 
-use crate::image::{Image, InputError};
+use crate::image::Image;
 use crate::machine::Choice;
 use crate::options::Options;
 use crate::profile::End;
@@ -117,9 +117,7 @@ impl Plan<'_> {
     /// [`EmulatorError`] when QEMU did not come to run the image, [`InputError`] when the records
     /// could not be written.
     pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
-        self.prepare(workspace).map_err(|error| {
-            InputError::about(&workspace.records(), format_args!("the run's files cannot be written: {error}"))
-        })?;
+        self.prepare(workspace).map_err(|error| workspace.unwritable(&error))?;
         let arguments =
             qemu::arguments(self.choice, self.icount_shift, &self.options.qemu_args, &self.plugin_arguments());
         let mut process = Process::start(self.emulator, &arguments, workspace)?;
@@ -127,14 +125,22 @@ impl Plan<'_> {
 
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
         if Watch::open(&workspace.records()).is_none() {
-            return Err(EmulatorError::new(format!(
-                "QEMU ended before it ran the firmware ({status}); it said:\n{}",
-                said.trim_end()
-            ))
-            .into());
+            if let Some(error) = records_error(&said) {
+                return Err(workspace.unwritable(&error).into());
+            }
+            let what = match cause {
+                Some(End::Timeout) => "QEMU had not started to run the firmware when --timeout ended it".to_owned(),
+                Some(_) => "QEMU had not started to run the firmware when it was interrupted".to_owned(),
+                None => format!("QEMU ended before it ran the firmware ({status})"),
+            };
+            let said = match said.trim_end() {
+                "" => "it said nothing".to_owned(),
+                said => format!("it said:\n{said}"),
+            };
+            return Err(EmulatorError::new(format!("{what}; {said}")).into());
         }
         let records = Records::read(&workspace.records())?;
-        let end = end(&records, cause, &process.events, status, &said)?;
+        let end = end(&records, cause, &process.events, status, &said).map_err(|error| workspace.unwritable(&error))?;
         Ok(Outcome { records, end })
     }
 
@@ -162,6 +168,11 @@ impl Plan<'_> {
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
             if still.since(progress, process.cpu_use()) {
+                // Somebody stopped it, or it waits for a debugger (-S): it does not sleep.
+                if process.ask("info status").is_some_and(|status| status.contains("paused")) {
+                    still = Stillness::default();
+                    continue;
+                }
                 let pc = process.ask("info registers").as_deref().and_then(qemu::program_counter);
                 let pc = self.waiting_at(pc.context("QEMU does not say where the CPU sleeps")?);
                 return Ok((process.quit()?, Some(End::Asleep { pc })));
@@ -209,8 +220,18 @@ impl Stillness {
     }
 }
 
+/// What kept the plugin from creating its records, in what it said.
+fn records_error(said: &str) -> Option<io::Error> {
+    let error = said.lines().find_map(|line| line.strip_prefix("profiler plugin: "))?;
+    let (_, code) = error.rsplit_once("(os error ")?;
+    Some(io::Error::from_raw_os_error(code.strip_suffix(')')?.parse().ok()?))
+}
+
 /// Puts together how a run ended: the plugin's word first, then ours, then QEMU's.
-fn end(records: &Records, cause: Option<End>, events: &[Value], status: ExitStatus, said: &str) -> Result<End> {
+///
+/// # Errors
+/// When the plugin could not write its records.
+fn end(records: &Records, cause: Option<End>, events: &[Value], status: ExitStatus, said: &str) -> io::Result<End> {
     let control = &records.control;
     let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
     if let Some(end) = control.end {
@@ -222,12 +243,7 @@ fn end(records: &Records, cause: Option<End>, events: &[Value], status: ExitStat
             control::End::Reset => End::Reset { pc: Some(pc) },
             control::End::Denied => End::Denied { pc },
             control::End::WriteFailed => {
-                let error = io::Error::from_raw_os_error(value as i32);
-                return Err(InputError::new(format!(
-                    "the records of the run could not be written: {error}; free some space, or choose another disk \
-                     with --output"
-                ))
-                .into());
+                return Err(io::Error::from_raw_os_error(value as i32));
             }
         });
     }

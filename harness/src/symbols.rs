@@ -128,11 +128,11 @@ impl<'data> Symbols<'data> {
     pub fn names(&self, executed: &[u64], others: &[u64]) -> (Names, Vec<String>) {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
-        let first = self.functions.first().map(|function| {
-            let unbiased = |address: u64| address.wrapping_sub(self.load_bias);
-            unbiased(function.range.start)..unbiased(function.range.end)
-        });
-        let sections = self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, first));
+        let first = self.functions.first().map_or(u64::MAX..u64::MAX, |function| function.range.clone());
+        let same_start = |label: &&Label<'_>| label.address == first.start;
+        let names: Vec<&str> = self.labels.iter().filter(same_start).map(|label| label.name.as_ref()).collect();
+        let first = first.start.wrapping_sub(self.load_bias)..first.end.wrapping_sub(self.load_bias);
+        let sections = self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, &first, &names));
         let dwarf = match &sections {
             Ok(Some(sections)) => Dwarf::new(sections).map(Some).map_err(|error| error.to_string()),
             Ok(None) => Ok(None),
@@ -149,12 +149,12 @@ impl<'data> Symbols<'data> {
         let mut writer = Writer::default();
         let mut damaged_insns = 0_u64;
         let mut damage = None;
-        let mut split_insns = 0_u64;
+        let mut split = false;
         for &pc in executed {
             let function = self.function_at(pc);
             let places = match dwarf.as_ref().map(|dwarf| dwarf.frames(pc.wrapping_sub(self.load_bias))) {
-                Some(Ok((places, split))) => {
-                    split_insns += u64::from(split);
+                Some(Ok((places, more))) => {
+                    split |= more;
                     places
                 }
                 Some(Err(error)) => {
@@ -173,12 +173,12 @@ impl<'data> Symbols<'data> {
                 executed.len()
             ));
         }
-        if split_insns > 0 {
-            warnings.push(format!(
-                "the debug information is split off into .dwo files, which are not read: {split_insns} of {} \
-                 executed addresses have no inlined functions; compile with -gno-split-dwarf",
-                executed.len()
-            ));
+        if split {
+            warnings.push(
+                "some of the debug information is split off into .dwo files, which are not read: inlined functions \
+                 are missing there; compile with -gno-split-dwarf"
+                    .to_owned(),
+            );
         }
 
         let mut starts = BTreeSet::new();
@@ -397,12 +397,9 @@ impl<'a> Writer<'a> {
 impl<'a> Writer<'a> {
     /// Adds one address: the function it is in by the symbol table, and what DWARF says.
     fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[Place<'a>]) {
-        let outermost = match function {
-            Some(function) => Some(self.function_name(function)),
-            // Nobody else knows a name, not even a wrong one.
-            None => places.first().and_then(|place| place.function).map(|name| self.demangled(name)),
-        };
-        let Some(outermost) = outermost else { return };
+        // What is in no function has no name: DWARF alone would give it that of a neighbour.
+        let Some(function) = function else { return };
+        let outermost = self.function_name(function);
         let mut frames = Vec::with_capacity(places.len().max(1));
         for (depth, place) in places.iter().enumerate() {
             let function = match place.function {

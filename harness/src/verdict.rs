@@ -1,6 +1,7 @@
 //! From what happened to an exit code and a sentence: the one table of exit codes.
 
 use crate::image::InputError;
+use crate::options::DEFAULT_FOR_INSNS;
 use crate::profile::{End, Facts, Names, Profile};
 use crate::qemu::EmulatorError;
 
@@ -65,7 +66,11 @@ pub fn describe_end(profile: &Profile) -> String {
     let Profile { facts, names, .. } = profile;
     let at = |pc: u64| place(names, pc);
     match &facts.end {
-        End::For => format!("the window of {} instructions is complete", group(facts.window.for_insns.unwrap_or(0))),
+        End::For => {
+            let insns = facts.window.for_insns.unwrap_or(0);
+            let default = if insns == DEFAULT_FOR_INSNS { " (the default; --for sets another)" } else { "" };
+            format!("the window of {} instructions is complete{default}", group(insns))
+        }
         End::Until => format!("{} was reached", facts.window.until.as_deref().unwrap_or("the end")),
         End::Exit { status: 0, pc } => format!("the firmware exited with status 0 at {}", at(*pc)),
         End::Exit { status, pc } => format!("the firmware exited with status {status} at {}", at(*pc)),

@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) arcs: Arcs,
     /// Transfers whose target could not be told.
     pub(crate) unresolved: u64,
+    /// Transfers that an exception came between.
+    pub(crate) interrupted_transfers: u64,
     /// Addresses inside Thumb IT blocks, and how many more instructions there are conditional:
     /// for blocks that QEMU starts in the middle of one.
     pub(crate) it_blocks: HashMap<u64, u8>,
@@ -118,6 +120,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         sites: Sites::default(),
         arcs: Arcs::default(),
         unresolved: 0,
+        interrupted_transfers: 0,
         it_blocks: HashMap::new(),
         notes: HashSet::new(),
         vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),

@@ -108,7 +108,7 @@ impl State {
                 }
                 (pc, None)
             }
-            None => match self.interrupted() {
+            None => match self.interrupted_code() {
                 Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
                 Some(Interrupted { pc, return_addr }) => (pc, Some(return_addr)),
                 None => {
@@ -187,7 +187,9 @@ impl State {
     }
 
     /// Reads what the exception whose first block just started has saved.
-    fn interrupted(&mut self) -> Option<Interrupted> {
+    fn interrupted_code(&mut self) -> Option<Interrupted> {
+        self.interrupted_transfers += 1;
+        self.records.control.set(Word::Interrupted, self.interrupted_transfers);
         if self.args.isa.is_riscv() {
             let name = if self.supervisor() { "sepc" } else { "mepc" };
             let pc = self.register(name);

@@ -59,8 +59,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let target = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.profile", image.stem)));
     let output = Output::prepare(target)?;
     let emulator = qemu::find(choice.machine.qemu)?;
-    let workspace = Workspace::create(output.run_directory())
-        .map_err(|error| InputError::about(&output.run_directory(), format_args!("cannot be written: {error}")))?;
+    let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let plan = Plan {
         image: &image,
@@ -122,11 +121,15 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
     for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
         writeln!(out, "{line}")?;
     }
-    if options.window.from.is_some() && profile.total_insns() == 0 {
-        writeln!(out, "the window never opened: --from {} was not reached", options.window.from.as_deref().unwrap_or(""))?;
+    let mut code = ExitCode::of_end(&profile.facts.end);
+    if let Some(from) = &options.window.from
+        && profile.total_insns() == 0
+    {
+        writeln!(out, "the window never opened: --from {from} was not reached")?;
+        code = code.min(ExitCode::Firmware);
     }
     writeln!(out, "profile in {}: flamegraph.svg, {FILE_NAME}, console.log", directory.display())?;
-    Ok(ExitCode::of_end(&profile.facts.end))
+    Ok(code)
 }
 
 /// Says on stderr which machine was chosen and what else there was.
@@ -177,9 +180,10 @@ fn profile(
         jitter_seed: options.jitter_seed,
         bin_bytes: options.bin_bytes,
         window: options.window.clone(),
-        before_window_insns: records.control.get(Word::BeforeWindowInsns),
+        before_window_insns: records.before_window_insns,
         end,
         unresolved_transfers: records.control.get(Word::Unresolved),
+        interrupted_transfers: records.control.get(Word::Interrupted),
     };
     let profile =
         Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names };

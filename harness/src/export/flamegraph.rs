@@ -66,12 +66,9 @@ fn stacks(profile: &Profile) -> BTreeMap<Vec<String>, u64> {
             continue;
         }
         let mut frames = vec![clean(&Place::of(profile, pc).to_string())];
-        let known = profile.names.frames_at(pc);
+        let inlined = profile.names.frames_at(pc).iter().filter(|frame| frame.inlined);
         let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
-        if let (Place::Range { .. }, Some(outermost)) = (Place::of(profile, pc), known.first()) {
-            frames = vec![clean(name(outermost.function))];
-        }
-        frames.extend(known.iter().skip(1).map(|frame| format!("{}{INLINED}", clean(name(frame.function)))));
+        frames.extend(inlined.map(|frame| format!("{}{INLINED}", clean(name(frame.function)))));
         *stacks.entry(frames).or_default() += insns;
     }
     stacks

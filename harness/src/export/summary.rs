@@ -1,6 +1,7 @@
 //! The table on the terminal: where the instructions went, hottest function first.
 
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 
 use crate::crosscheck::CrossCheck;
 use crate::functions::{Kind, Row, Table};
@@ -17,7 +18,7 @@ const GAP: &str = "  ";
 const MIN_NAME_COLUMNS: usize = 16;
 
 /// Most room for a source file and line; less where names need it.
-const LOCATION_COLUMNS: [usize; 2] = [30, 20];
+const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=30;
 
 /// How the table is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,7 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
 
     // The first location that leaves room for all names, or the narrowest.
     let mut widths = [0; 6];
-    for most in LOCATION_COLUMNS {
+    for most in LOCATION_COLUMNS.rev() {
         for (line, row) in lines.iter_mut().skip(1).zip(top) {
             line[5] = location(row, most);
         }

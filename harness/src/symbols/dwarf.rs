@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::Arc;
 
 use addr2line::gimli::{
-    self, AttributeValue, DebuggingInformationEntry, EndianSlice, LineProgramHeader, LittleEndian, SectionId,
-    UnitOffset, UnitRef,
+    self, AttributeValue, DebuggingInformationEntry, EndianSlice, LineProgramHeader, LittleEndian, Reader as _,
+    Section as _, SectionId, UnitOffset, UnitRef,
 };
 use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::{Object as _, ObjectSection as _};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Unit<'a> = gimli::Unit<Slice<'a>>;
 
 /// References that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
@@ -37,14 +39,20 @@ pub(super) struct Place<'a> {
 /// DWARF that can be asked.
 pub(super) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
+    sections: Arc<gimli::Dwarf<Slice<'a>>>,
 }
 
 impl<'data> Sections<'data> {
-    /// The debug sections of a file whose first function is at `first`; None when it has none.
+    /// The debug sections of a file; None when it has none. `first` is where its first function is,
+    /// `names` are the names of that.
     ///
     /// # Errors
     /// When one is outside the file or cannot be decompressed.
-    pub(super) fn load(elf: &object::File<'data>, first: Option<Range<u64>>) -> Result<Option<Self>, object::Error> {
+    pub(super) fn load(
+        elf: &object::File<'data>,
+        first: &Range<u64>,
+        names: &[&str],
+    ) -> Result<Option<Self>, object::Error> {
         if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
             return Ok(None);
         }
@@ -55,9 +63,7 @@ impl<'data> Sections<'data> {
             }
             Ok(())
         })?;
-        if let Some(first) = first.filter(|first| first.start < DISCARDED_BYTES) {
-            sections.bury_discarded(first);
-        }
+        sections.mend(first, names);
         Ok(Some(sections))
     }
 
@@ -71,109 +77,243 @@ impl<'data> Sections<'data> {
         dwarf
     }
 
-    /// GNU ld keeps the debug information of functions that `--gc-sections` has discarded and places
-    /// all of them at address 0: on a Cortex-M whose flash is there, on top of those that are left.
-    /// Moves them to the end of the address space, where other linkers place them (DWARF 5 has no word
-    /// for it; "tombstone" in DWARF issue 200609.1).
-    fn bury_discarded(&mut self, first: Range<u64>) {
-        let mut graves = Vec::new();
+    /// Mends what GNU tools leave behind. `first` is where the image's first function is, `names` are
+    /// its names.
+    ///
+    /// * The linker keeps the debug information of functions that `--gc-sections` has discarded and
+    ///   places all of them at address 0: on a Cortex-M whose flash is there, on top of those that are
+    ///   left.
+    /// * The RISC-V linker makes code shorter, and the assembler's own ranges do not know: a file in
+    ///   assembly seems to contain the start of what comes after it.
+    ///
+    /// Both are taken out, and the units concerned get their ranges from their lines, which are right.
+    /// addr2line must not have two units to choose from: it looks for the frames of the second in the
+    /// files of the first.
+    fn mend(&mut self, first: &Range<u64>, names: &[&str]) {
+        // What is at the end of these sections is an empty list.
+        let mut empty_lists = [0; 2];
+        for (offset, section) in empty_lists.iter_mut().zip([SectionId::DebugRanges, SectionId::DebugRngLists]) {
+            let bytes = self.0.entry(section.name()).or_default().to_mut();
+            *offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            bytes.extend([0; 16]);
+        }
+        let mut mender = Mender { first, names, empty_lists, kept_units: Vec::new(), patches: Vec::new() };
         {
             let dwarf = self.dwarf();
             let mut headers = dwarf.units();
             // Damage ends the search; the look-ups will tell about it.
             while let Ok(Some(header)) = headers.next() {
-                let Ok(unit) = dwarf.unit(header) else { continue };
-                let unit = unit.unit_ref(&dwarf);
-                // Where something of the unit is at address 0 indeed, its lines are not told apart.
-                if discarded_functions(&unit, &first, &mut graves) == Some(false) {
-                    discarded_lines(&unit, &dwarf.debug_line, &mut graves);
+                if let Ok(unit) = dwarf.unit(header) {
+                    mender.unit(&unit.unit_ref(&dwarf), &dwarf.debug_line);
                 }
             }
+            if mender.is_low() {
+                mender.ranges(*dwarf.debug_aranges.reader());
+            }
         }
-        for (section, place) in graves {
-            if let Some(bytes) = self.0.get_mut(section.name()).and_then(|bytes| bytes.to_mut().get_mut(place)) {
-                bytes.fill(0xff);
+        for Patch { section, start, bytes } in mender.patches {
+            if let Some(place) = self.0.get_mut(section.name()).and_then(|section| section.to_mut().get_mut(start..))
+                && let Some(place) = place.get_mut(..bytes.len())
+            {
+                place.copy_from_slice(&bytes);
             }
         }
     }
 }
 
-type Grave = (SectionId, Range<usize>);
+/// Bytes to write into a section.
+struct Patch {
+    section: SectionId,
+    start: usize,
+    bytes: Vec<u8>,
+}
 
-/// Finds the functions of a unit that are at address 0 and are not the image's `first`. Whether that one
-/// is here; None when the unit is damaged.
-fn discarded_functions(unit: &UnitRef<'_, Slice<'_>>, first: &Range<u64>, graves: &mut Vec<Grave>) -> Option<bool> {
-    let base = unit.header.debug_info_offset()?.0;
-    let mut kept = false;
-    let mut entries = unit.entries_raw(None).ok()?;
-    while !entries.is_empty() {
-        let Some(abbreviation) = entries.read_abbreviation().ok()? else { continue };
-        let tag = abbreviation.tag();
-        if tag != gimli::DW_TAG_subprogram && tag != gimli::DW_TAG_compile_unit {
-            entries.skip_attributes(abbreviation.attributes()).ok()?;
-            continue;
+/// Collects what [`Sections::mend`] writes.
+struct Mender<'m> {
+    first: &'m Range<u64>,
+    names: &'m [&'m str],
+    /// Offsets of empty lists in `.debug_ranges` and `.debug_rnglists`.
+    empty_lists: [u32; 2],
+    /// Offsets of units that have something at address 0.
+    kept_units: Vec<usize>,
+    patches: Vec<Patch>,
+}
+
+/// What an entry says about its addresses, each with where it says so.
+#[derive(Default)]
+struct Extent<'a> {
+    at_zero: bool,
+    size: Option<u64>,
+    high: Option<Patch>,
+    ranges: Option<Range<usize>>,
+    name: Option<AttributeValue<Slice<'a>>>,
+    is_assembly: bool,
+}
+
+impl Mender<'_> {
+    /// Whether there is code where the linker places what it has discarded.
+    fn is_low(&self) -> bool {
+        self.first.start < DISCARDED_BYTES
+    }
+
+    /// Looks through one unit; None where it is damaged.
+    fn unit<'a>(&mut self, unit: &UnitRef<'_, Slice<'a>>, debug_line: &gimli::DebugLine<Slice<'a>>) -> Option<()> {
+        let offset = unit.header.debug_info_offset()?.0;
+        let mut entries = unit.entries_raw(None).ok()?;
+        let abbreviation = entries.read_abbreviation().ok()??;
+        let whole = extent(&mut entries, abbreviation, offset)?;
+        let is_assembly = whole.is_assembly;
+        if !is_assembly && !self.is_low() {
+            return Some(());
         }
-        let (mut low, mut size, mut has_ranges) = (None, None, false);
-        for specification in abbreviation.attributes() {
-            let start = base + entries.next_offset().0;
-            let attribute = entries.read_attribute(*specification).ok()?;
-            match (attribute.name(), attribute.value()) {
-                (gimli::DW_AT_low_pc, AttributeValue::Addr(0)) => low = Some(start..base + entries.next_offset().0),
-                (gimli::DW_AT_high_pc, AttributeValue::Addr(end)) => size = Some(end),
-                (gimli::DW_AT_high_pc, value) => size = value.udata_value(),
-                (gimli::DW_AT_ranges, _) => has_ranges = true,
+        self.patches.extend(whole.high);
+        let empty_list = self.empty_lists[usize::from(unit.header.version() >= 5)].to_le_bytes();
+        if let Some(ranges) = whole.ranges.filter(|ranges| ranges.len() == empty_list.len()) {
+            self.patches.push(Patch {
+                section: SectionId::DebugInfo,
+                start: ranges.start,
+                bytes: empty_list.to_vec(),
+            });
+        }
+
+        // Of assembly there is no telling which of its code is left.
+        let mut kept = is_assembly && self.first.start == 0;
+        while !entries.is_empty() {
+            let Some(abbreviation) = entries.read_abbreviation().ok()? else { continue };
+            if abbreviation.tag() != gimli::DW_TAG_subprogram {
+                entries.skip_attributes(abbreviation.attributes()).ok()?;
+                continue;
+            }
+            let function = extent(&mut entries, abbreviation, offset)?;
+            let is_first = || {
+                let name = function.name.and_then(|name| unit.attr_string(name).ok());
+                let is_named = name.is_some_and(|name| self.names.iter().any(|known| known.as_bytes() == name.slice()));
+                self.first.start == 0 && (is_named || function.size == Some(self.first.end))
+            };
+            if is_assembly {
+                self.patches.extend(function.high);
+            } else if function.at_zero && function.size.is_some() {
+                if is_first() {
+                    kept = true;
+                } else {
+                    self.patches.extend(function.high);
+                }
+            }
+        }
+        if kept {
+            self.kept_units.push(offset);
+        } else if self.is_low() {
+            self.lines(unit, debug_line);
+        }
+        Some(())
+    }
+
+    /// Finds where the line program of a unit sets its address to 0 (DWARF 5, 6.2.5).
+    fn lines<'a>(&mut self, unit: &UnitRef<'_, Slice<'a>>, debug_line: &gimli::DebugLine<Slice<'a>>) -> Option<()> {
+        let header = unit.line_program.as_ref()?.header();
+        let address_bytes = usize::from(header.address_size());
+        let mut program = header.raw_program_buf();
+        while !program.is_empty() {
+            match program.read_u8().ok()? {
+                0 => {
+                    let bytes = usize::try_from(program.read_uleb128().ok()?).ok()?;
+                    let operation = program.split(bytes).ok()?;
+                    if let Some((&code, address)) = operation.slice().split_first()
+                        && code == gimli::DW_LNE_set_address.0
+                        && address.len() == address_bytes
+                        && is_zero(address)
+                    {
+                        let start = operation.offset_from(*debug_line.reader()) + 1;
+                        self.bury(SectionId::DebugLine, start, address_bytes);
+                    }
+                }
+                code if code == gimli::DW_LNS_fixed_advance_pc.0 => program.skip(2).ok()?,
+                code if code < header.opcode_base() => {
+                    let operands = header.standard_opcode_lengths().slice().get(usize::from(code) - 1)?;
+                    for _ in 0..*operands {
+                        program.read_uleb128().ok()?;
+                    }
+                }
                 _ => {}
             }
         }
-        let Some(place) = low else { continue };
-        if tag == gimli::DW_TAG_compile_unit {
-            // Assembly: one stretch of code, which need not end where the first function does.
-            kept |= first.start == 0 && !has_ranges && size >= Some(first.end);
-        } else if first.start == 0 && size == Some(first.end) {
-            kept = true;
-        } else {
-            graves.push((SectionId::DebugInfo, place));
-        }
+        Some(())
     }
-    Some(kept)
-}
 
-/// Finds where the line program of a unit sets its address to 0 (DWARF 5, 6.2.5).
-fn discarded_lines<'a>(
-    unit: &UnitRef<'_, Slice<'a>>,
-    debug_line: &gimli::DebugLine<Slice<'a>>,
-    graves: &mut Vec<Grave>,
-) -> Option<()> {
-    use gimli::{Reader as _, Section as _};
-
-    let header = unit.line_program.as_ref()?.header();
-    let address_bytes = usize::from(header.address_size());
-    let mut program = header.raw_program_buf();
-    while !program.is_empty() {
-        match program.read_u8().ok()? {
-            0 => {
-                let bytes = usize::try_from(program.read_uleb128().ok()?).ok()?;
-                let operation = program.split(bytes).ok()?;
-                if let Some((&code, address)) = operation.slice().split_first()
-                    && code == gimli::DW_LNE_set_address.0
-                    && address.len() == address_bytes
-                    && address.iter().all(|&byte| byte == 0)
-                {
-                    let start = operation.offset_from(*debug_line.reader()) + 1;
-                    graves.push((SectionId::DebugLine, start..start + address_bytes));
+    /// Finds the address ranges at 0 of all units that have nothing there (DWARF 5, 6.1.2).
+    fn ranges(&mut self, aranges: Slice<'_>) -> Option<()> {
+        let mut sets = aranges;
+        while !sets.is_empty() {
+            let start = sets;
+            let (bytes, format) = sets.read_initial_length().ok()?;
+            let mut set = sets.split(bytes).ok()?;
+            set.skip(2).ok()?;
+            let unit = set.read_offset(format).ok()?;
+            let address_bytes = usize::from(set.read_u8().ok()?);
+            set.skip(1).ok()?;
+            let misaligned = set.offset_from(start) % (2 * address_bytes).max(1);
+            if misaligned > 0 {
+                set.skip(2 * address_bytes - misaligned).ok()?;
+            }
+            while !self.kept_units.contains(&unit) && address_bytes > 0 && set.len() >= 2 * address_bytes {
+                let place = set.offset_from(aranges);
+                let (address, length) = set.split(2 * address_bytes).ok()?.slice().split_at(address_bytes);
+                if is_zero(address) && !is_zero(length) {
+                    self.bury(SectionId::DebugAranges, place, address_bytes);
                 }
             }
-            code if code == gimli::DW_LNS_fixed_advance_pc.0 => program.skip(2).ok()?,
-            code if code < header.opcode_base() => {
-                let operands = header.standard_opcode_lengths().slice().get(usize::from(code) - 1)?;
-                for _ in 0..*operands {
-                    program.read_uleb128().ok()?;
+        }
+        Some(())
+    }
+
+    /// Moves an address to the end of the address space, where other linkers place what is discarded.
+    fn bury(&mut self, section: SectionId, start: usize, address_bytes: usize) {
+        self.patches.push(Patch { section, start, bytes: vec![0xff; address_bytes] });
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// Reads the attributes of an entry; `unit` is the offset of its unit.
+fn extent<'a>(
+    entries: &mut gimli::EntriesRaw<'_, Slice<'a>>,
+    abbreviation: &gimli::Abbreviation,
+    unit: usize,
+) -> Option<Extent<'a>> {
+    let mut extent = Extent::default();
+    for specification in abbreviation.attributes() {
+        let start = unit + entries.next_offset().0;
+        let attribute = entries.read_attribute(*specification).ok()?;
+        let place = start..unit + entries.next_offset().0;
+        match (attribute.name(), attribute.value()) {
+            (gimli::DW_AT_low_pc, AttributeValue::Addr(0)) => extent.at_zero = true,
+            (gimli::DW_AT_high_pc, value) => {
+                extent.size = match value {
+                    AttributeValue::Addr(end) => Some(end),
+                    _ => value.udata_value(),
+                };
+                let mut bytes = vec![0; place.len()];
+                if specification.form() == gimli::DW_FORM_udata
+                    && let Some((_, more)) = bytes.split_last_mut()
+                {
+                    more.fill(0x80);
                 }
+                extent.high = Some(Patch { section: SectionId::DebugInfo, start, bytes });
+            }
+            (gimli::DW_AT_ranges, _) => extent.ranges = Some(place),
+            (gimli::DW_AT_linkage_name, name) => extent.name = Some(name),
+            (gimli::DW_AT_name, name) => {
+                extent.name.get_or_insert(name);
+            }
+            (gimli::DW_AT_language, AttributeValue::Language(language)) => {
+                extent.is_assembly = language == gimli::DW_LANG_Mips_Assembler;
             }
             _ => {}
         }
     }
-    Some(())
+    Some(extent)
 }
 
 impl<'a> Dwarf<'a> {
@@ -182,7 +322,8 @@ impl<'a> Dwarf<'a> {
     /// # Errors
     /// When they are damaged.
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, gimli::Error> {
-        Ok(Dwarf { context: Context::from_dwarf(sections.dwarf())? })
+        let sections = Arc::new(sections.dwarf());
+        Ok(Dwarf { context: Context::from_arc_dwarf(sections.clone())?, sections })
     }
 
     /// The frames at an address, outermost first, and whether split DWARF would have told more.
@@ -210,6 +351,13 @@ impl<'a> Dwarf<'a> {
                 line: location.and_then(|location| location.line),
             });
         }
+        // The innermost frame's line is the address's own. Where the unit that has the function has no line,
+        // another one may: assemblers forget that the linker made their code shorter.
+        if let Some(place) = places.first_mut().filter(|place| place.file.is_none() && place.line.is_none())
+            && let Some(location) = self.context.find_location(address)?
+        {
+            (place.file, place.line) = (location.file, location.line);
+        }
         places.reverse();
         Ok((places, split))
     }
@@ -232,33 +380,56 @@ impl<'a> Dwarf<'a> {
         };
         let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
         let (mut file, mut line) = (None, None);
-        let mut entry = unit.entry(offset).ok()?;
+        let (mut other_unit, mut offset) = (None::<Unit<'_>>, offset);
         for _ in 0..MAX_HOPS {
-            file = file.or_else(|| match entry.attr_value(gimli::DW_AT_decl_file)? {
-                AttributeValue::FileIndex(index) => Some(index),
-                value => value.udata_value(),
-            });
+            let unit = other_unit.as_ref().map_or(unit, |other| other.unit_ref(&self.sections));
+            let entry = unit.entry(offset).ok()?;
+            if file.is_none() {
+                let index = match entry.attr_value(gimli::DW_AT_decl_file) {
+                    Some(AttributeValue::FileIndex(index)) => Some(index),
+                    Some(value) => value.udata_value(),
+                    None => None,
+                };
+                // An index counts in its own unit's files.
+                file = index.and_then(|index| path(&unit, unit.line_program.as_ref()?.header(), index));
+            }
             line = line.or_else(|| entry.attr_value(gimli::DW_AT_decl_line)?.udata_value());
             if file.is_some() && line.is_some() {
                 break;
             }
-            let Some(origin) = origin(&unit, &entry) else { break };
-            entry = unit.entry(origin).ok()?;
+            let Some(origin) = self.origin(&unit, &entry) else { break };
+            offset = origin.1;
+            if let Some(other) = origin.0 {
+                other_unit = Some(other);
+            }
         }
-        let header = unit.line_program.as_ref()?.header();
-        Some((path(&unit, header, file?)?, u32::try_from(line?).ok().filter(|&line| line > 0)?))
+        Some((file?, u32::try_from(line?).ok().filter(|&line| line > 0)?))
     }
-}
 
-/// What an entry is an instance of, when that is in the same unit.
-fn origin(unit: &UnitRef<'_, Slice<'_>>, entry: &DebuggingInformationEntry<Slice<'_>>) -> Option<UnitOffset> {
-    let value = entry
-        .attr_value(gimli::DW_AT_abstract_origin)
-        .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
-    match value {
-        AttributeValue::UnitRef(offset) => Some(offset),
-        AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&unit.header),
-        _ => None,
+    /// What an entry is an instance of: in the same unit, or in another one (link-time optimisation).
+    fn origin(
+        &self,
+        unit: &UnitRef<'_, Slice<'a>>,
+        entry: &DebuggingInformationEntry<Slice<'a>>,
+    ) -> Option<(Option<Unit<'a>>, UnitOffset)> {
+        let value = entry
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
+        let offset = match value {
+            AttributeValue::UnitRef(offset) => return Some((None, offset)),
+            AttributeValue::DebugInfoRef(offset) => offset,
+            _ => return None,
+        };
+        if let Some(offset) = offset.to_unit_offset(&unit.header) {
+            return Some((None, offset));
+        }
+        let mut headers = self.sections.units();
+        while let Some(header) = headers.next().ok()? {
+            if let Some(offset) = offset.to_unit_offset(&header) {
+                return Some((Some(self.sections.unit(header).ok()?), offset));
+            }
+        }
+        None
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Word {
     EndPc,
     /// Control transfers whose target could not be told (nested exception entry).
     Unresolved,
+    /// Control transfers between which and their target an exception was taken.
+    Interrupted,
     /// 1 when the fault words below were read as QEMU aborted.
     Fault,
     /// Cortex-M CFSR at the abort (Armv7-M ARM B3.2.15).
