@@ -23,6 +23,7 @@ Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, a
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, made from the command line")]
 pub enum Command {
     /// Run one image in QEMU and profile it
     Profile(ProfileArgs),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::functions::Table;
+use crate::functions::{Kind, Table};
 use crate::profile::{End, Profile};
 use crate::verdict::group;
 
@@ -22,8 +22,10 @@ pub struct CrossCheck {
     pub aliased: Vec<Aliased>,
     /// What can never be, each one sentence: an internal inconsistency.
     pub inconsistencies: Vec<String>,
-    /// Functions (and address ranges that stand for them) compared.
+    /// Functions compared, address ranges without a name included.
     pub functions: usize,
+    /// Some of these are address ranges.
+    pub has_ranges: bool,
     /// Samples compared.
     pub samples: u64,
     /// The largest deviation, in standard deviations, regardless of its sign.
@@ -67,6 +69,7 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
         aliased,
         inconsistencies: inconsistencies(profile, table),
         functions: table.rows.len(),
+        has_ranges: table.rows.iter().any(|row| row.kind == Kind::Unnamed),
         samples: table.total_samples,
         largest_z: table.rows.iter().map(|row| row.z.abs()).fold(0.0, f64::max),
         jittered: profile.facts.jitter_seed.is_some(),
@@ -87,10 +90,17 @@ impl fmt::Display for CrossCheck {
             writeln!(f, "internal inconsistency, please report it: {inconsistency}")?;
         }
         if self.samples == 0 {
-            return write!(f, "cross-check: no samples to compare with the exact counts (run longer, or lower --period)");
+            return write!(
+                f,
+                "cross-check: no samples to compare with the exact counts (run longer, or lower --period)"
+            );
         }
         let (samples, functions) = (group(self.samples), self.functions);
-        let plural = if functions == 1 { "function" } else { "functions" };
+        let plural = match functions {
+            _ if self.has_ranges => "functions and address ranges",
+            1 => "function",
+            _ => "functions",
+        };
         if self.aliased.is_empty() {
             return write!(
                 f,
@@ -135,20 +145,19 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         ));
     }
 
-    let mut samples: Vec<BTreeMap<u64, u64>> = vec![BTreeMap::new(); profile.vcpus.len()];
-    let mut taken = vec![0_u64; profile.vcpus.len()];
+    let mut samples: Vec<Vec<u64>> = vec![Vec::new(); profile.vcpus.len()];
     let mut misplaced = None;
     for sample in &profile.samples {
         let index = sample.vcpu as usize;
-        let Some(at_pc) = samples.get_mut(index) else {
+        let Some(taken) = samples.get_mut(index) else {
             found.push(format!("a sample was taken on vCPU {index}, which executed nothing"));
             return found;
         };
-        *at_pc.entry(sample.pc).or_default() += 1;
-        taken[index] += 1;
+        taken.push(sample.pc);
+        let number = taken.len() as u64;
         // Without dither the k-th sample is taken at exactly k periods.
-        if profile.facts.jitter_seed.is_none() && sample.at_insns != taken[index] * profile.facts.period_insns {
-            misplaced.get_or_insert((taken[index], *sample));
+        if profile.facts.jitter_seed.is_none() && sample.at_insns != number * profile.facts.period_insns {
+            misplaced.get_or_insert((number, *sample));
         }
     }
     if let Some((number, sample)) = misplaced {
@@ -160,14 +169,16 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         ));
     }
 
-    for (index, (vcpu, at_pc)) in profile.vcpus.iter().zip(&samples).enumerate() {
+    for (index, (vcpu, taken)) in profile.vcpus.iter().zip(&mut samples).enumerate() {
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for insn in &vcpu.insns {
             *counts.entry(insn.pc).or_default() += insn.count;
         }
         let total: u64 = counts.values().sum();
-        for (pc, &sampled) in at_pc {
-            let executed = counts.get(pc).copied().unwrap_or(0);
+        taken.sort_unstable();
+        for same_pc in taken.chunk_by(|one, other| one == other) {
+            let (pc, sampled) = (same_pc[0], same_pc.len() as u64);
+            let executed = counts.get(&pc).copied().unwrap_or(0);
             if sampled > executed {
                 found.push(format!(
                     "the instruction at {pc:#010x} was sampled {} times on vCPU {index} and executed {} times",
@@ -187,14 +198,100 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
                 group(total)
             ));
         }
-        if complete && profile.facts.jitter_seed.is_none() && taken[index] != expected {
+        if complete && profile.facts.jitter_seed.is_none() && taken.len() as u64 != expected {
             found.push(format!(
                 "vCPU {index} executed {} instructions, which makes {} samples, and has {}",
                 group(total),
                 group(expected),
-                group(taken[index])
+                group(taken.len() as u64)
             ));
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions;
+    use crate::functions::testing::empty;
+
+    fn checked(profile: &Profile) -> CrossCheck {
+        check(profile, &functions::table(profile))
+    }
+
+    fn two_functions() -> Profile {
+        empty().function("hot", 0x40, 4).function("cold", 0x44, 4).insn(0x40, 9000).insn(0x44, 1005)
+    }
+
+    #[test]
+    fn a_healthy_profile_gets_one_line() {
+        let check = checked(&two_functions().sampled());
+        assert!(check.is_clean(), "{check}");
+        let text = check.to_string();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("1,000 samples agree with the exact counts of 2 functions"), "{text}");
+    }
+
+    #[test]
+    fn a_loop_that_keeps_step_is_named() {
+        let mut profile = two_functions().sampled();
+        for sample in &mut profile.samples {
+            sample.pc = 0x40;
+        }
+        let check = checked(&profile);
+        assert_eq!(check.inconsistencies, [""; 0]);
+        let mut names: Vec<_> = check.aliased.iter().map(|aliased| aliased.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["cold", "hot"]);
+        let text = check.to_string();
+        assert!(text.contains("ALIASING in 2 of 2 functions") && text.contains("--seeded-jitter"), "{text}");
+        assert!(text.contains("hot: 1,000 samples where 899.6 are expected (z +"), "{text}");
+    }
+
+    #[test]
+    fn without_samples_it_says_so() {
+        let check = checked(&empty());
+        assert!(check.is_clean());
+        assert!(check.to_string().contains("no samples"), "{check}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_reported() {
+        let broken = |break_it: fn(&mut Profile)| {
+            let mut profile = two_functions().sampled();
+            break_it(&mut profile);
+            let check = checked(&profile);
+            assert!(!check.is_clean());
+            assert!(check.to_string().starts_with("internal inconsistency, please report it: "), "{check}");
+            check.inconsistencies.join("; ")
+        };
+        let text = broken(|profile| profile.samples[3].pc = 0x48);
+        assert!(text.contains("0x00000048 was sampled 1 times on vCPU 0 and executed 0 times"), "{text}");
+        let text = broken(|profile| profile.samples[3].at_insns += 1);
+        assert!(text.contains("sample 4 of vCPU 0 was taken at instruction 41"), "{text}");
+        let text = broken(|profile| profile.samples.truncate(999));
+        assert!(text.contains("executed 10,005 instructions, which makes 1,000 samples, and has 999"), "{text}");
+        let text = broken(|profile| profile.samples[0].vcpu = 1);
+        assert!(text.contains("vCPU 1"), "{text}");
+        let text = broken(|profile| profile.vcpus[0].clock_insns += 1);
+        assert!(text.contains("counted 10,006 instructions, the instructions add up to 10,005"), "{text}");
+    }
+
+    #[test]
+    fn dithered_samples_need_not_be_on_the_period() {
+        let mut profile = two_functions().sampled();
+        profile.facts.jitter_seed = Some(1);
+        profile.samples[3].at_insns += 1;
+        profile.samples.pop();
+        assert!(checked(&profile).is_clean());
+    }
+
+    #[test]
+    fn a_killed_emulator_may_have_lost_samples() {
+        let mut profile = two_functions().sampled();
+        profile.facts.end = End::EmulatorFailed { message: "killed".to_owned() };
+        profile.samples.pop();
+        assert!(checked(&profile).is_clean());
+    }
 }

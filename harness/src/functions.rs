@@ -304,3 +304,255 @@ fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) 
     let place = Place::of(profile, return_addr - 1);
     (place.to_string(), place.start())
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Profiles made by hand, for the tests of everything that reads one.
+
+    use wire::sample::Sample;
+
+    use crate::profile::{Arc, End, Facts, Frame, Function, InsnCount, Names, Profile, VcpuCounts, Window};
+
+    /// A profile of nothing, on an mps2-an385.
+    pub(crate) fn empty() -> Profile {
+        Profile {
+            facts: Facts {
+                harness_version: "0.1.0".to_owned(),
+                image_name: "blinky.elf".to_owned(),
+                image_sha256: String::new(),
+                symbols_sha256: None,
+                qemu_version: "10.0.2".to_owned(),
+                machine: "mps2-an385".to_owned(),
+                cpu: None,
+                isa: "thumb-v7m".to_owned(),
+                icount_shift: 5,
+                load_bias: 0,
+                qemu_args: Vec::new(),
+                period_insns: 10,
+                jitter_seed: None,
+                bin_bytes: 2,
+                window: Window::default(),
+                before_window_insns: 0,
+                end: End::For,
+                unresolved_transfers: 0,
+                interrupted_transfers: 0,
+            },
+            vcpus: vec![VcpuCounts::default()],
+            samples: Vec::new(),
+            notes: Vec::new(),
+            names: Names::default(),
+        }
+    }
+
+    impl Profile {
+        /// The same on a RISC-V `virt`.
+        pub(crate) fn on_virt(mut self) -> Profile {
+            self.facts.machine = "virt".to_owned();
+            self.facts.isa = "riscv64".to_owned();
+            self
+        }
+
+        /// Adds a function.
+        pub(crate) fn function(mut self, name: &str, start: u64, size_bytes: u64) -> Profile {
+            self.names.functions.push(Function {
+                name: name.to_owned(),
+                linkage_name: name.to_owned(),
+                start,
+                size_bytes,
+                file: Some("src/blinky.c".to_owned()),
+                line: Some(7),
+            });
+            self
+        }
+
+        /// Adds executions of one instruction of the first vCPU.
+        pub(crate) fn insn(mut self, pc: u64, count: u64) -> Profile {
+            self.vcpus[0].insns.push(InsnCount { pc, size_bytes: 2, count });
+            self.vcpus[0].clock_insns += count;
+            self
+        }
+
+        /// Adds an arc of the first vCPU.
+        pub(crate) fn arc(mut self, arc: (u64, u64), return_addr: Option<u64>, links: bool, count: u64) -> Profile {
+            let (site, target) = arc;
+            self.vcpus[0].arcs.push(Arc { site, target, return_addr, links, count });
+            self
+        }
+
+        /// Says what is inlined at an address, outermost function first.
+        pub(crate) fn frames(mut self, pc: u64, names: &[&str]) -> Profile {
+            let mut frames = Vec::new();
+            for (depth, name) in names.iter().enumerate() {
+                let function = self.names.strings.len() as u32;
+                self.names.strings.push((*name).to_owned());
+                frames.push(Frame { function, file: None, line: None, inlined: depth > 0 });
+            }
+            self.names.locations.push((pc, self.names.stacks.len() as u32));
+            self.names.stacks.push(frames);
+            self
+        }
+
+        /// Takes the samples that its instructions make when each executes `count` times in a row.
+        pub(crate) fn sampled(mut self) -> Profile {
+            for (index, vcpu) in self.vcpus.iter().enumerate() {
+                let (mut at_insns, mut next) = (0, self.facts.period_insns);
+                for insn in &vcpu.insns {
+                    at_insns += insn.count;
+                    while next <= at_insns {
+                        let sample = Sample { at_insns: next, pc: insn.pc, vcpu: index as u32, ..Sample::default() };
+                        self.samples.push(sample);
+                        next += self.facts.period_insns;
+                    }
+                }
+            }
+            self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::empty;
+    use super::*;
+
+    fn row<'t>(table: &'t Table, name: &str) -> &'t Row {
+        table.rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no {name} in {table:#?}"))
+    }
+
+    #[test]
+    fn a_profile_of_nothing_is_an_empty_table() {
+        assert_eq!(table(&empty()), Table::default());
+        assert_eq!(arcs(&empty()), []);
+    }
+
+    #[test]
+    fn a_loop_to_the_first_instruction_is_no_call() {
+        let profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("spin", 0x50, 0x10)
+            .insn(0x40, 3)
+            .insn(0x50, 1000)
+            .insn(0x52, 1000)
+            .arc((0x42, 0x50), Some(0x46), true, 3)
+            .arc((0x52, 0x50), None, false, 996)
+            // Recursion is a call.
+            .arc((0x54, 0x50), Some(0x58), true, 1);
+        let table = table(&profile);
+        assert_eq!(row(&table, "spin").calls, 4);
+        assert_eq!(row(&table, "spin").self_insns, 2000);
+        assert_eq!(row(&table, "main").calls, 3);
+        let arcs = arcs(&profile);
+        assert_eq!(arcs.len(), 2, "{arcs:?}");
+        assert_eq!((arcs[0].caller.as_str(), arcs[0].callee.as_str(), arcs[0].count), ("main", "spin", 3));
+        assert_eq!((arcs[1].caller.as_str(), arcs[1].callee.as_str(), arcs[1].count), ("spin", "spin", 1));
+    }
+
+    #[test]
+    fn the_vcpus_are_added_up() {
+        let mut profile = empty().function("main", 0x40, 0x10).insn(0x40, 3).insn(0x42, 3);
+        profile.vcpus.push(profile.vcpus[0].clone());
+        let table = table(&profile);
+        assert_eq!((table.total_insns, table.rows.len()), (12, 1));
+        assert_eq!((table.rows[0].self_insns, table.rows[0].calls), (12, 6));
+    }
+
+    #[test]
+    fn rows_come_hottest_first_and_equals_by_name() {
+        let profile = empty()
+            .function("b", 0x40, 4)
+            .function("a", 0x44, 4)
+            .function("c", 0x48, 4)
+            .insn(0x40, 5)
+            .insn(0x44, 5)
+            .insn(0x48, 6);
+        let names: Vec<String> = table(&profile).rows.into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["c", "a", "b"]);
+    }
+
+    #[test]
+    fn code_without_a_name_is_shown_by_address_and_counted() {
+        let profile = empty()
+            .on_virt()
+            .function("main", 0x8000_0000, 0x10)
+            .insn(0x1000, 6)
+            .insn(0x8000_0000, 10)
+            .insn(0x8000_0010, 20)
+            .insn(0x8000_00fe, 1)
+            .insn(0x8000_0100, 2);
+        let table = table(&profile);
+        let rows: Vec<_> = table.rows.iter().map(|row| (row.name.as_str(), row.self_insns, row.kind)).collect();
+        assert_eq!(
+            rows,
+            [
+                ("[0x80000000..0x800000ff]", 21, Kind::Unnamed),
+                ("main", 10, Kind::Function),
+                (BOOT_ROM, 6, Kind::BootRom),
+                ("[0x80000100..0x800001ff]", 2, Kind::Unnamed),
+            ]
+        );
+        assert_eq!(table.unnamed_insns, 23);
+    }
+
+    #[test]
+    fn there_is_no_boot_rom_on_a_cortex_m() {
+        let table = table(&empty().insn(0x1000, 1));
+        assert_eq!((table.rows[0].kind, table.unnamed_insns), (Kind::Unnamed, 1));
+    }
+
+    #[test]
+    fn wide_bins_make_wide_ranges_up_to_the_last_address() {
+        let mut profile = empty().insn(u64::MAX - 1, 1);
+        profile.facts.bin_bytes = 4096;
+        assert_eq!(table(&profile).rows[0].name, "[0xfffffffffffff000..0xffffffffffffffff]");
+    }
+
+    #[test]
+    fn the_caller_is_where_the_call_was() {
+        let profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("die", 0x50, 0x10)
+            .function("handler", 0x60, 0x10)
+            // The last instruction of `main` calls; bit 0 says Thumb.
+            .arc((0x4e, 0x50), Some(0x51), true, 1)
+            .arc((0x70, 0x60), Some(0xffff_fff9), true, 2)
+            .arc((0x70, 0x40), Some(0xffff_ffff), false, 3)
+            .arc((0x70, 0x50), None, false, 4);
+        let rows: Vec<_> = arcs(&profile).into_iter().map(|row| (row.caller, row.callee, row.count)).collect();
+        let expected = [(UNKNOWN, "die", 4), (RESET, "main", 3), (EXCEPTION, "handler", 2), ("main", "die", 1)];
+        assert_eq!(rows, expected.map(|(caller, callee, count)| (caller.to_owned(), callee.to_owned(), count)));
+    }
+
+    #[test]
+    fn a_tail_call_keeps_both_its_caller_and_its_site() {
+        let profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("front", 0x50, 0x10)
+            .function("back", 0x60, 0x10)
+            .arc((0x44, 0x50), Some(0x48), true, 5)
+            .arc((0x58, 0x60), Some(0x48), false, 5)
+            // Into the middle of a function is no call.
+            .arc((0x58, 0x64), None, false, 9);
+        let rows = arcs(&profile);
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        let tail_call = rows.iter().find(|row| row.callee == "back").unwrap();
+        assert_eq!(tail_call.caller, "main");
+        assert_eq!(tail_call.tail_call, Some(TailCall { site: 0x58, function: "front".to_owned() }));
+    }
+
+    #[test]
+    fn a_score_is_large_only_where_chance_is_ruled_out() {
+        // Its share: 100 of 1000 samples.
+        assert_eq!(z_score(100, 1000, 1_000_000, 10_000_000), 0.0);
+        assert!(z_score(160, 1000, 1_000_000, 10_000_000) > 5.0);
+        assert!(z_score(40, 1000, 1_000_000, 10_000_000) < -5.0);
+        assert!(z_score(130, 1000, 1_000_000, 10_000_000) < 5.0);
+        // A sample in a function that is hardly ever executed.
+        assert!(z_score(1, 1000, 1, 10_000_000) < 5.0);
+        // One that is nearly everything and lacks two samples.
+        assert!(z_score(998, 1000, 9_999_999, 10_000_000).abs() < 5.0);
+        // Period 1, and nothing at all.
+        assert_eq!(z_score(7, 1000, 7, 1000), 0.0);
+        assert_eq!(z_score(0, 0, 0, 0), 0.0);
+        assert_eq!(z_score(1000, 1000, 1000, 1000), 0.0);
+    }
+}

@@ -27,9 +27,7 @@ pub struct InputError {
 impl InputError {
     /// An error with this complete message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
+        Self { message: message.into() }
     }
 
     /// An error about one file, which the message starts with.
@@ -315,12 +313,7 @@ impl Image {
             Some(symbols) => Some((symbols, read(symbols, "symbol file")?)),
             None => None,
         };
-        Self::from_bytes(
-            path,
-            &bytes,
-            options,
-            symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])),
-        )
+        Self::from_bytes(path, &bytes, options, symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])))
     }
 
     /// The same from bytes already read; `symbols` is the file of `options.symbols`.
@@ -334,10 +327,7 @@ impl Image {
         symbols: Option<(&Path, &[u8])>,
     ) -> Result<Image, InputError> {
         if bytes.is_empty() {
-            return Err(InputError::about(
-                path,
-                "the file is empty; did the build that writes it fail?",
-            ));
+            return Err(InputError::about(path, "the file is empty; did the build that writes it fail?"));
         }
         let format = detect_format(path, bytes, options)?;
         if format != Format::Raw && options.load_addr.is_some() {
@@ -422,11 +412,7 @@ impl Image {
         }
         sort_segments(path, &mut image.segments)?;
         if let Some(bias) = options.load_bias {
-            let last = if image.arch.is_some_and(Arch::is_64_bit) {
-                u64::MAX
-            } else {
-                u64::from(u32::MAX)
-            };
+            let last = if image.arch.is_some_and(Arch::is_64_bit) { u64::MAX } else { u64::from(u32::MAX) };
             let end = image.link_range().end;
             if end.checked_add(bias).is_none_or(|end| end > last) {
                 return Err(InputError::about(
@@ -498,10 +484,7 @@ impl Image {
             .segments
             .iter()
             .filter(|segment| !segment.data.is_empty())
-            .map(|segment| elf::Load {
-                address: segment.load_addr.wrapping_add(bias),
-                data: &segment.data,
-            })
+            .map(|segment| elf::Load { address: segment.load_addr.wrapping_add(bias), data: &segment.data })
             .collect();
         elf::write(arch, entry, &loads)
     }
@@ -596,16 +579,12 @@ impl Image {
     /// A stack pointer where microcontrollers have memory, and a Thumb address inside the image.
     fn is_plausible(&self, table: &VectorTable) -> bool {
         let sp = table.initial_sp;
-        let in_ram =
-            (0x1000_0000..=0x4000_0000).contains(&sp) || (0x6000_0000..=0xa000_0000).contains(&sp);
+        let in_ram = (0x1000_0000..=0x4000_0000).contains(&sp) || (0x6000_0000..=0xa000_0000).contains(&sp);
         let reset = table.reset_vector;
         in_ram
             && sp.is_multiple_of(4)
             && reset & 1 == 1
-            && self
-                .segments
-                .iter()
-                .any(|segment| segment.run_range().contains(&(reset & !1)))
+            && self.segments.iter().any(|segment| segment.run_range().contains(&(reset & !1)))
     }
 
     /// Settles the family where only the contents can tell: HEX and raw files without symbols, and
@@ -655,25 +634,17 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
                 io::ErrorKind::NotFound => {
                     format!("there is no such file; build the {what} first?")
                 }
-                io::ErrorKind::PermissionDenied => {
-                    "the file is not readable (permission denied)".to_owned()
-                }
+                io::ErrorKind::PermissionDenied => "the file is not readable (permission denied)".to_owned(),
                 _ => format!("the {what} cannot be read: {error}"),
             },
         )
     };
     let kind = fs::metadata(path).map_err(fail)?;
     if kind.is_dir() {
-        return Err(InputError::about(
-            path,
-            format_args!("this is a directory; give the {what} inside it"),
-        ));
+        return Err(InputError::about(path, format_args!("this is a directory; give the {what} inside it")));
     }
     if !kind.is_file() {
-        return Err(InputError::about(
-            path,
-            "this is not a regular file (a pipe or device); give a file on disk",
-        ));
+        return Err(InputError::about(path, "this is not a regular file (a pipe or device); give a file on disk"));
     }
     fs::read(path).map_err(fail)
 }
@@ -681,19 +652,11 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     path.extension()
         .and_then(|extension| extension.to_str())
-        .is_some_and(|extension| {
-            extensions
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(extension))
-        })
+        .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
 fn stem(path: &Path) -> String {
-    let name = if has_extension(path, &FIRMWARE_EXTENSIONS) {
-        path.file_stem()
-    } else {
-        path.file_name()
-    };
+    let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
     match name.map(|name| name.to_string_lossy().into_owned()) {
         Some(name) if !name.is_empty() => name,
         _ => "firmware".to_owned(),
@@ -701,17 +664,10 @@ fn stem(path: &Path) -> String {
 }
 
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn detect_format(
-    path: &Path,
-    bytes: &[u8],
-    options: &LoadOptions<'_>,
-) -> Result<Format, InputError> {
+fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result<Format, InputError> {
     if bytes.starts_with(b"\x7fELF") {
         return Ok(Format::Elf);
     }
@@ -730,10 +686,7 @@ fn detect_format(
                  objcopy -I srec -O ihex",
         ),
         (b"MZ", "a Windows executable; give the firmware's ELF"),
-        (
-            b"\xcf\xfa\xed\xfe",
-            "a macOS executable; build the firmware for its own target",
-        ),
+        (b"\xcf\xfa\xed\xfe", "a macOS executable; build the firmware for its own target"),
         (b"#!", "a script; give the firmware's ELF"),
     ];
     let message = match KNOWN.iter().find(|(magic, _)| bytes.starts_with(magic)) {
@@ -741,11 +694,9 @@ fn detect_format(
         None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {
             "this ELF file is truncated: only its first bytes are there".to_owned()
         }
-        None => {
-            "this is neither ELF nor Intel HEX; if it is a raw binary, say where it is loaded: \
+        None => "this is neither ELF nor Intel HEX; if it is a raw binary, say where it is loaded: \
                  --load-addr ADDRESS (and --symbols FILE.elf for names)"
-                .to_owned()
-        }
+            .to_owned(),
     };
     Err(InputError::about(path, message))
 }
@@ -757,10 +708,7 @@ fn sort_segments(path: &Path, segments: &mut [Segment]) -> Result<(), InputError
     if segments.len() > MAX_PIECES {
         return Err(InputError::about(
             path,
-            format_args!(
-                "it loads {} separate pieces; is it firmware?",
-                segments.len()
-            ),
+            format_args!("it loads {} separate pieces; is it firmware?", segments.len()),
         ));
     }
     let mut previous: Option<Range<u64>> = None;
@@ -813,9 +761,6 @@ mod tests {
     #[test]
     fn the_hash_is_sha256() {
         // FIPS 180-2, appendix B.1.
-        assert_eq!(
-            sha256_hex(b"abc"),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert_eq!(sha256_hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

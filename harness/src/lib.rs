@@ -13,6 +13,7 @@ pub mod crosscheck;
 pub mod export;
 pub mod functions;
 pub mod image;
+pub mod loops;
 pub mod machine;
 pub mod options;
 pub mod output;

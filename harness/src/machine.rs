@@ -15,9 +15,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::image::{
-    Arch, ArmLevel, Fpu, Hex, Image, InputError, Segment, VectorTable, list_segments, show_range,
-};
+use crate::image::{Arch, ArmLevel, Fpu, Hex, Image, InputError, Segment, VectorTable, list_segments, show_range};
 
 /// What a stretch of memory can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +115,7 @@ const K: u64 = 1024;
 const M: u64 = 1024 * K;
 
 const fn region(start: u64, bytes: u64, kind: MemoryKind, name: &'static str) -> Region {
-    Region {
-        start,
-        bytes,
-        kind,
-        name,
-    }
+    Region { start, bytes, kind, name }
 }
 
 const VIRT_MEMORY: &[Region] = &[
@@ -187,13 +180,7 @@ const fn cortex_m(
 }
 
 const fn core(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
-    Core::Arm {
-        cpu,
-        level,
-        fpu,
-        vector_table: 0,
-        vector_table_alias: None,
-    }
+    Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: None }
 }
 
 /// All machines that are chosen from, in the order of preference.
@@ -210,13 +197,7 @@ pub const MACHINES: &[Machine] = &[
             region(0x0000_0000, 256 * K, MemoryKind::Rom, "flash"),
         ],
     ),
-    cortex_m(
-        "mps2-an385",
-        core("cortex-m3", ArmLevel::V7M, Fpu::None),
-        "thumb-v7m",
-        5,
-        AN385_MEMORY,
-    ),
+    cortex_m("mps2-an385", core("cortex-m3", ArmLevel::V7M, Fpu::None), "thumb-v7m", 5, AN385_MEMORY),
     cortex_m(
         "lm3s6965evb",
         core("cortex-m3", ArmLevel::V7M, Fpu::None),
@@ -227,13 +208,7 @@ pub const MACHINES: &[Machine] = &[
             region(0x0000_0000, 256 * K, MemoryKind::Rom, "flash"),
         ],
     ),
-    cortex_m(
-        "mps2-an386",
-        core("cortex-m4", ArmLevel::V7EM, Fpu::V4Single),
-        "thumb-v7m",
-        5,
-        AN385_MEMORY,
-    ),
+    cortex_m("mps2-an386", core("cortex-m4", ArmLevel::V7EM, Fpu::V4Single), "thumb-v7m", 5, AN385_MEMORY),
     cortex_m(
         "netduinoplus2",
         Core::Arm {
@@ -252,13 +227,7 @@ pub const MACHINES: &[Machine] = &[
             region(0x1000_0000, 64 * K, MemoryKind::Ram, "CCM"),
         ],
     ),
-    cortex_m(
-        "mps2-an500",
-        core("cortex-m7", ArmLevel::V7EM, Fpu::V5Double),
-        "thumb-v7m",
-        5,
-        AN500_MEMORY,
-    ),
+    cortex_m("mps2-an500", core("cortex-m7", ArmLevel::V7EM, Fpu::V5Double), "thumb-v7m", 5, AN500_MEMORY),
     cortex_m(
         "mps2-an505",
         Core::Arm {
@@ -333,13 +302,8 @@ impl Choice {
     /// The memory that can be read without a side effect and can hold a stack or data, in ascending
     /// order, neighbours joined. Empty when the machine's memory is unknown: then read nothing.
     pub fn ram(&self) -> Vec<Range<u64>> {
-        let mut ranges: Vec<Range<u64>> = self
-            .machine
-            .memory
-            .iter()
-            .filter(|region| region.kind != MemoryKind::Rom)
-            .map(Region::range)
-            .collect();
+        let mut ranges: Vec<Range<u64>> =
+            self.machine.memory.iter().filter(|region| region.kind != MemoryKind::Rom).map(Region::range).collect();
         ranges.sort_by_key(|range| range.start);
         ranges.dedup_by(|next, previous| {
             let touches = previous.end == next.start;
@@ -368,11 +332,7 @@ impl Choice {
 ///
 /// # Errors
 /// [`InputError`] when nothing fits; it lists every machine considered with the reason.
-pub fn choose(
-    image: &Image,
-    forced_machine: Option<&str>,
-    forced_cpu: Option<&str>,
-) -> Result<Choice, InputError> {
+pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
     if let Some(name) = forced_machine {
         return force(image, name, forced_cpu);
     }
@@ -382,11 +342,7 @@ pub fn choose(
     let mut rejected: Vec<(String, String)> = Vec::new();
     for machine in MACHINES.iter().filter(|machine| machine.arch == arch) {
         let verdict = match processor(machine, image, forced_cpu) {
-            Ok(processor) => place(machine, image).map(|placement| Fit {
-                machine,
-                processor,
-                placement,
-            }),
+            Ok(processor) => place(machine, image).map(|placement| Fit { machine, processor, placement }),
             Err(reason) => Err(reason),
         };
         match verdict {
@@ -487,9 +443,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     // A machine may come with properties of its own: virt,aclint=on.
     let base = name.split(',').next().unwrap_or(name);
     if base.is_empty() {
-        return Err(InputError::new(
-            "--machine is empty; give a machine's name, such as mps2-an385",
-        ));
+        return Err(InputError::new("--machine is empty; give a machine's name, such as mps2-an385"));
     }
     let named: Vec<&Machine> = MACHINES.iter().filter(|m| m.name == base).collect();
     let arch = match (arch.or(image.arch), &named[..]) {
@@ -508,22 +462,15 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     let mut warnings = Vec::new();
     let Some(machine) = named.iter().find(|machine| machine.arch == arch) else {
         if let Some(other) = named.first() {
-            let mut names: Vec<&str> = MACHINES
-                .iter()
-                .filter(|machine| machine.arch == arch)
-                .map(|machine| &*machine.name)
-                .collect();
+            let mut names: Vec<&str> =
+                MACHINES.iter().filter(|machine| machine.arch == arch).map(|machine| &*machine.name).collect();
             names.dedup();
             return Err(InputError::about(
                 &image.path,
                 format_args!(
                     "this is a {arch} image, but --machine {base} is a {} machine; leave --machine \
                      out, or give one of: {}",
-                    if other.arch.is_riscv() {
-                        "RISC-V"
-                    } else {
-                        "Cortex-M"
-                    },
+                    if other.arch.is_riscv() { "RISC-V" } else { "Cortex-M" },
                     names.join(", ")
                 ),
             ));
@@ -573,19 +520,13 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
 /// RAM may be larger than the table says (`--qemu-arg -m`).
 fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
     let lost = |bias: u64| {
-        image
-            .segments
-            .iter()
-            .filter(|segment| !segment.data.is_empty())
-            .find_map(|segment| {
-                let range = shift(&segment.load_range(), bias);
-                let reason = home(machine, &range, "segment").err()?;
-                let resizable = machine.core == Core::Riscv
-                    && machine
-                        .main_ram()
-                        .is_some_and(|ram| ram.start <= range.start);
-                (!resizable).then_some(reason)
-            })
+        image.segments.iter().filter(|segment| !segment.data.is_empty()).find_map(|segment| {
+            let range = shift(&segment.load_range(), bias);
+            let reason = home(machine, &range, "segment").err()?;
+            let resizable =
+                machine.core == Core::Riscv && machine.main_ram().is_some_and(|ram| ram.start <= range.start);
+            (!resizable).then_some(reason)
+        })
     };
     let biases = biases(machine, image);
     match biases.iter().copied().find(|&bias| lost(bias).is_none()) {
@@ -654,15 +595,9 @@ struct Processor {
     cpu: Option<String>,
 }
 
-fn processor(
-    machine: &Machine,
-    image: &Image,
-    forced_cpu: Option<&str>,
-) -> Result<Processor, String> {
+fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&str>) -> Result<Processor, String> {
     match machine.core {
-        Core::Arm {
-            cpu, level, fpu, ..
-        } => {
+        Core::Arm { cpu, level, fpu, .. } => {
             if let Some(forced) = forced_cpu {
                 return if forced.split(',').next() == Some(cpu) {
                     Ok(Processor {
@@ -676,17 +611,11 @@ fn processor(
             }
             arm_processor(cpu, level, fpu, image)
         }
-        Core::Riscv if forced_cpu.is_some() => Ok(Processor {
-            distance: 0,
-            because: "--cpu says which processor".to_owned(),
-            cpu: None,
-        }),
+        Core::Riscv if forced_cpu.is_some() => {
+            Ok(Processor { distance: 0, because: "--cpu says which processor".to_owned(), cpu: None })
+        }
         Core::Riscv => riscv_processor(image),
-        Core::Unknown => Ok(Processor {
-            distance: 0,
-            because: String::new(),
-            cpu: None,
-        }),
+        Core::Unknown => Ok(Processor { distance: 0, because: String::new(), cpu: None }),
     }
 }
 
@@ -713,16 +642,10 @@ fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image) -> Result<
             ArmLevel::V81MMain => "; QEMU's mps3-an547 has one that does: --machine mps3-an547",
             _ => "",
         };
-        return Err(format!(
-            "its {cpu} ({level}) cannot run code built for {}{hint}",
-            needs.level
-        ));
+        return Err(format!("its {cpu} ({level}) cannot run code built for {}{hint}", needs.level));
     }
     if fpu < needs.fpu {
-        return Err(format!(
-            "its {cpu} has {fpu}, and the image was built for {}",
-            needs.fpu
-        ));
+        return Err(format!("its {cpu} has {fpu}, and the image was built for {}", needs.fpu));
     }
     let distance = level as u8 - needs.level as u8;
     Ok(Processor {
@@ -764,21 +687,13 @@ fn riscv_processor(image: &Image) -> Result<Processor, String> {
         ));
     };
     let has = |list: &str, wanted: &str| list.split_whitespace().any(|one| one == wanted);
-    let beyond: Vec<String> = riscv_extensions(isa)
-        .into_iter()
-        .filter(|extension| !has(RISCV_DEFAULT, extension))
-        .collect();
+    let beyond: Vec<String> =
+        riscv_extensions(isa).into_iter().filter(|extension| !has(RISCV_DEFAULT, extension)).collect();
     if beyond.is_empty() {
-        return Ok(ready(
-            "QEMU's default processor has all the extensions that the image uses",
-            None,
-        ));
+        return Ok(ready("QEMU's default processor has all the extensions that the image uses", None));
     }
-    let missing: Vec<&str> = beyond
-        .iter()
-        .map(String::as_str)
-        .filter(|extension| !has(RISCV_MAX, extension))
-        .collect();
+    let missing: Vec<&str> =
+        beyond.iter().map(String::as_str).filter(|extension| !has(RISCV_MAX, extension)).collect();
     if missing.is_empty() {
         return Ok(ready(
             &format!(
@@ -792,11 +707,7 @@ fn riscv_processor(image: &Image) -> Result<Processor, String> {
         "the image uses the extension {}, which neither QEMU's default processor nor `max` has; name \
          one that has: --cpu NAME, or --cpu {},{}=true",
         missing.join(", "),
-        if image.arch == Some(Arch::Riscv32) {
-            "rv32"
-        } else {
-            "rv64"
-        },
+        if image.arch == Some(Arch::Riscv32) { "rv32" } else { "rv64" },
         missing[0]
     ))
 }
@@ -811,10 +722,7 @@ pub fn riscv_extensions(isa: &str) -> Vec<String> {
             extensions.push(name.to_owned());
         }
     };
-    let letters = isa
-        .strip_prefix("rv64")
-        .or_else(|| isa.strip_prefix("rv32"))
-        .unwrap_or(&isa);
+    let letters = isa.strip_prefix("rv64").or_else(|| isa.strip_prefix("rv32")).unwrap_or(&isa);
     for part in letters.split('_') {
         if part.starts_with(['z', 's', 'x']) {
             add(without_version(part));
@@ -834,9 +742,7 @@ pub fn riscv_extensions(isa: &str) -> Vec<String> {
                 }
             }
             match letter {
-                'g' => ["i", "m", "a", "f", "d", "zicsr", "zifencei"]
-                    .iter()
-                    .for_each(|name| add(name)),
+                'g' => ["i", "m", "a", "f", "d", "zicsr", "zifencei"].iter().for_each(|name| add(name)),
                 letter if letter.is_ascii_digit() => {}
                 letter => add(letter.encode_utf8(&mut [0; 4])),
             }
@@ -882,10 +788,7 @@ fn biases(machine: &Machine, image: &Image) -> Vec<u64> {
         (false, _) => vec![0],
         (true, Some(bias)) => vec![bias],
         // As linked, else from the start of the RAM: it keeps its offset, and with it its alignment.
-        (true, None) => [0]
-            .into_iter()
-            .chain(machine.main_ram().map(|ram| ram.start))
-            .collect(),
+        (true, None) => [0].into_iter().chain(machine.main_ram().map(|ram| ram.start)).collect(),
     }
 }
 
@@ -902,11 +805,7 @@ fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placement, String>
         Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
         Core::Riscv => {
             let entry = elf_entry(image, bias);
-            if !image
-                .segments
-                .iter()
-                .any(|segment| shift(&segment.load_range(), bias).contains(&entry))
-            {
+            if !image.segments.iter().any(|segment| shift(&segment.load_range(), bias).contains(&entry)) {
                 return Err(format!(
                     "the image starts at {}, where it loads nothing (is the entry symbol _start \
                      missing?)",
@@ -924,66 +823,38 @@ fn home<'a>(machine: &'a Machine, range: &Range<u64>, what: &str) -> Result<&'a 
     if let Some(region) = machine.memory.iter().find(|region| region.holds(range)) {
         return Ok(region);
     }
-    match machine
-        .memory
-        .iter()
-        .find(|region| region.range().contains(&range.start))
-    {
+    match machine.memory.iter().find(|region| region.range().contains(&range.start)) {
         Some(region) => Err(format!(
             "{what} {} does not fit: {} ends at {}",
             show_range(range),
             region.name,
             Hex(region.range().end)
         )),
-        None => Err(format!(
-            "{what} {} is outside its memory ({})",
-            show_range(range),
-            machine.list_memory()
-        )),
+        None => Err(format!("{what} {} is outside its memory ({})", show_range(range), machine.list_memory())),
     }
 }
 
 fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Result<(), String> {
-    let (load, run) = (
-        shift(&segment.load_range(), bias),
-        shift(&segment.run_range(), bias),
-    );
+    let (load, run) = (shift(&segment.load_range(), bias), shift(&segment.run_range(), bias));
     if !segment.data.is_empty() {
-        let what = if load == run {
-            "segment"
-        } else {
-            "load address"
-        };
+        let what = if load == run { "segment" } else { "load address" };
         home(machine, &load, what)?;
     }
     if load == run {
         return Ok(());
     }
     // It is copied or cleared before it is used, so it needs memory that can be written.
-    let what = if segment.data.is_empty() {
-        "zero-initialised memory"
-    } else {
-        "run address"
-    };
+    let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
     let region = home(machine, &run, what)?;
     if region.kind == MemoryKind::Rom {
-        return Err(format!(
-            "{what} {} lies in {}, which cannot be written",
-            show_range(&run),
-            region.name
-        ));
+        return Err(format!("{what} {} lies in {}, which cannot be written", show_range(&run), region.name));
     }
     Ok(())
 }
 
 /// The vector table that the processor of this machine sees at reset.
 fn table_seen(machine: &Machine, image: &Image, bias: u64) -> Option<VectorTable> {
-    let Core::Arm {
-        vector_table,
-        vector_table_alias,
-        ..
-    } = machine.core
-    else {
+    let Core::Arm { vector_table, vector_table_alias, .. } = machine.core else {
         return image.vector_table;
     };
     [Some(vector_table), vector_table_alias]
@@ -997,10 +868,7 @@ fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> Result<(), S
         return Ok(());
     };
     let Some(table) = table_seen(machine, image, bias) else {
-        return Err(format!(
-            "it takes its vector table from {}, where the image loads nothing",
-            Hex(vector_table)
-        ));
+        return Err(format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table)));
     };
     if table.initial_sp == u64::from(u32::from_le_bytes(*b"\x7fELF")) {
         return Err(format!(
@@ -1010,36 +878,23 @@ fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> Result<(), S
         ));
     }
     let (sp, reset) = (table.initial_sp, table.reset_vector & !1);
-    if !machine.memory.iter().any(|region| {
-        region.kind == MemoryKind::Ram && region.start < sp && sp <= region.range().end
-    }) {
-        return Err(format!(
-            "initial stack pointer {} is outside its RAM ({})",
-            Hex(sp),
-            machine.list_memory()
-        ));
-    }
-    if table.reset_vector & 1 == 0 {
-        return Err(format!(
-            "the reset vector {} has bit 0 clear, which is not Thumb code",
-            Hex(reset)
-        ));
-    }
-    match machine
+    if !machine
         .memory
         .iter()
-        .find(|region| region.range().contains(&reset))
+        .any(|region| region.kind == MemoryKind::Ram && region.start < sp && sp <= region.range().end)
     {
+        return Err(format!("initial stack pointer {} is outside its RAM ({})", Hex(sp), machine.list_memory()));
+    }
+    if table.reset_vector & 1 == 0 {
+        return Err(format!("the reset vector {} has bit 0 clear, which is not Thumb code", Hex(reset)));
+    }
+    match machine.memory.iter().find(|region| region.range().contains(&reset)) {
         Some(region) if region.kind == MemoryKind::NonSecure => Err(format!(
             "the reset vector {} points to Non-secure memory, and the processor starts Secure",
             Hex(reset)
         )),
         Some(_) => Ok(()),
-        None => Err(format!(
-            "the reset vector {} is outside its memory ({})",
-            Hex(reset),
-            machine.list_memory()
-        )),
+        None => Err(format!("the reset vector {} is outside its memory ({})", Hex(reset), machine.list_memory())),
     }
 }
 
@@ -1048,10 +903,7 @@ fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
     let (entry, initial_sp) = match machine.arch {
         Arch::CortexM => {
             let table = table_seen(machine, image, bias).or(image.vector_table);
-            (
-                table.map(|table| table.reset_vector),
-                table.map(|table| table.initial_sp),
-            )
+            (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp))
         }
         // The words of a vector table are absolute; an ELF's entry moves with it.
         Arch::Riscv64 | Arch::Riscv32 => (None, None),
@@ -1072,11 +924,7 @@ fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
 fn elf_entry(image: &Image, bias: u64) -> u64 {
     let entry = image.entry.unwrap_or_else(|| image.link_range().start);
     let loaded = |segment: &Segment| segment.load_range().contains(&entry);
-    let address = match image
-        .segments
-        .iter()
-        .find(|s| s.run_range().contains(&entry))
-    {
+    let address = match image.segments.iter().find(|s| s.run_range().contains(&entry)) {
         Some(segment) if !image.segments.iter().any(loaded) => {
             (entry - segment.run_addr).saturating_add(segment.load_addr)
         }

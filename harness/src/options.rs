@@ -50,9 +50,7 @@ pub struct Options {
 
 /// Reads `123`, `0x7b`, `1_000`, `10k`, `1.5M`, `2G`.
 pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
-    let error = || {
-        InputError::new(format!("{option} {text}: not a number; write it as 2000000, 2M, 1.5G or 0x1000"))
-    };
+    let error = || InputError::new(format!("{option} {text}: not a number; write it as 2000000, 2M, 1.5G or 0x1000"));
     let plain = text.replace('_', "");
     if let Some(hex) = plain.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).map_err(|_| error());
@@ -90,9 +88,8 @@ impl Options {
     /// # Errors
     /// [`InputError`] naming the option and what it takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, InputError> {
-        let insns = |option: &str, text: &Option<String>| {
-            text.as_deref().map(|text| parse_insns(option, text)).transpose()
-        };
+        let insns =
+            |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_insns(option, text)).transpose();
         let number =
             |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_number(option, text)).transpose();
         let bin_bytes = parse_number("--bin-bytes", &args.bin_bytes)?;
@@ -113,7 +110,9 @@ impl Options {
             None => None,
             Some(seconds) => match Duration::try_from_secs_f64(seconds) {
                 Ok(timeout) if !timeout.is_zero() => Some(timeout),
-                _ => return Err(InputError::new(format!("--timeout {seconds}: must be a number of seconds above 0"))),
+                _ => {
+                    return Err(InputError::new(format!("--timeout {seconds}: must be a number of seconds above 0")));
+                }
             },
         };
         Ok(Options {

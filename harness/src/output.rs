@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::export::FILES;
 use crate::image::InputError;
-use crate::profile::FILE_NAME;
 
 /// A profile directory in the making. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
@@ -44,9 +44,15 @@ impl Output {
         if place.exists() && !place.is_dir() {
             return error("the profile directory would replace a file".into());
         }
-        let used = fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_some());
-        if used && !place.join(FILE_NAME).exists() {
-            return error(format!("exists and is no earlier profile (there is no {FILE_NAME} in it)"));
+        // An earlier profile is replaced; anything else in there is somebody's.
+        let held = fs::read_dir(&place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let mut foreign: Vec<_> = held.filter(|name| !FILES.iter().any(|ours| name == ours)).collect();
+        foreign.sort();
+        if let Some(file) = foreign.first() {
+            return error(format!(
+                "exists and holds something else than an earlier profile ({})",
+                file.to_string_lossy()
+            ));
         }
         let parent = match place.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -62,7 +68,9 @@ impl Output {
         };
         match disk(parent) {
             Ok(parent_disk) if disk(&place).is_ok_and(|disk| disk != parent_disk) => {
-                return error("is where another disk is mounted, and cannot be replaced; give a directory in it".into());
+                return error(
+                    "is where another disk is mounted, and cannot be replaced; give a directory in it".into(),
+                );
             }
             Ok(_) => {}
             Err(what) => return error(format!("cannot be written: {what}")),

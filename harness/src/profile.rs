@@ -281,8 +281,7 @@ impl Profile {
         for sample in &self.samples {
             encoder.put(sample, &mut samples)?;
         }
-        let body =
-            postcard::to_stdvec(&(&self.facts, &self.vcpus, samples.as_slice(), &self.notes, &self.names))?;
+        let body = postcard::to_stdvec(&(&self.facts, &self.vcpus, samples.as_slice(), &self.notes, &self.names))?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&Sha256::digest(&body));
         bytes.extend_from_slice(&body);

@@ -203,14 +203,15 @@ impl Workspace {
     }
 }
 
-/// QEMU's arguments: all that the guest's behaviour depends on.
-pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: &str) -> Vec<OsString> {
+/// QEMU's arguments: all that the guest's behaviour depends on. `plugin` are the plugin's; without
+/// them QEMU runs bare, for comparison.
+pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: Option<&str>) -> Vec<OsString> {
     let machine = match choice.machine.load {
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
         LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
     };
     let icount = format!("shift={shift},align=off,sleep=off");
-    let plugin = format!("../plugin.so,dir=../records,{plugin}");
+    let plugin = plugin.map(|plugin| format!("../plugin.so,dir=../records,{plugin}"));
     let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
     if let Some(cpu) = &choice.cpu {
         arguments.extend(["-cpu", cpu]);
@@ -244,9 +245,10 @@ pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: &str) -> V
         "stdio,id=monitor,signal=off",
         "-mon",
         "chardev=monitor,mode=control",
-        "-plugin",
-        &plugin,
     ]);
+    if let Some(plugin) = &plugin {
+        arguments.extend(["-plugin", plugin]);
+    }
     arguments.extend(user.iter().map(String::as_str));
     arguments.into_iter().map(OsString::from).collect()
 }
@@ -318,8 +320,7 @@ impl Process {
     /// Runs a command of the human monitor and returns what it prints; None when QEMU does not answer.
     pub fn ask(&mut self, command: &str) -> Option<String> {
         let id = command;
-        let message =
-            json!({"execute": "human-monitor-command", "arguments": {"command-line": command}, "id": id});
+        let message = json!({"execute": "human-monitor-command", "arguments": {"command-line": command}, "id": id});
         writeln!(self.monitor, "{message}").ok()?;
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
@@ -387,7 +388,7 @@ mod tests {
 
     #[test]
     fn versions_of_all_distributions_are_read() {
-        let version = |text| parse_version(text).map(|(major, minor, text)| (major, minor, text));
+        let version = parse_version;
         assert_eq!(
             version("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright"),
             Some((10, 0, "10.0.2".into()))
@@ -400,7 +401,10 @@ mod tests {
     #[test]
     fn the_program_counter_is_found_in_both_dumps() {
         assert_eq!(program_counter("R14=ffffffff R15=00000abc\nXPSR=4100"), Some(0xabc));
-        assert_eq!(program_counter("\nCPU#0\n V      =   0\n pc       0000000080000abc\n mhartid  0"), Some(0x8000_0abc));
+        assert_eq!(
+            program_counter("\nCPU#0\n V      =   0\n pc       0000000080000abc\n mhartid  0"),
+            Some(0x8000_0abc)
+        );
         assert_eq!(program_counter("nothing"), None);
     }
 }

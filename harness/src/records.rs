@@ -1,6 +1,6 @@
 //! What the plugin left: the four files of the wire format, read into counts, arcs and samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Records {
                 }
                 Definition::Arc { slot, site, target, return_addr, kind } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
-                        builder.arc(site, target, Some(return_addr), kind, counter(slot, vcpu)?);
+                        builder.arc(site, target, return_addr, kind, counter(slot, vcpu)?);
                     }
                 }
                 Definition::Note { kind, operation, pc, text } => {
@@ -92,6 +92,8 @@ impl Records {
 struct Builder {
     insns: BTreeMap<(u64, u8), u64>,
     arcs: BTreeMap<(u64, u64, Option<u64>, TransferKind), u64>,
+    /// Conditional branches to a function's start: address, address after it, target.
+    branches: BTreeSet<(u64, u64, u64)>,
 }
 
 impl Builder {
@@ -106,9 +108,15 @@ impl Builder {
             last = pc;
             pc += u64::from(size);
         }
-        if let Some(Transfer { kind, target }) = transfer {
-            let return_addr = (kind == TransferKind::Call).then_some(pc);
-            self.arc(last, target, return_addr, kind, count);
+        match transfer {
+            Some(Transfer { kind: TransferKind::Branch, target }) => {
+                self.branches.insert((last, pc, target));
+            }
+            Some(Transfer { kind, target }) => {
+                let return_addr = (kind == TransferKind::Call).then_some(pc);
+                self.arc(last, target, return_addr, kind, count);
+            }
+            None => {}
         }
     }
 
@@ -118,7 +126,13 @@ impl Builder {
         }
     }
 
-    fn finish(self, clock_insns: u64) -> VcpuCounts {
+    fn finish(mut self, clock_insns: u64) -> VcpuCounts {
+        for (site, next, target) in std::mem::take(&mut self.branches) {
+            let started = |pc: u64| self.insns.range((pc, 0)..=(pc, u8::MAX)).map(|(_, count)| count).sum::<u64>();
+            // What is not taken falls through; see `TransferKind::Branch`.
+            let taken = started(site).saturating_sub(started(next));
+            self.arc(site, target, None, TransferKind::Jump, taken);
+        }
         let insns = self.insns.into_iter().map(|((pc, size_bytes), count)| InsnCount { pc, size_bytes, count });
         let arcs = self.arcs.into_iter().map(|((site, target, return_addr, kind), count)| Arc {
             site,

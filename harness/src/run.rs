@@ -1,5 +1,6 @@
 //! One run: QEMU started, watched, ended; what the plugin left, and how it came to an end.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use wire::control::{self, Word};
 
 use crate::image::Image;
+use crate::loops;
 use crate::machine::Choice;
 use crate::options::Options;
 use crate::profile::End;
@@ -49,8 +51,8 @@ pub struct Plan<'a> {
     pub options: &'a Options,
     /// Virtual time per instruction is 2^shift ns.
     pub icount_shift: u8,
-    /// Sorted addresses of the firmware's functions.
-    pub entries: &'a [u64],
+    /// Addresses of the firmware's functions, sorted.
+    pub functions: &'a [Range<u64>],
     /// Address that opens the window.
     pub from: Option<u64>,
     /// Address that closes it.
@@ -80,11 +82,8 @@ impl Plan<'_> {
             ("finisher", choice.machine.arch.is_riscv().then_some(VIRT_TEST_DEVICE)),
         ];
         arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
-        let memory: Vec<String> = self
-            .memory()
-            .into_iter()
-            .map(|Range { start, end }| format!("{start:#x}+{:#x}", end - start))
-            .collect();
+        let memory: Vec<String> =
+            self.memory().into_iter().map(|Range { start, end }| format!("{start:#x}+{:#x}", end - start)).collect();
         if !memory.is_empty() {
             arguments.push(format!("memory={}", memory.join(":")));
         }
@@ -104,11 +103,27 @@ impl Plan<'_> {
         if self.choice.machine.memory.is_empty() { own.collect() } else { known.collect() }
     }
 
-    fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
+    /// QEMU's arguments for this run, or for the same run without the plugin.
+    pub fn arguments(&self, with_plugin: bool) -> Vec<OsString> {
+        let plugin = with_plugin.then(|| self.plugin_arguments());
+        qemu::arguments(self.choice, self.icount_shift, &self.options.qemu_args, plugin.as_deref())
+    }
+
+    /// Writes the files that QEMU and the plugin read.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
         fs::write(workspace.plugin(), PLUGIN)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
-        let entries: Vec<u8> = self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-        fs::write(workspace.records().join("entries"), entries)
+        let write = |name: &str, addresses: Vec<u64>| {
+            let bytes: Vec<u8> = addresses.into_iter().flat_map(u64::to_le_bytes).collect();
+            fs::write(workspace.records().join(name), bytes)
+        };
+        write("entries", self.functions.iter().map(|function| function.start).collect())?;
+        let isa = self.choice.machine.isa.parse().ok();
+        let loops = isa.map(|isa| loops::find(isa, &self.image.segments, self.choice.load_bias, self.functions));
+        write("loops", loops.unwrap_or_default())
     }
 
     /// Runs the image to one of its ends. `glance` sees the progress now and then.
@@ -118,29 +133,22 @@ impl Plan<'_> {
     /// could not be written.
     pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
         self.prepare(workspace).map_err(|error| workspace.unwritable(&error))?;
-        let arguments =
-            qemu::arguments(self.choice, self.icount_shift, &self.options.qemu_args, &self.plugin_arguments());
-        let mut process = Process::start(self.emulator, &arguments, workspace)?;
+        let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
         let (status, cause) = self.watch(&mut process, workspace, glance)?;
 
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
-        if Watch::open(&workspace.records()).is_none() {
-            if let Some(error) = records_error(&said) {
-                return Err(workspace.unwritable(&error).into());
-            }
-            let what = match cause {
-                Some(End::Timeout) => "QEMU had not started to run the firmware when --timeout ended it".to_owned(),
-                Some(_) => "QEMU had not started to run the firmware when it was interrupted".to_owned(),
-                None => format!("QEMU ended before it ran the firmware ({status})"),
-            };
-            let said = match said.trim_end() {
-                "" => "it said nothing".to_owned(),
-                said => format!("it said:\n{said}"),
-            };
-            return Err(EmulatorError::new(format!("{what}; {said}")).into());
-        }
+        let Some(progress) = Watch::open(&workspace.records()).and_then(|watch| watch.progress()) else {
+            return Err(match records_error(&said) {
+                Some(error) => workspace.unwritable(&error).into(),
+                None => never_ran(status, cause.as_ref(), &said).into(),
+            });
+        };
         let records = Records::read(&workspace.records())?;
-        let end = end(&records, cause, &process.events, status, &said).map_err(|error| workspace.unwritable(&error))?;
+        let end =
+            end(&records, cause, &process.events, status, &said).map_err(|error| workspace.unwritable(&error))?;
+        if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
+            return Err(never_ran(status, None, &said).into());
+        }
         Ok(Outcome { records, end })
     }
 
@@ -218,6 +226,19 @@ impl Stillness {
         let needed = if cpu_use.is_some() { STILLNESS } else { STILLNESS_UNSEEN };
         self.since.is_some_and(|since| since.elapsed() >= needed)
     }
+}
+
+/// QEMU ended, by itself or for `cause`, and there is nothing to show.
+fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorError {
+    let what = match cause {
+        Some(End::Timeout) => "QEMU had not started to run the firmware when --timeout ended it".to_owned(),
+        Some(_) => "QEMU had not started to run the firmware when it was interrupted".to_owned(),
+        None => format!("QEMU ended before it ran the firmware ({status})"),
+    };
+    EmulatorError::new(match said.trim_end() {
+        "" => format!("{what}; it said nothing"),
+        said => format!("{what}; it said:\n{said}"),
+    })
 }
 
 /// What kept the plugin from creating its records, in what it said.

@@ -16,6 +16,8 @@
 
 mod dwarf;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +30,7 @@ use object::{
 
 use crate::profile::{Frame, Function, Names};
 use dwarf::{Dwarf, Place, Sections};
-pub use search::{Found, NotFound, without_arguments};
+pub use search::{Found, NotFound, without_arguments, without_template_arguments};
 
 /// The functions of one firmware image, where it was loaded.
 pub struct Symbols<'data> {
@@ -105,16 +107,16 @@ impl<'data> Symbols<'data> {
                 }
                 symbols.elf = Some(file);
             }
-            Err(error) => symbols.warnings.push(format!(
-                "the ELF file's sections cannot be read ({error}): instructions are shown by address"
-            )),
+            Err(error) => symbols
+                .warnings
+                .push(format!("the ELF file's sections cannot be read ({error}): instructions are shown by address")),
         }
         symbols
     }
 
-    /// First addresses of all functions, sorted.
-    pub fn entries(&self) -> Vec<u64> {
-        self.functions.iter().map(|function| function.range.start).collect()
+    /// Addresses of all functions, sorted; they do not overlap.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        self.functions.iter().map(|function| function.range.clone()).collect()
     }
 
     /// The function whose code contains an address.
@@ -209,13 +211,17 @@ impl<'data> Symbols<'data> {
     }
 }
 
-/// A name as its language writes it: C++ with its arguments, Rust without the hash at the end.
+/// A name as its language writes it: C++ with its arguments (and without the return type that is part of
+/// a template's mangled name), Rust without the hash at the end.
 pub fn demangle(name: &str) -> Cow<'_, str> {
     // C names may look like a mangling that has lost its underscore.
     if !["_Z", "_R", "_GLOBAL__"].iter().any(|prefix| name.starts_with(prefix)) {
         return Cow::Borrowed(name);
     }
-    addr2line::demangle_auto(Cow::Borrowed(name), None)
+    match addr2line::demangle_auto(Cow::Borrowed(name), None) {
+        Cow::Owned(demangled) => Cow::Owned(search::without_return_type(&demangled).to_owned()),
+        borrowed => borrowed,
+    }
 }
 
 /// Symbols that name code, sorted, and every address where a symbol that is not just a local label
@@ -301,7 +307,8 @@ fn mapping(name: &[u8]) -> Option<bool> {
         b"$d" => false,
         _ => return None,
     };
-    (rest.is_empty() || rest.starts_with(b".") || (name.starts_with(b"$x") && rest.starts_with(b"rv"))).then_some(is_code)
+    (rest.is_empty() || rest.starts_with(b".") || (name.starts_with(b"$x") && rest.starts_with(b"rv")))
+        .then_some(is_code)
 }
 
 /// The functions among the labels: sorted, not overlapping.

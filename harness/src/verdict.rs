@@ -202,8 +202,9 @@ pub fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<Str
 
 /// Unused arcs are never silent: how many transfers could not be attributed.
 pub fn describe_unresolved(facts: &Facts) -> Option<String> {
-    (facts.unresolved_transfers > 0)
-        .then(|| format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers)))
+    (facts.unresolved_transfers > 0).then(|| {
+        format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers))
+    })
 }
 
 #[cfg(test)]

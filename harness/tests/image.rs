@@ -22,8 +22,7 @@ fn refused(path: &Path, options: &LoadOptions<'_>) -> String {
     };
     let named = options.symbols.unwrap_or(path);
     assert!(
-        message.contains(&path.display().to_string())
-            || message.contains(&named.display().to_string()),
+        message.contains(&path.display().to_string()) || message.contains(&named.display().to_string()),
         "{message}"
     );
     message
@@ -41,10 +40,7 @@ fn m3(dir: &Path, name: &str) -> PathBuf {
 }
 
 fn objcopy(arguments: &[&str], from: &Path, to: &Path) {
-    run(Command::new("arm-none-eabi-objcopy")
-        .args(arguments)
-        .arg(from)
-        .arg(to));
+    run(Command::new("arm-none-eabi-objcopy").args(arguments).arg(from).arg(to));
 }
 
 /// An ELF header, one program header and some code, made by hand: RISC-V, 64 bits, little-endian.
@@ -73,37 +69,13 @@ fn an_arm_image_says_what_it_needs() {
     for (flags, level, fpu) in [
         ("-mcpu=cortex-m0", ArmLevel::V6M, Fpu::None),
         ("-mcpu=cortex-m3", ArmLevel::V7M, Fpu::None),
-        (
-            "-mcpu=cortex-m4 -mfloat-abi=soft",
-            ArmLevel::V7EM,
-            Fpu::None,
-        ),
-        (
-            "-mcpu=cortex-m4 -mfloat-abi=hard",
-            ArmLevel::V7EM,
-            Fpu::V4Single,
-        ),
-        (
-            "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-sp-d16",
-            ArmLevel::V7EM,
-            Fpu::V5Single,
-        ),
-        (
-            "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16",
-            ArmLevel::V7EM,
-            Fpu::V5Double,
-        ),
+        ("-mcpu=cortex-m4 -mfloat-abi=soft", ArmLevel::V7EM, Fpu::None),
+        ("-mcpu=cortex-m4 -mfloat-abi=hard", ArmLevel::V7EM, Fpu::V4Single),
+        ("-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-sp-d16", ArmLevel::V7EM, Fpu::V5Single),
+        ("-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", ArmLevel::V7EM, Fpu::V5Double),
         ("-mcpu=cortex-m23", ArmLevel::V8MBase, Fpu::None),
-        (
-            "-mcpu=cortex-m33 -mfloat-abi=hard",
-            ArmLevel::V8MMain,
-            Fpu::V5Single,
-        ),
-        (
-            "-mcpu=cortex-m55 -mfloat-abi=soft",
-            ArmLevel::V81MMain,
-            Fpu::None,
-        ),
+        ("-mcpu=cortex-m33 -mfloat-abi=hard", ArmLevel::V8MMain, Fpu::V5Single),
+        ("-mcpu=cortex-m55 -mfloat-abi=soft", ArmLevel::V81MMain, Fpu::None),
     ] {
         let image = open(&cortex_m(flags, 0, 0x2000_0000, 0x2000_4000).build(dir.path(), "fw"));
         let needs = image.needs.arm.clone().unwrap();
@@ -125,11 +97,7 @@ fn an_elf_image_is_read_whole() {
     assert_eq!(image.segments[0].load_addr, 0);
     assert!(image.segments[0].executable);
     // Initialised data: loaded behind the code, used in RAM.
-    let data = image
-        .segments
-        .iter()
-        .find(|s| s.run_addr == 0x2000_0000)
-        .unwrap();
+    let data = image.segments.iter().find(|s| s.run_addr == 0x2000_0000).unwrap();
     assert_eq!(data.data, 42_u32.to_le_bytes());
     assert_eq!(data.load_addr, image.segments[0].load_range().end);
 
@@ -138,14 +106,9 @@ fn an_elf_image_is_read_whole() {
     let bare = open(&stripped);
     assert!(!bare.has_symbols && !bare.has_dwarf);
     assert_eq!(bare.segments, image.segments);
-    let with = Image::open(
-        &stripped,
-        &LoadOptions {
-            symbols: Some(&dir.path().join("fw.elf")),
-            ..LoadOptions::default()
-        },
-    )
-    .unwrap();
+    let with =
+        Image::open(&stripped, &LoadOptions { symbols: Some(&dir.path().join("fw.elf")), ..LoadOptions::default() })
+            .unwrap();
     assert!(with.has_symbols && with.has_dwarf && with.warnings.is_empty());
     assert_eq!(with.symbols_from, Some(dir.path().join("fw.elf")));
 }
@@ -154,14 +117,12 @@ fn an_elf_image_is_read_whole() {
 fn a_riscv_image_says_its_extensions() {
     let dir = scratch();
     for (bits, arch) in [(64, Arch::Riscv64), (32, Arch::Riscv32)] {
-        let image =
-            open(&riscv(bits, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "fw"));
+        let image = open(&riscv(bits, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "fw"));
         assert_eq!(image.arch, Some(arch));
         let isa = image.needs.riscv.clone().unwrap();
         // Newer assemblers add what these imply.
         assert!(
-            machine::riscv_extensions(&isa)
-                .starts_with(&["i", "m", "a", "c", "zicsr"].map(str::to_owned)),
+            machine::riscv_extensions(&isa).starts_with(&["i", "m", "a", "c", "zicsr"].map(str::to_owned)),
             "{isa}"
         );
         assert_eq!(image.reset_pc(), image.entry);
@@ -177,34 +138,17 @@ fn hex_and_raw_load_the_same_bytes_as_the_elf() {
     objcopy(&["-O", "ihex"], &elf, &hex);
     objcopy(&["-O", "binary"], &elf, &bin);
     let of_elf = open(&elf);
-    let placed = LoadOptions {
-        load_addr: Some(0),
-        ..LoadOptions::default()
-    };
+    let placed = LoadOptions { load_addr: Some(0), ..LoadOptions::default() };
     let nowhere = LoadOptions::default();
-    for (path, format, options) in [
-        (&hex, Format::IntelHex, &nowhere),
-        (&bin, Format::Raw, &placed),
-    ] {
+    for (path, format, options) in [(&hex, Format::IntelHex, &nowhere), (&bin, Format::Raw, &placed)] {
         // Without symbols the vector table tells the family; with them, the ELF says more.
         for symbols in [None, Some(&*elf)] {
-            let image = Image::open(
-                path,
-                &LoadOptions {
-                    symbols,
-                    ..*options
-                },
-            )
-            .unwrap();
+            let image = Image::open(path, &LoadOptions { symbols, ..*options }).unwrap();
             assert_eq!(image.format, format);
             assert_eq!(image.arch, Some(Arch::CortexM));
             assert_eq!(image.vector_table, of_elf.vector_table);
             assert_eq!(image.segments.len(), 1);
-            let bytes: Vec<u8> = of_elf
-                .segments
-                .iter()
-                .flat_map(|segment| segment.data.clone())
-                .collect();
+            let bytes: Vec<u8> = of_elf.segments.iter().flat_map(|segment| segment.data.clone()).collect();
             assert_eq!(image.segments[0].data, bytes);
             assert_eq!(image.has_symbols, symbols.is_some());
             if symbols.is_some() {
@@ -227,32 +171,20 @@ fn symbols_of_another_build_are_noticed() {
     let load = |load_addr, symbols: &Path| {
         Image::open(
             &bin,
-            &LoadOptions {
-                load_addr: Some(load_addr),
-                symbols: Some(symbols),
-                ..LoadOptions::default()
-            },
+            &LoadOptions { load_addr: Some(load_addr), symbols: Some(symbols), ..LoadOptions::default() },
         )
     };
     let message = load(0x0800_0000, &elf).unwrap_err().to_string();
     assert!(message.contains("check --load-addr"), "{message}");
 
-    let other =
-        cortex_m("-mcpu=cortex-m3 -O2", 0, 0x2000_0000, 0x2000_3000).build(dir.path(), "other");
+    let other = cortex_m("-mcpu=cortex-m3 -O2", 0, 0x2000_0000, 0x2000_3000).build(dir.path(), "other");
     let image = load(0, &other).unwrap();
-    assert!(
-        image.warnings[0].contains("different builds"),
-        "{:?}",
-        image.warnings
-    );
+    assert!(image.warnings[0].contains("different builds"), "{:?}", image.warnings);
 
     let riscv = riscv(64, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "riscv");
     assert!(load(0, &riscv).is_err());
     let message = load(0, &bin).unwrap_err().to_string();
-    assert!(
-        message.contains("symbols are read from ELF only"),
-        "{message}"
-    );
+    assert!(message.contains("symbols are read from ELF only"), "{message}");
 }
 
 #[test]
@@ -286,11 +218,7 @@ fn files_that_are_no_firmware_get_one_clear_message() {
         .arg(at("fw.c")));
     assert!(refused(&object, &none).contains("link it first"));
 
-    for (flags, name) in [
-        ("-mcpu=cortex-a9", "v7-A"),
-        ("-mcpu=cortex-r5", "v7-R"),
-        ("-mcpu=arm7tdmi", "v5TE"),
-    ] {
+    for (flags, name) in [("-mcpu=cortex-a9", "v7-A"), ("-mcpu=cortex-r5", "v7-R"), ("-mcpu=arm7tdmi", "v5TE")] {
         let application = at("application.elf");
         fs::write(at("application.c"), "void _start(void) { for (;;) {} }").unwrap();
         run(Command::new("arm-none-eabi-gcc")
@@ -303,21 +231,12 @@ fn files_that_are_no_firmware_get_one_clear_message() {
     }
 
     // Options that do not belong to the format.
-    let misplaced = LoadOptions {
-        load_addr: Some(0),
-        ..none
-    };
+    let misplaced = LoadOptions { load_addr: Some(0), ..none };
     assert!(refused(&elf, &misplaced).contains("--load-addr"));
-    let moved = LoadOptions {
-        load_bias: Some(0),
-        ..none
-    };
+    let moved = LoadOptions { load_bias: Some(0), ..none };
     assert!(refused(&elf, &moved).contains("--load-bias"));
     let gone = at("gone.elf");
-    let symbols = LoadOptions {
-        symbols: Some(&gone),
-        ..none
-    };
+    let symbols = LoadOptions { symbols: Some(&gone), ..none };
     assert!(refused(&elf, &symbols).contains("symbol file"));
 }
 
@@ -343,11 +262,7 @@ fn damaged_headers_are_named() {
         (96, &[33], "room for 32"),
         (72, &[200], "truncated"),
         (32, &[100], "truncated"),
-        (
-            88,
-            &[0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-            "beyond the last address",
-        ),
+        (88, &[0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "beyond the last address"),
     ] {
         let message = with(at, bytes);
         assert!(message.contains(expected), "{at} {bytes:?}: {message}");
@@ -410,10 +325,7 @@ fn no_damage_makes_it_panic() {
         ("fw.hex", read(&hex), 1000),
         ("fw.bin", read(&elf), 500),
     ] {
-        let options = LoadOptions {
-            load_addr: name.ends_with(".bin").then_some(0),
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions { load_addr: name.ends_with(".bin").then_some(0), ..LoadOptions::default() };
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         for round in 0..rounds {
             let mut bytes = good.clone();
@@ -447,18 +359,10 @@ fn no_damage_makes_it_panic() {
                     assert!(error.to_string().len() > 20, "{error}");
                 }
             }
-            let _ = Image::from_bytes(
-                Path::new(name),
-                &good,
-                &options,
-                Some((Path::new("symbols.elf"), &bytes)),
-            );
+            let _ = Image::from_bytes(Path::new(name), &good, &options, Some((Path::new("symbols.elf"), &bytes)));
         }
     }
-    assert!(
-        opened > 1000 && refused > 1000,
-        "{opened} opened, {refused} refused"
-    );
+    assert!(opened > 1000 && refused > 1000, "{opened} opened, {refused} refused");
 }
 
 #[test]
@@ -473,13 +377,7 @@ fn the_loadable_elf_has_the_same_bytes_and_nothing_else() {
         let image = open(path);
         let arch = image.arch.unwrap();
         let bytes = image.loadable_elf(arch, 0, image.entry.unwrap());
-        let again = Image::from_bytes(
-            Path::new("again.elf"),
-            &bytes,
-            &LoadOptions::default(),
-            None,
-        )
-        .unwrap();
+        let again = Image::from_bytes(Path::new("again.elf"), &bytes, &LoadOptions::default(), None).unwrap();
         let loaded = |image: &Image| -> Vec<(u64, Vec<u8>)> {
             image
                 .segments

@@ -26,8 +26,11 @@ fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) 
 
 fn compare(options: &[&str]) {
     in_parallel(&all_images(), |name| {
-        let options: Vec<&str> =
-            options.iter().copied().filter(|_| !(options.contains(&"--for") && image_args(name).contains(&"--for"))).collect();
+        let options: Vec<&str> = options
+            .iter()
+            .copied()
+            .filter(|_| !(options.contains(&"--for") && image_args(name).contains(&"--for")))
+            .collect();
         let fast = run(name, &options).profile();
         let oracle = run(name, &[&options[..], &["--oracle"]].concat()).profile();
         assert_equal(name, &options, &fast, &oracle);
@@ -67,7 +70,9 @@ fn jitter_equals_the_oracle() {
 
 #[test]
 fn a_window_by_function_equals_the_oracle() {
-    for (name, from, until) in [("riscv64-bare", "crc32_table", "heap_sort"), ("cortex-m3-bare", "crc32_table", "heap_sort")] {
+    for (name, from, until) in
+        [("riscv64-bare", "crc32_table", "heap_sort"), ("cortex-m3-bare", "crc32_table", "heap_sort")]
+    {
         let options = ["--from", from, "--until", until, "--period", "13"];
         let fast = run(name, &options).expect_code(0).profile();
         assert_equal(name, &options, &fast, &run(name, &[&options[..], &["--oracle"]].concat()).profile());

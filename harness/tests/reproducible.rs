@@ -56,7 +56,9 @@ fn two_runs_of_every_image_give_identical_bytes() {
                 assert!(one == two, "{name}: {file} differs between two runs");
             }
             // All but the line that says where the files are.
-            let table = |run: &Run| run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n");
+            let table = |run: &Run| {
+                run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n")
+            };
             assert_eq!(table(&here), table(&there), "{name}");
         });
         done.store(true, Ordering::Relaxed);

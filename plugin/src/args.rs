@@ -10,8 +10,9 @@ use decode::Isa;
 /// What the plugin is asked to do. Numbers may be decimal or `0x…`.
 #[derive(Debug)]
 pub(crate) struct Args {
-    /// `dir`: where the records go, relative to QEMU's working directory; also holds `entries`,
-    /// the sorted addresses of the firmware's functions as little-endian u64 (may be empty).
+    /// `dir`: where the records go, relative to QEMU's working directory. Also holds two lists of
+    /// sorted addresses as little-endian u64: `entries`, the firmware's functions, and `loops`,
+    /// branches to their function's start that need no watching (see [`wire::definition`]).
     pub(crate) dir: String,
     /// `isa`: how to read instructions.
     pub(crate) isa: Isa,

@@ -5,12 +5,13 @@ use decode::{Flow, decode};
 use wire::counters::{ALARM, CLOCK, DUE, TRANSFER};
 use wire::definition::{Transfer, TransferKind};
 
+use crate::end::OnStore;
 use crate::qemu::{Block as QemuBlock, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
-use crate::end::OnStore;
 use crate::state::{self, Block, Segment, State};
 use crate::transfer::{OnTransfer, Site, SiteKind};
+use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
 struct Planned {
@@ -23,6 +24,9 @@ struct Planned {
     transfer: Option<Transfer>,
     site: Option<Site>,
     breakpoint: bool,
+    wait: bool,
+    /// It may be a store; branches, which end most blocks, are not.
+    may_store: bool,
 }
 
 /// QEMU has translated a block.
@@ -95,9 +99,12 @@ impl State {
             if planned.breakpoint {
                 insn.call::<OnSemihosting>(insn_id(block, index));
             }
+            if planned.wait {
+                insn.call::<OnWait>(0);
+            }
             // Under icount QEMU executes a device access as its block's last instruction, so a store
             // that ends the run (test finisher, reset request) is never anywhere else.
-            if index + 1 == plan.len() {
+            if index + 1 == plan.len() && planned.may_store {
                 insn.call_after_store::<OnStore>(insn_id(block, index));
             }
         }
@@ -106,7 +113,8 @@ impl State {
     fn plan(&mut self, block: &QemuBlock) -> Vec<Planned> {
         let isa = self.args.isa;
         let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
-        let mut conditional = block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
+        let mut conditional =
+            block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
         let mut upper: Option<(u8, u64)> = None;
         for insn in block.insns() {
             let pc = insn.pc();
@@ -118,7 +126,9 @@ impl State {
             if let Some((register, value)) = upper.take() {
                 let joined = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
                 flow = match flow {
-                    Flow::IndirectCall { reg, offset, .. } if reg == register => Flow::Call { target: joined(offset) },
+                    Flow::IndirectCall { reg, offset, .. } if reg == register => {
+                        Flow::Call { target: joined(offset) }
+                    }
                     Flow::IndirectJump { reg, offset } if reg == register => Flow::Jump { target: joined(offset) },
                     other => other,
                 };
@@ -140,6 +150,8 @@ impl State {
                 transfer,
                 site,
                 breakpoint: decode::is_breakpoint(isa, bytes),
+                wait: decode::is_wfi(isa, bytes),
+                may_store: decoded.may_leave && decoded.flow == Flow::Next,
             });
         }
         if let (Some(last), 1..) = (plan.last(), conditional) {
@@ -165,9 +177,12 @@ impl State {
                     site(SiteKind::Jump { target })
                 }
             }
+            Flow::Branch { target } if self.loops.binary_search(&pc).is_ok() => fixed(TransferKind::Branch, target),
             Flow::Jump { target } | Flow::Branch { target } => site(SiteKind::Branch { target, call: false }),
             Flow::IndirectCall { clobbered: true, .. } => site(SiteKind::Unknown { call: true }),
-            Flow::IndirectCall { reg, offset, .. } => site(SiteKind::Register { reg, offset, call: true, conditional }),
+            Flow::IndirectCall { reg, offset, .. } => {
+                site(SiteKind::Register { reg, offset, call: true, conditional })
+            }
             Flow::IndirectJump { reg, offset } => site(SiteKind::Register { reg, offset, call: false, conditional }),
             Flow::ComputedJump => site(SiteKind::Unknown { call: false }),
         }

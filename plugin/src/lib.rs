@@ -28,6 +28,7 @@ mod sample;
 mod semihosting;
 mod state;
 mod transfer;
+mod wait;
 
 use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};
 

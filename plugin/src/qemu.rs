@@ -41,7 +41,12 @@ pub(crate) trait StoreHook {
     const CALL: StoreCallback;
 }
 
-extern "C" fn store_trampoline<H: StoreHook>(vcpu: c_uint, info: sys::qemu_plugin_meminfo_t, vaddr: u64, id: *mut c_void) {
+extern "C" fn store_trampoline<H: StoreHook>(
+    vcpu: c_uint,
+    info: sys::qemu_plugin_meminfo_t,
+    vaddr: u64,
+    id: *mut c_void,
+) {
     // SAFETY: `info` is the one QEMU passed to this very callback.
     let value = unsafe { sys::qemu_plugin_mem_get_value(info) };
     use sys::qemu_plugin_mem_value_type as Width;
@@ -231,6 +236,7 @@ impl Scoreboard {
 /// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
 pub(crate) struct Registers {
     handles: HashMap<String, *mut sys::qemu_plugin_register>,
+    general: Vec<Option<Register>>,
     buffer: *mut GByteArray,
 }
 
@@ -245,8 +251,9 @@ pub(crate) struct Register(*mut sys::qemu_plugin_register);
 unsafe impl Send for Register {}
 
 impl Registers {
-    /// Reads the list of registers; must be called from the vCPU-init callback.
-    pub(crate) fn find() -> Self {
+    /// Reads the list of registers; must be called from the vCPU-init callback. `general` are the names
+    /// of the integer registers by number.
+    pub(crate) fn find(general: &[&str]) -> Self {
         let mut handles = HashMap::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
         let array = unsafe { sys::qemu_plugin_get_registers() };
@@ -261,12 +268,20 @@ impl Registers {
             g_array_free(array, true);
         }
         // SAFETY: no precondition; kept for the life of the process.
-        Registers { handles, buffer: unsafe { g_byte_array_new() } }
+        let buffer = unsafe { g_byte_array_new() };
+        let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
+        Registers { handles, general, buffer }
     }
 
     /// The first register of that name.
     pub(crate) fn get(&self, name: &str) -> Option<Register> {
         self.handles.get(name).copied().map(Register)
+    }
+
+    /// Reads an integer register; only inside callbacks of the vCPU.
+    pub(crate) fn read_general(&mut self, number: u8) -> Option<u64> {
+        let register = (*self.general.get(usize::from(number))?)?;
+        self.read(register)
     }
 
     /// Reads a register; only inside callbacks of the vCPU. Wider ones are cut to 64 bits.
@@ -303,7 +318,9 @@ impl Registers {
 pub(crate) fn read_memory_once(address: u64, len: usize) -> Option<Vec<u8>> {
     // SAFETY: no precondition; the process is about to end.
     let buffer = unsafe { g_byte_array_new() };
-    Registers { handles: HashMap::new(), buffer }.read_memory(address, len).filter(|bytes| bytes.len() == len)
+    Registers { handles: HashMap::new(), general: Vec::new(), buffer }
+        .read_memory(address, len)
+        .filter(|bytes| bytes.len() == len)
 }
 
 /// Ends QEMU here and now, on this instruction: no exit handler runs, nothing more is executed. The

@@ -190,6 +190,15 @@ impl Records {
         self.chunks[(slot / SLOTS_PER_CHUNK) as usize].u64_at(offset)
     }
 
+    /// Adds to one vCPU's counter and returns its new value. Generated code does the same on this thread
+    /// only, so no atomic read-modify-write is needed.
+    pub(crate) fn add(&self, slot: u32, vcpu: u32, amount: u64) -> u64 {
+        let counter = self.counter(slot, vcpu);
+        let value = counter.load(Ordering::Relaxed).wrapping_add(amount);
+        counter.store(value, Ordering::Relaxed);
+        value
+    }
+
     /// Sets every defined counter of every vCPU to zero: the window opens.
     pub(crate) fn clear_counters(&self) {
         for slot in counters::FIRST_DEFINED..self.next_slot {

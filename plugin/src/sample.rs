@@ -10,15 +10,18 @@
 use std::sync::atomic::Ordering;
 
 use wire::control::{End, Word};
-use wire::counters::{self, ALARM, CLOCK, DUE, ORIGIN};
+use wire::counters::{self, ALARM, CLOCK, DUE, ORIGIN, TRANSFER};
 use wire::sample::{Encoder, Sample};
 
 use crate::args::Args;
 use crate::qemu::{ExecCallback, Hook};
-use crate::state::{self, Segment, State};
+use crate::state::{self, Block, Segment, State};
 
 /// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
 const RECHECK: u64 = ALARM << 1;
+
+/// The clock without the alarms.
+const TIME: u64 = ALARM - 1;
 
 /// One vCPU's events.
 pub(crate) struct Vcpu {
@@ -76,13 +79,19 @@ pub(crate) struct OnBlock;
 impl Hook for OnBlock {
     const CALL: ExecCallback = |vcpu, block| {
         let mut state = state::lock();
-        let alarmed = state.clock(vcpu) & ALARM != 0;
+        let clock = state.clock(vcpu);
         state.settle(vcpu);
-        if alarmed {
-            let pc = state.blocks.get(block).pc;
+        let Block { pc, ref sizes, .. } = *state.blocks.get(block);
+        let length = sizes.len() as u64;
+        if clock & ALARM != 0 {
             state.resolve_transfer(vcpu, pc);
         }
-        state.suspect(vcpu, block, 0);
+        if clock & RECHECK == 0 && (clock & TIME) + length < DUE {
+            // Only the transfer called: the time goes on.
+            state.records.counter(CLOCK, vcpu).store(clock & TIME, Ordering::Relaxed);
+        } else {
+            state.suspect(vcpu, block, 0);
+        }
     };
 }
 
@@ -130,12 +139,12 @@ impl Hook for OnSegment {
         if index == 0 {
             let pc = state.blocks.get(block).pc;
             state.resolve_transfer(vcpu, pc);
+            state.records.counter(TRANSFER, vcpu).store(0, Ordering::Relaxed);
         }
         let (slot, length) = state.blocks.get(block).segment_at(index);
         let suspect = Suspect { block, index, insns: state.insns(vcpu) };
-        state.records.counter(slot, vcpu).fetch_add(1, Ordering::Relaxed);
-        let clock = state.records.counter(CLOCK, vcpu).fetch_add(length.into(), Ordering::Relaxed);
-        if clock + u64::from(length) >= DUE {
+        state.records.add(slot, vcpu, 1);
+        if state.records.add(CLOCK, vcpu, length.into()) >= DUE {
             state.vcpus[vcpu as usize].suspect = Some(suspect);
             state.settle(vcpu);
             let insns = state.insns(vcpu);
@@ -149,7 +158,7 @@ pub(crate) struct OracleCount;
 
 impl Hook for OracleCount {
     const CALL: ExecCallback = |vcpu, slot| {
-        state::lock().records.counter(slot as u32, vcpu).fetch_add(1, Ordering::Relaxed);
+        state::lock().records.add(slot as u32, vcpu, 1);
     };
 }
 
@@ -179,10 +188,10 @@ impl State {
 
     /// The next event of a vCPU, in instructions of the window: a sample or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
-        let state = &self.vcpus[vcpu as usize];
-        let max = self.args.max_insns.map(|max| max.saturating_sub(state.before_insns).max(1));
-        let window = if self.window_open { [Some(state.next_sample), self.args.for_insns] } else { [None; 2] };
-        window.into_iter().chain([max]).flatten().min().unwrap_or(u64::MAX)
+        let Vcpu { next_sample, before_insns, .. } = self.vcpus[vcpu as usize];
+        let none = u64::MAX;
+        let max = self.args.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
+        if self.window_open { max.min(next_sample).min(self.args.for_insns.unwrap_or(none)) } else { max }
     }
 
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
@@ -265,11 +274,11 @@ impl State {
                 break;
             }
             if end > keep {
-                self.records.counter(slot, vcpu).fetch_sub(1, Ordering::Relaxed);
+                self.records.add(slot, vcpu, u64::MAX);
                 if start < keep {
                     let sizes = block.sizes[start as usize..keep as usize].into();
                     let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
-                    self.records.counter(part, vcpu).fetch_add(1, Ordering::Relaxed);
+                    self.records.add(part, vcpu, 1);
                 }
             }
             start = end;

@@ -14,6 +14,7 @@ use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
 use crate::transfer::{Arcs, Sites};
+use crate::wait::MainThread;
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) args: Args,
     /// Sorted addresses of the firmware's functions.
     pub(crate) entries: Vec<u64>,
+    /// Sorted addresses of branches whose jumps follow from the counts.
+    pub(crate) loops: Vec<u64>,
     pub(crate) records: Records,
     pub(crate) scoreboard: Scoreboard,
     pub(crate) registers: Option<Registers>,
@@ -41,6 +44,7 @@ pub(crate) struct State {
     pub(crate) vcpus: Vec<Vcpu>,
     pub(crate) sampler: Sampler,
     pub(crate) window_open: bool,
+    pub(crate) main_thread: MainThread,
 }
 
 /// Straight-line code: what a counter counts.
@@ -106,12 +110,16 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
     if vcpus > 1 && !args.isa.is_riscv() {
         return Err(io::Error::other("several vCPUs can only be told apart on RISC-V"));
     }
-    let entries_path = std::path::Path::new(&args.dir).join("entries");
-    let entries = std::fs::read(entries_path)?.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
+    let addresses = |name: &str| -> io::Result<Vec<u64>> {
+        let bytes = std::fs::read(std::path::Path::new(&args.dir).join(name))?;
+        Ok(bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect())
+    };
+    let (entries, loops) = (addresses("entries")?, addresses("loops")?);
     let records = Records::create(&args.dir, vcpus)?;
     let window_open = args.from.is_none();
     let mut state = State {
         entries,
+        loops,
         records,
         scoreboard: Scoreboard::new(wire::counters::CHUNK_BYTES),
         registers: None,
@@ -126,6 +134,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),
         sampler: Sampler::default(),
         window_open,
+        main_thread: MainThread::find(),
         args,
     };
     if window_open {
@@ -157,7 +166,9 @@ pub(crate) struct VcpuInit;
 
 impl VcpuHook for VcpuInit {
     const CALL: VcpuCallback = |_| {
-        lock().registers.get_or_insert_with(Registers::find);
+        let mut state = lock();
+        let general: &[&str] = if state.args.isa.is_riscv() { &RISCV_REGISTERS } else { &ARM_REGISTERS };
+        state.registers.get_or_insert_with(|| Registers::find(general));
     };
 }
 
@@ -227,6 +238,11 @@ impl State {
         registers.get(name).and_then(|register| registers.read(register)).unwrap_or(0)
     }
 
+    /// Reads an integer register by its number.
+    pub(crate) fn general_register(&mut self, number: u8) -> u64 {
+        self.registers.as_mut().and_then(|registers| registers.read_general(number)).unwrap_or(0)
+    }
+
     /// Reads guest memory if it is memory; devices are never touched.
     pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         if !self.args.is_memory(address, bytes as u64) {
@@ -241,3 +257,13 @@ impl State {
         Some(u32::from_le_bytes(bytes.try_into().ok()?).into())
     }
 }
+
+/// Names of the integer registers, as QEMU gives them.
+const ARM_REGISTERS: [&str; 16] =
+    ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc"];
+
+/// As above; x8 is `fp` there.
+const RISCV_REGISTERS: [&str; 32] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+    "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];

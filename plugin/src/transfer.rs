@@ -16,7 +16,7 @@ use crate::qemu::{ExecCallback, Hook};
 use crate::state::{self, State};
 
 /// An instruction whose target the next block tells.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
     pub(crate) pc: u64,
     /// Address after it: what a call leaves as its return address.
@@ -25,7 +25,7 @@ pub(crate) struct Site {
 }
 
 /// How much of the target is known beforehand.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SiteKind {
     /// Goes to the target or falls through.
     Branch { target: u64, call: bool },
@@ -40,7 +40,8 @@ pub(crate) enum SiteKind {
 /// Sites by number, from 1.
 #[derive(Default)]
 pub(crate) struct Sites {
-    list: Vec<Site>,
+    /// Each with the arc that it was last seen to take: nearly always the next one, too.
+    list: Vec<(Site, Option<(Arc, u32)>)>,
     numbers: HashMap<Site, u64>,
 }
 
@@ -49,19 +50,28 @@ impl Sites {
         if let Some(&number) = self.numbers.get(site) {
             return number;
         }
-        self.list.push(site.clone());
+        self.list.push((*site, None));
         let number = self.list.len() as u64;
-        self.numbers.insert(site.clone(), number);
+        self.numbers.insert(*site, number);
         number
     }
 
-    fn get(&self, number: u64) -> Option<&Site> {
-        self.list.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    fn get(&mut self, number: u64) -> Option<&mut (Site, Option<(Arc, u32)>)> {
+        self.list.get_mut(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 }
 
-/// Counters of the arcs seen: (site, target, return address).
-pub(crate) type Arcs = HashMap<(u64, u64, u64, TransferKind), u32>;
+/// A transfer that was seen, and to where it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Arc {
+    site: u64,
+    target: u64,
+    return_addr: Option<u64>,
+    kind: TransferKind,
+}
+
+/// Counters of the arcs seen.
+pub(crate) type Arcs = HashMap<Arc, u32>;
 
 /// What an exception saved of the code it interrupted.
 struct Interrupted {
@@ -81,17 +91,16 @@ impl Hook for OnTransfer {
 }
 
 impl State {
-    /// The block at `pc` is the first one after an open transfer.
+    /// The block at `pc` is the first one after the transfer whose number is in the TRANSFER cell.
     pub(crate) fn resolve_transfer(&mut self, vcpu: u32, pc: u64) {
-        let number = self.records.counter(TRANSFER, vcpu).swap(0, Ordering::Relaxed);
+        let number = self.records.counter(TRANSFER, vcpu).load(Ordering::Relaxed);
         // Zero: none is open.
-        let Some(Site { pc: site, next, kind }) = self.sites.get(number).cloned() else { return };
+        let Some(&mut (Site { pc: site, next, kind }, last)) = self.sites.get(number) else { return };
         // None: an exception came first. Some(None): fell through.
-        let may_fall_through =
-            matches!(kind, SiteKind::Branch { .. } | SiteKind::Register { conditional: true, .. });
+        let may_fall_through = matches!(kind, SiteKind::Branch { .. } | SiteKind::Register { conditional: true, .. });
         let arrived = match kind {
             SiteKind::Branch { target, .. } if pc == target => Some(Some(target)),
-                        SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
+            SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
             _ if may_fall_through && pc == next => Some(None),
             SiteKind::Branch { .. } => None,
             SiteKind::Register { reg, offset, .. } => (pc == self.jump_target(reg, offset)).then_some(Some(pc)),
@@ -127,34 +136,45 @@ impl State {
             return;
         }
         let (kind, return_addr) = if call {
-            (TransferKind::Call, next)
+            (TransferKind::Call, Some(next))
+        } else if self.entry_before(site) == Some(target) {
+            (TransferKind::Jump, None)
         } else {
-            (TransferKind::Jump, return_addr.unwrap_or_else(|| self.return_register()))
+            let return_addr = return_addr.unwrap_or_else(|| self.return_register());
+            (TransferKind::Jump, Some(self.code_address(return_addr)))
         };
-        let return_addr = self.code_address(return_addr);
-        let key = (site, target, return_addr, kind);
-        let slot = match self.arcs.get(&key) {
-            Some(&slot) => slot,
-            None => {
-                let slot = self.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
-                self.arcs.insert(key, slot);
+        let arc = Arc { site, target, return_addr, kind };
+        let slot = match last {
+            Some((last, slot)) if last == arc => slot,
+            _ => {
+                let slot = self.arc(arc);
+                if let Some((_, last)) = self.sites.get(number) {
+                    *last = Some((arc, slot));
+                }
                 slot
             }
         };
-        self.records.counter(slot, vcpu).fetch_add(1, Ordering::Relaxed);
+        self.records.add(slot, vcpu, 1);
+    }
+
+    /// The counter of an arc, defined when it is seen for the first time.
+    fn arc(&mut self, arc: Arc) -> u32 {
+        if let Some(&slot) = self.arcs.get(&arc) {
+            return slot;
+        }
+        let Arc { site, target, return_addr, kind } = arc;
+        let slot = self.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
+        self.arcs.insert(arc, slot);
+        slot
     }
 
     fn jump_target(&mut self, reg: u8, offset: i32) -> u64 {
-        let value = if self.args.isa.is_riscv() {
-            self.register(RISCV_REGISTERS[usize::from(reg & 31)])
-        } else {
-            self.register(ARM_REGISTERS[usize::from(reg & 15)])
-        };
+        let value = self.general_register(reg);
         self.args.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
     }
 
     fn return_register(&mut self) -> u64 {
-        self.register(if self.args.isa.is_riscv() { "ra" } else { "lr" })
+        self.general_register(if self.args.isa.is_riscv() { 1 } else { 14 })
     }
 
     /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.
@@ -213,12 +233,3 @@ fn is_exc_return(address: u64) -> bool {
 }
 
 const VTOR: u64 = 0xe000_ed08;
-
-const ARM_REGISTERS: [&str; 16] =
-    ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc"];
-
-/// QEMU's names; x8 is `fp` there.
-const RISCV_REGISTERS: [&str; 32] = [
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2",
-    "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
-];

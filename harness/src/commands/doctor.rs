@@ -11,11 +11,9 @@ use crate::verdict::ExitCode;
 pub fn run() -> Result<ExitCode> {
     let mut out = stdout().lock();
     let mut missing = 0;
-    for (program, runs) in [
-        ("qemu-system-arm", "Cortex-M"),
-        ("qemu-system-riscv64", "riscv64"),
-        ("qemu-system-riscv32", "riscv32"),
-    ] {
+    for (program, runs) in
+        [("qemu-system-arm", "Cortex-M"), ("qemu-system-riscv64", "riscv64"), ("qemu-system-riscv32", "riscv32")]
+    {
         match qemu::find(program) {
             Ok(emulator) => {
                 writeln!(out, "ok       {program} {} ({runs}): {}", emulator.version, emulator.path.display())?;

@@ -44,8 +44,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
         eprintln!("warning: {warning}");
     }
     let symbol_file = read_symbol_file(&image)?;
-    let symbols =
-        Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
+    let symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
     let bound = |option: &str, name: &Option<String>| {
         let find = |name: &str| match symbols.find(name) {
             Ok(found) => Ok(found.address),
@@ -67,7 +66,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
         emulator: &emulator,
         options: &options,
         icount_shift,
-        entries: &symbols.entries(),
+        functions: &symbols.ranges(),
         from,
         until,
     };
@@ -156,8 +155,7 @@ fn profile(
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
     let Outcome { records, end } = outcome;
-    let executed: BTreeSet<u64> =
-        records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let executed: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let executed: Vec<u64> = executed.into_iter().collect();
     let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
     let others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
@@ -185,7 +183,6 @@ fn profile(
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
-    let profile =
-        Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names };
+    let profile = Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names };
     (profile, warnings)
 }

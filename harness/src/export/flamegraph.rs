@@ -52,7 +52,8 @@ pub fn svg(profile: &Profile) -> Result<Vec<u8>> {
     options.text_truncate_direction = TextTruncateDirection::Right;
     // In the order given, which it takes from the end.
     options.flame_chart = true;
-    let lines: Vec<String> = stacks.iter().rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
+    let lines: Vec<String> =
+        stacks.iter().rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
     let mut svg = Vec::new();
     inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;
     Ok(svg)
@@ -102,9 +103,9 @@ fn color(frame: &str, heat: f64) -> Color {
         return GREY;
     }
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/).
-    let hash = frame.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = frame
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
     // Most functions are far below the hottest; the root spreads them out.
     let heat = heat.sqrt();
@@ -186,4 +187,119 @@ fn empty(profile: &Profile) -> String {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::testing::empty;
+
+    fn drawn(profile: &Profile) -> String {
+        String::from_utf8(svg(profile).unwrap()).unwrap()
+    }
+
+    /// The hover texts, which have the exact numbers.
+    fn titles(svg: &str) -> Vec<String> {
+        let texts = svg.split("<title>").skip(1).map(|text| text.split("</title>").next().unwrap());
+        texts.map(|text| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).collect()
+    }
+
+    #[test]
+    fn widths_are_exact_counts_of_functions_and_what_is_inlined() {
+        let profile = empty()
+            .function("main", 0x40, 8)
+            .function("other", 0x48, 8)
+            .insn(0x40, 1000)
+            .insn(0x42, 500)
+            .insn(0x48, 1)
+            .frames(0x40, &["main", "mix", "rotate"])
+            .frames(0x42, &["main", "mix"]);
+        let titles = titles(&drawn(&profile));
+        for expected in [
+            "all (1,501 instructions, 100%)",
+            "main (1,500 instructions, 99.93%)",
+            "mix (inlined) (1,500 instructions, 99.93%)",
+            "rotate (inlined) (1,000 instructions, 66.62%)",
+            "other (1 instructions, 0.07%)",
+        ] {
+            assert!(titles.iter().any(|title| title == expected), "{expected} not in {titles:#?}");
+        }
+        assert_eq!(titles.len(), 5, "{titles:#?}");
+    }
+
+    #[test]
+    fn nothing_is_drawn_as_a_picture_that_says_so() {
+        let svg = drawn(&empty());
+        assert!(svg.contains("No instruction was executed") && svg.contains("blinky.elf"), "{svg}");
+        assert!(!svg.contains("ERROR"), "{svg}");
+    }
+
+    #[test]
+    fn names_that_are_syntax_to_inferno_stay_whole() {
+        let long = "x".repeat(1000);
+        let names = [
+            ("f::<[u8; 8]>", "f::<[u8: 8]>"),
+            ("operator 12", "operator_12"),
+            ("operator 1.5", "operator_1.5"),
+            ("# not a comment", "?# not a comment"),
+            ("größe::寸法", "größe::寸法"),
+            ("a\u{1}\nb", "a??b"),
+            ("", "?"),
+            ("-", "?-"),
+            ("<&'a>\"", "<&'a>\""),
+            (" spaces ", "spaces"),
+            (long.as_str(), long.as_str()),
+        ];
+        let mut profile = empty();
+        for (at, (name, _)) in (0x40_u64..).step_by(4).zip(names) {
+            profile = profile.function(name, at, 4).insn(at, 10).insn(at + 2, 1).frames(at + 2, &[name, name]);
+        }
+        let svg = drawn(&profile);
+        let titles: Vec<String> =
+            titles(&svg).iter().map(|title| title.replace("&quot;", "\"").replace("&apos;", "'")).collect();
+        for (_, shown) in names {
+            let count =
+                titles.iter().filter(|title| title.starts_with(&format!("{shown} (11 instructions, "))).count();
+            assert_eq!(count, 1, "{shown}: {titles:#?}");
+        }
+        assert!(titles.iter().any(|title| title.starts_with("all (121 instructions")));
+        assert!(!svg.contains('\u{1}'));
+    }
+
+    #[test]
+    fn a_function_is_one_frame_whatever_its_neighbours_are_called() {
+        // As text, `f 5`, `f2 3` and `f;g 2` sort in this order.
+        let profile = empty()
+            .function("f", 0x40, 4)
+            .function("f2", 0x44, 4)
+            .function("f.part.0", 0x48, 4)
+            .function("f (1)", 0x4c, 4)
+            .insn(0x40, 5)
+            .insn(0x42, 2)
+            .insn(0x44, 3)
+            .insn(0x48, 3)
+            .insn(0x4c, 3)
+            .frames(0x42, &["f", "g"]);
+        let titles = titles(&drawn(&profile));
+        let of_f: Vec<_> =
+            titles.iter().filter(|title| title.starts_with("f (") && !title.starts_with("f (1)")).collect();
+        assert_eq!(of_f, ["f (7 instructions, 43.75%)"], "{titles:#?}");
+    }
+
+    #[test]
+    fn the_same_profile_gives_the_same_bytes() {
+        let mut profile = empty();
+        for at in (0x40..0x400).step_by(4) {
+            profile = profile.function(&format!("function{at}"), at, 4).insn(at, at);
+        }
+        assert_eq!(svg(&profile).unwrap(), svg(&profile).unwrap());
+    }
+
+    #[test]
+    fn what_has_no_name_is_grey_and_the_hottest_is_the_warmest() {
+        assert_eq!(color("[boot rom]", 1.0), GREY);
+        let (hot, cold) = (color("main", 1.0), color("main", 0.01));
+        assert!(hot.r > 230 && hot.g < 130, "{hot:?}");
+        assert!(cold.g > 180, "{cold:?}");
+    }
 }

@@ -8,6 +8,12 @@ use anyhow::Result;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
 
+/// All that a profile directory holds.
+pub const FILES: [&str; 3] = [FILE_NAME, FLAMEGRAPH, CONSOLE];
+
+/// Name of the firmware's output in a profile directory.
+pub const CONSOLE: &str = "console.log";
+
 /// Name of the flamegraph in a profile directory.
 pub const FLAMEGRAPH: &str = "flamegraph.svg";
 

@@ -18,7 +18,7 @@ const GAP: &str = "  ";
 const MIN_NAME_COLUMNS: usize = 16;
 
 /// Most room for a source file and line; less where names need it.
-const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=30;
+const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
 
 /// How the table is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,11 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
         vec![["Function", "Instructions", "Share", "Calls", "Samples", "Defined at"].map(str::to_owned)];
     lines.extend(top.iter().map(|row| line(row, table)));
     if !rest.is_empty() {
-        let noun = if rest.len() == 1 { "function" } else { "functions" };
+        let noun = match rest {
+            rest if rest.iter().any(|row| row.kind == Kind::Unnamed) => "rows",
+            [_] => "function",
+            _ => "functions",
+        };
         let insns = rest.iter().map(|row| row.self_insns).sum();
         let samples = rest.iter().map(|row| row.samples).sum();
         lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), insns, samples, table));
@@ -129,14 +133,20 @@ fn location(row: &Row, most_columns: usize) -> String {
     shorten(fitting.copied().unwrap_or(name), room) + &line
 }
 
-/// A name in at most so many columns: whole, or without its arguments, or without its middle as well.
+/// A name in at most so many columns: whole, or without its arguments, those of its templates, and its
+/// middle, as much of that as it takes.
 fn short_name(name: &str, width: usize) -> String {
-    if columns(name) <= width {
+    let fits = |name: &str| columns(name) <= width;
+    if fits(name) {
         return name.to_owned();
     }
     let bare = symbols::without_arguments(name);
-    let bare = if bare.len() < name.len() { format!("{bare}(…)") } else { name.to_owned() };
-    shorten(&bare, width)
+    let arguments = if bare.len() < name.len() { "(…)" } else { "" };
+    let with_template = format!("{bare}{arguments}");
+    if fits(&with_template) {
+        return with_template;
+    }
+    shorten(&format!("{}{arguments}", symbols::without_template_arguments(bare)), width)
 }
 
 /// Text in at most so many columns. What is left out is in the middle: names that start with the same
@@ -155,4 +165,81 @@ fn shorten(text: &str, width: usize) -> String {
 
 fn columns(text: &str) -> usize {
     text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crosscheck;
+    use crate::functions;
+    use crate::functions::testing::empty;
+    use crate::profile::Profile;
+
+    fn shown(profile: &Profile, layout: Layout) -> String {
+        let table = functions::table(profile);
+        let mut out = Vec::new();
+        write(&table, &crosscheck::check(profile, &table), layout, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_table_has_the_hottest_first_and_adds_up() {
+        let profile = empty()
+            .function("cold", 0x40, 4)
+            .function("hot", 0x44, 4)
+            .function("rare", 0x48, 4)
+            .insn(0x40, 500)
+            .insn(0x44, 1_234_000)
+            .insn(0x48, 6)
+            .insn(0x100, 10)
+            .sampled();
+        let layout = Layout { top_rows: Some(2), ..Layout::default() };
+        assert_eq!(
+            shown(&profile, layout),
+            "\
+Function     Instructions    Share      Calls  Samples  Defined at
+hot             1,234,000   99.96%  1,234,000  123,400  src/blinky.c:7
+cold                  500    0.04%        500       50  src/blinky.c:7
+2 more rows            16    0.00%                   1
+Total           1,234,516  100.00%             123,451
+
+not named: 10 instructions (0.00%)
+cross-check: 123,451 samples agree with the exact counts of 4 functions and address ranges (largest |z| 0.6)
+"
+        );
+    }
+
+    #[test]
+    fn a_profile_of_nothing_is_said_to_be_one() {
+        assert_eq!(shown(&empty(), Layout::default()), "No instruction was executed in the measuring window.\n");
+    }
+
+    #[test]
+    fn long_names_keep_the_table_within_the_terminal() {
+        let names = [
+            "unsigned int firmware::fold<unsigned int, main::{lambda(unsigned int, int)#1}, 20000>(unsigned int)",
+            "firmware::drivers::Thermometer::read(firmware::drivers::Sensor const&, unsigned int, unsigned int) const",
+            "größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe",
+        ];
+        let mut profile = empty();
+        for (at, name) in (0x40..).step_by(4).zip(names) {
+            profile = profile.function(name, at, 4).insn(at, at);
+        }
+        for width_columns in [60, 80, 100, 200] {
+            let text = shown(&profile, Layout { width_columns, ..Layout::default() });
+            let widest = text.lines().take(6).map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width_columns.max(75), "{widest}:\n{text}");
+        }
+        let text = shown(&profile, Layout::default());
+        assert!(text.contains("firmware::drivers::Thermometer::read(…)"), "{text}");
+    }
+
+    #[test]
+    fn paths_lose_their_directories_first() {
+        let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1);
+        profile.names.functions[0].file = Some("/home/somebody/projects/firmware/src/drivers/uart.c".to_owned());
+        assert!(shown(&profile, Layout::default()).contains("  projects/firmware/src/drivers/uart.c:7\n"));
+        profile.names.functions[0].file = Some(format!("/{}/{}.c", "x".repeat(300), "ü".repeat(300)));
+        assert!(shown(&profile, Layout::default()).lines().all(|line| line.chars().count() <= 100));
+    }
 }

@@ -129,14 +129,9 @@ fn for_file<E: FileHeader>(
     let Ok(subsections) = section.subsections() else {
         return;
     };
-    for subsection in subsections
-        .map_while(Result::ok)
-        .filter(|s| s.vendor() == vendor)
-    {
-        for part in subsection
-            .subsubsections()
-            .map_while(Result::ok)
-            .filter(|part| part.tag() == object::elf::Tag_File)
+    for subsection in subsections.map_while(Result::ok).filter(|s| s.vendor() == vendor) {
+        for part in
+            subsection.subsubsections().map_while(Result::ok).filter(|part| part.tag() == object::elf::Tag_File)
         {
             let mut attributes = part.attributes();
             while let Ok(Some(tag)) = attributes.read_tag() {

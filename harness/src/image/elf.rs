@@ -8,9 +8,7 @@ use std::path::Path;
 
 use object::LittleEndian;
 use object::elf::{self, FileHeader32, FileHeader64};
-use object::read::elf::{
-    AttributesSection, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _,
-};
+use object::read::elf::{AttributesSection, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use super::attributes::{self, Profile};
 use super::{Arch, CpuNeeds, Hex, InputError, Segment};
@@ -41,24 +39,16 @@ const SUPPORTED: &str = "riscv64, riscv32 and Arm Cortex-M are supported";
 pub(super) fn parse(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Facts, InputError> {
     let fail = |message: fmt::Arguments<'_>| InputError::about(path, message);
     if !bytes.starts_with(b"\x7fELF") {
-        return Err(fail(format_args!(
-            "this is not an ELF file, and symbols are read from ELF only"
-        )));
+        return Err(fail(format_args!("this is not an ELF file, and symbols are read from ELF only")));
     }
     // Class, byte order, type and machine are where they are in every ELF file.
-    let (Some(&class), Some(&order), Some(half_words)) =
-        (bytes.get(4), bytes.get(5), bytes.get(16..20))
-    else {
+    let (Some(&class), Some(&order), Some(half_words)) = (bytes.get(4), bytes.get(5), bytes.get(16..20)) else {
         return Err(truncated(path, "its header", 52, bytes.len() as u64));
     };
     let big_endian = order == elf::ELFDATA2MSB.0;
     let half = |at: usize| {
         let pair = [half_words[at], half_words[at + 1]];
-        if big_endian {
-            u16::from_be_bytes(pair)
-        } else {
-            u16::from_le_bytes(pair)
-        }
+        if big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
     };
     let (kind, machine) = (half(0), half(2));
     let is_64 = match class {
@@ -89,41 +79,25 @@ pub(super) fn parse(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Facts
         )));
     }
     if order != elf::ELFDATA2LSB.0 {
-        return Err(fail(format_args!(
-            "this ELF file is damaged: its byte order is {order}, not little-endian (1)"
-        )));
+        return Err(fail(format_args!("this ELF file is damaged: its byte order is {order}, not little-endian (1)")));
     }
     match kind {
         2 | 3 => {}
         1 => {
-            return Err(fail(format_args!(
-                "this is a relocatable object, without addresses; link it first"
-            )));
+            return Err(fail(format_args!("this is a relocatable object, without addresses; link it first")));
         }
         4 => {
-            return Err(fail(format_args!(
-                "this is a core dump; give the firmware it is from"
-            )));
+            return Err(fail(format_args!("this is a core dump; give the firmware it is from")));
         }
         _ => {
-            return Err(fail(format_args!(
-                "this ELF file is of type {kind}, not an executable (2 or 3)"
-            )));
+            return Err(fail(format_args!("this ELF file is of type {kind}, not an executable (2 or 3)")));
         }
     }
     let position_independent = kind == 3;
     if is_64 {
-        Reader::<FileHeader64<LittleEndian>>::new(path, bytes)?.facts(
-            arch,
-            position_independent,
-            purpose,
-        )
+        Reader::<FileHeader64<LittleEndian>>::new(path, bytes)?.facts(arch, position_independent, purpose)
     } else {
-        Reader::<FileHeader32<LittleEndian>>::new(path, bytes)?.facts(
-            arch,
-            position_independent,
-            purpose,
-        )
+        Reader::<FileHeader32<LittleEndian>>::new(path, bytes)?.facts(arch, position_independent, purpose)
     }
 }
 
@@ -147,36 +121,18 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
     fn new(path: &'a Path, bytes: &'a [u8]) -> Result<Self, InputError> {
         let header_bytes = size_of::<E>() as u64;
         if (bytes.len() as u64) < header_bytes {
-            return Err(truncated(
-                path,
-                "its header",
-                header_bytes,
-                bytes.len() as u64,
-            ));
+            return Err(truncated(path, "its header", header_bytes, bytes.len() as u64));
         }
-        let header = E::parse(bytes).map_err(|error| {
-            InputError::about(path, format_args!("this ELF file is damaged: {error}"))
-        })?;
-        Ok(Self {
-            path,
-            bytes,
-            header,
-        })
+        let header = E::parse(bytes)
+            .map_err(|error| InputError::about(path, format_args!("this ELF file is damaged: {error}")))?;
+        Ok(Self { path, bytes, header })
     }
 
     fn damaged(&self, message: impl fmt::Display) -> InputError {
-        InputError::about(
-            self.path,
-            format_args!("this ELF file is damaged: {message}; build or copy it again"),
-        )
+        InputError::about(self.path, format_args!("this ELF file is damaged: {message}; build or copy it again"))
     }
 
-    fn facts(
-        &self,
-        arch: Arch,
-        position_independent: bool,
-        purpose: Purpose,
-    ) -> Result<Facts, InputError> {
+    fn facts(&self, arch: Arch, position_independent: bool, purpose: Purpose) -> Result<Facts, InputError> {
         self.check_tables()?;
         let segments = self.segments(purpose)?;
         let mut needs = CpuNeeds::default();
@@ -245,22 +201,14 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
 
     fn segments(&self, purpose: Purpose) -> Result<Vec<Segment>, InputError> {
         let e = LittleEndian;
-        let headers = self
-            .header
-            .program_headers(e, self.bytes)
-            .map_err(|error| self.damaged(error))?;
-        let last_address = if self.header.is_type_64() {
-            u64::MAX
-        } else {
-            u64::from(u32::MAX)
-        };
+        let headers = self.header.program_headers(e, self.bytes).map_err(|error| self.damaged(error))?;
+        let last_address = if self.header.is_type_64() { u64::MAX } else { u64::from(u32::MAX) };
         let mut segments = Vec::new();
         for (index, header) in headers.iter().enumerate() {
             if purpose == Purpose::Run {
                 self.refuse_linux(header)?;
             }
-            let (file_bytes, mem_bytes): (u64, u64) =
-                (header.p_filesz(e).into(), header.p_memsz(e).into());
+            let (file_bytes, mem_bytes): (u64, u64) = (header.p_filesz(e).into(), header.p_memsz(e).into());
             if header.p_type(e) != elf::PT_LOAD || mem_bytes == 0 {
                 continue;
             }
@@ -269,13 +217,9 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
                     "segment {index} has {file_bytes} bytes in the file and room for {mem_bytes}"
                 )));
             }
-            let (load_addr, run_addr): (u64, u64) =
-                (header.p_paddr(e).into(), header.p_vaddr(e).into());
+            let (load_addr, run_addr): (u64, u64) = (header.p_paddr(e).into(), header.p_vaddr(e).into());
             for address in [load_addr, run_addr] {
-                if address
-                    .checked_add(mem_bytes - 1)
-                    .is_none_or(|last| last > last_address)
-                {
+                if address.checked_add(mem_bytes - 1).is_none_or(|last| last > last_address) {
                     return Err(self.damaged(format_args!(
                         "segment {index} at {} is {mem_bytes} bytes long and ends beyond the last \
                          address",
@@ -352,9 +296,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             Arch::Riscv64 | Arch::Riscv32 => elf::SHT_RISCV_ATTRIBUTES,
         };
         let headers = self.header.section_headers(e, self.bytes).ok()?;
-        let section = headers
-            .iter()
-            .find(|section| section.sh_type(e) == wanted)?;
+        let section = headers.iter().find(|section| section.sh_type(e) == wanted)?;
         AttributesSection::new(e, section.data(e, self.bytes).ok()?).ok()
     }
 
@@ -370,9 +312,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         symbols.iter().any(|symbol| {
             matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_NOTYPE)
                 && symbol.st_shndx(e) != elf::SHN_UNDEF
-                && symbol
-                    .name(e, symbols.strings())
-                    .is_ok_and(|name| !name.is_empty() && !name.starts_with(b"$"))
+                && symbol.name(e, symbols.strings()).is_ok_and(|name| !name.is_empty() && !name.starts_with(b"$"))
         })
     }
 
@@ -382,11 +322,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             [&b".debug_info"[..], b".zdebug_info"].iter().any(|name| {
                 sections
                     .section_by_name(e, name)
-                    .is_some_and(|(_, section)| {
-                        section
-                            .data(e, self.bytes)
-                            .is_ok_and(|data| !data.is_empty())
-                    })
+                    .is_some_and(|(_, section)| section.data(e, self.bytes).is_ok_and(|data| !data.is_empty()))
             })
         })
     }
@@ -427,11 +363,7 @@ pub(super) struct Load<'a> {
 pub(super) fn write(arch: Arch, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
     let is_64 = arch.is_64_bit();
     let (header_bytes, program_header_bytes) = if is_64 { (64_u16, 56_u16) } else { (52, 32) };
-    let machine = if arch.is_riscv() {
-        elf::EM_RISCV
-    } else {
-        elf::EM_ARM
-    };
+    let machine = if arch.is_riscv() { elf::EM_RISCV } else { elf::EM_ARM };
     let mut out = Vec::new();
     let word = |out: &mut Vec<u8>, value: u64| {
         if is_64 {
@@ -449,22 +381,8 @@ pub(super) fn write(arch: Arch, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
     word(&mut out, entry);
     word(&mut out, header_bytes.into()); // e_phoff
     word(&mut out, 0); // e_shoff
-    out.extend(
-        if arch == Arch::CortexM {
-            0x0500_0000_u32
-        } else {
-            0
-        }
-        .to_le_bytes(),
-    ); // EABI 5
-    for half in [
-        header_bytes,
-        program_header_bytes,
-        loads.len() as u16,
-        0,
-        0,
-        0,
-    ] {
+    out.extend(if arch == Arch::CortexM { 0x0500_0000_u32 } else { 0 }.to_le_bytes()); // EABI 5
+    for half in [header_bytes, program_header_bytes, loads.len() as u16, 0, 0, 0] {
         out.extend(half.to_le_bytes());
     }
 

@@ -25,9 +25,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, InputError> {
     let fail = |line: usize, what: &dyn std::fmt::Display| {
         InputError::about(
             path,
-            format_args!(
-                "line {line} is not a valid Intel HEX record: {what}; write the file again"
-            ),
+            format_args!("line {line} is not a valid Intel HEX record: {what}; write the file again"),
         )
     };
     let mut segments: Vec<Segment> = Vec::new();
@@ -76,19 +74,13 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, InputError> {
     }
     segments.retain(|segment| !segment.data.is_empty());
     if segments.is_empty() {
-        return Err(InputError::about(
-            path,
-            "this Intel HEX file loads nothing: it has no data record",
-        ));
+        return Err(InputError::about(path, "this Intel HEX file loads nothing: it has no data record"));
     }
     join(&mut segments);
     if let Some(last) = segments.iter().find(|s| s.load_range().end > 1 << 32) {
         return Err(InputError::about(
             path,
-            format_args!(
-                "its bytes at {} end beyond 32-bit addresses",
-                Hex(last.load_addr)
-            ),
+            format_args!("its bytes at {} end beyond 32-bit addresses", Hex(last.load_addr)),
         ));
     }
     Ok(Contents { segments, entry })
@@ -130,9 +122,7 @@ mod tests {
 
     #[test]
     fn a_damaged_record_is_named_by_its_line() {
-        let error = parse_text(":0400000001020304F2\n:0400000001020304F3\n:00000001FF\n")
-            .err()
-            .unwrap();
+        let error = parse_text(":0400000001020304F2\n:0400000001020304F3\n:00000001FF\n").err().unwrap();
         assert!(error.to_string().contains("line 2"), "{error}");
     }
 

@@ -187,7 +187,8 @@ impl Mender<'_> {
             let function = extent(&mut entries, abbreviation, offset)?;
             let is_first = || {
                 let name = function.name.and_then(|name| unit.attr_string(name).ok());
-                let is_named = name.is_some_and(|name| self.names.iter().any(|known| known.as_bytes() == name.slice()));
+                let is_named =
+                    name.is_some_and(|name| self.names.iter().any(|known| known.as_bytes() == name.slice()));
                 self.first.start == 0 && (is_named || function.size == Some(self.first.end))
             };
             if is_assembly {

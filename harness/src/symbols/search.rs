@@ -104,8 +104,9 @@ impl Symbols<'_> {
             return unique(wanted, exact);
         }
         let all: Vec<Found> = self.labels.iter().map(|label| found(label.address, &label.name)).collect();
-        let squeezed = squeeze(wanted);
-        let readings: [fn(&str) -> String; 3] = [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+        let squeezed = squeeze(without_return_type(wanted));
+        let readings: [fn(&str) -> String; 3] =
+            [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
         for reading in readings {
             let same = all.iter().filter(|found| reading(&found.name) == squeezed).cloned();
             let same: Vec<_> = same.collect();
@@ -113,7 +114,8 @@ impl Symbols<'_> {
                 return unique(wanted, same);
             }
         }
-        let suffixes: [fn(&str) -> String; 2] = [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+        let suffixes: [fn(&str) -> String; 2] =
+            [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
         for reading in suffixes {
             let inside = all.iter().filter(|found| {
                 reading(&found.name).strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::"))
@@ -156,6 +158,19 @@ fn squeeze(name: &str) -> String {
 /// A demangled name without its arguments and what comes after them, and without the return type
 /// that a function template has before it.
 pub fn without_arguments(name: &str) -> &str {
+    let (_, name, _) = parts(name);
+    name
+}
+
+/// A demangled C++ name without the return type that function templates have before it: what tells one
+/// function from another comes first.
+pub(super) fn without_return_type(name: &str) -> &str {
+    let (return_type, ..) = parts(name);
+    &name[return_type.len()..]
+}
+
+/// Return type (with the space after it), name, and arguments (with what comes after them).
+fn parts(name: &str) -> (&str, &str, &str) {
     let groups = groups(name);
     let arguments = groups.iter().find(|group| {
         let before = &name[..group.start];
@@ -164,15 +179,32 @@ pub fn without_arguments(name: &str) -> &str {
             && !before.ends_with("::")
             && !before.ends_with("operator")
     });
-    let Some(arguments) = arguments else { return name };
-    let name = &name[..arguments.start];
-    // A space outside of brackets ends a return type, except in the name of an operator.
-    let name_end = name.find("operator").unwrap_or(name.len());
-    let space = name[..name_end]
+    let Some(arguments) = arguments else { return ("", name, "") };
+    let (head, arguments) = name.split_at(arguments.start);
+    // A space outside of brackets ends a return type, except in the name of an operator and in
+    // "virtual thunk to".
+    let name_end = head.find("operator").unwrap_or(head.len());
+    let space = head[..name_end]
         .char_indices()
         .rev()
         .find(|&(at, character)| character == ' ' && !groups.iter().any(|group| group.contains(&at)));
-    space.map_or(name, |(at, _)| &name[at + 1..])
+    let (return_type, name) = head.split_at(space.map_or(0, |(at, _)| at + 1));
+    if return_type.ends_with(" to ") { ("", head, arguments) } else { (return_type, name, arguments) }
+}
+
+/// A name with `<…>` for its outermost template arguments.
+pub fn without_template_arguments(name: &str) -> String {
+    let mut short = String::new();
+    let mut rest = 0;
+    for group in groups(name).into_iter().filter(|group| name[group.start..].starts_with('<')) {
+        // `<A as B>::f` is all that there is.
+        if group.start > 0 {
+            short += &name[rest..group.start];
+            short += "<…>";
+            rest = group.end;
+        }
+    }
+    short + &name[rest..]
 }
 
 /// The same without template arguments and white space.

@@ -68,11 +68,7 @@ pub(crate) struct Target {
 pub(crate) fn cortex_m(flags: &str, code: u64, ram: u64, stack_top: u64) -> Target {
     Target {
         compiler: "arm-none-eabi-gcc",
-        flags: flags
-            .split(' ')
-            .chain(["-mthumb"])
-            .map(str::to_owned)
-            .collect(),
+        flags: flags.split(' ').chain(["-mthumb"]).map(str::to_owned).collect(),
         code,
         ram,
         stack_top,
@@ -85,11 +81,7 @@ pub(crate) fn riscv(bits: u32, code: u64, ram: u64, stack_top: u64) -> Target {
     let abi = if bits == 64 { "lp64" } else { "ilp32" };
     Target {
         compiler: "riscv64-unknown-elf-gcc",
-        flags: vec![
-            format!("-march=rv{bits}imac_zicsr"),
-            format!("-mabi={abi}"),
-            "-mcmodel=medany".to_owned(),
-        ],
+        flags: vec![format!("-march=rv{bits}imac_zicsr"), format!("-mabi={abi}"), "-mcmodel=medany".to_owned()],
         code,
         ram,
         stack_top,
@@ -112,11 +104,8 @@ impl Target {
 
     /// Compiles and links it to `dir/name.elf`.
     pub(crate) fn build(&self, dir: &Path, name: &str) -> PathBuf {
-        let (source, script, elf) = (
-            dir.join(format!("{name}.c")),
-            dir.join(format!("{name}.ld")),
-            dir.join(format!("{name}.elf")),
-        );
+        let (source, script, elf) =
+            (dir.join(format!("{name}.c")), dir.join(format!("{name}.ld")), dir.join(format!("{name}.elf")));
         fs::write(&source, SOURCE).unwrap();
         let mut text = format!(
             "SECTIONS {{\n\
@@ -141,14 +130,7 @@ impl Target {
         );
         fs::write(&script, text).unwrap();
         run(Command::new(self.compiler)
-            .args([
-                "-O1",
-                "-g",
-                "-ffreestanding",
-                "-nostdlib",
-                "-nostartfiles",
-                "-fno-builtin",
-            ])
+            .args(["-O1", "-g", "-ffreestanding", "-nostdlib", "-nostartfiles", "-fno-builtin"])
             .args(&self.flags)
             .args(["-Wl,-z,max-page-size=4096", "-Wl,--no-warn-rwx-segments"])
             .arg("-T")
@@ -162,14 +144,8 @@ impl Target {
 
 /// Runs a tool and wants it to succeed.
 pub(crate) fn run(command: &mut Command) {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup installs it"));
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup installs it"));
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A folder that goes away with its value.

@@ -1,6 +1,6 @@
 //! Runs the harness as a user would, on the images in targets/build. A missing image or emulator is a
 //! failure that says what to run, never a skip.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -36,13 +36,7 @@ pub enum Isa {
 
 impl Isa {
     /// Every instruction set, in the order of the enum.
-    pub const ALL: [Self; 5] = [
-        Self::Riscv32,
-        Self::Riscv64,
-        Self::ThumbV6m,
-        Self::ThumbV7m,
-        Self::ThumbV8m,
-    ];
+    pub const ALL: [Self; 5] = [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m];
 
     /// The name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
     #[must_use]
@@ -100,10 +94,7 @@ impl FromStr for Isa {
     type Err = UnknownIsa;
 
     fn from_str(text: &str) -> Result<Self, UnknownIsa> {
-        Self::ALL
-            .into_iter()
-            .find(|isa| isa.name() == text)
-            .ok_or_else(|| UnknownIsa(text.to_owned()))
+        Self::ALL.into_iter().find(|isa| isa.name() == text).ok_or_else(|| UnknownIsa(text.to_owned()))
     }
 }
 
@@ -123,11 +114,7 @@ pub struct Insn {
 
 impl Insn {
     const fn new(len_bytes: u8, may_leave: bool, flow: Flow) -> Self {
-        Self {
-            len_bytes,
-            may_leave,
-            flow,
-        }
+        Self { len_bytes, may_leave, flow }
     }
 
     /// Registers only, cannot trap.
@@ -200,31 +187,21 @@ pub enum Flow {
 /// are ignored; with fewer than it needs the answer is `may_leave` and [`Flow::Next`].
 #[must_use]
 pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
-    if isa.is_riscv() {
-        riscv::decode(isa, pc, bytes)
-    } else {
-        thumb::decode(isa, pc, bytes)
-    }
+    if isa.is_riscv() { riscv::decode(isa, pc, bytes) } else { thumb::decode(isa, pc, bytes) }
 }
 
 /// RISC-V `auipc rd, hi`: (rd, pc + hi), so that a caller can join `auipc` + `jalr` into a direct
 /// call or jump. `None` for any other instruction.
 #[must_use]
 pub fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
-    isa.is_riscv()
-        .then(|| riscv::auipc(isa, pc, bytes))
-        .flatten()
+    isa.is_riscv().then(|| riscv::auipc(isa, pc, bytes)).flatten()
 }
 
 /// The instruction that makes a semihosting call: RISC-V's 32-bit `ebreak` (only between
 /// [`is_semihosting_prefix`] and [`is_semihosting_suffix`]), or `bkpt 0xab`.
 #[must_use]
 pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() {
-        word(bytes) == Some(riscv::EBREAK)
-    } else {
-        half(bytes) == Some(thumb::BKPT_SEMIHOSTING)
-    }
+    if isa.is_riscv() { word(bytes) == Some(riscv::EBREAK) } else { half(bytes) == Some(thumb::BKPT_SEMIHOSTING) }
 }
 
 /// RISC-V `slli x0, x0, 0x1f`, the instruction before a semihosting `ebreak`.
@@ -248,11 +225,7 @@ pub fn writes_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
 /// `wfi`, in every encoding.
 #[must_use]
 pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() {
-        word(bytes) == Some(riscv::WFI)
-    } else {
-        thumb::is_wfi(bytes)
-    }
+    if isa.is_riscv() { word(bytes) == Some(riscv::WFI) } else { thumb::is_wfi(bytes) }
 }
 
 /// The first 16 bits.

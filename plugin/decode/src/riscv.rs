@@ -111,11 +111,7 @@ fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
 
 /// A link register tells a call from a jump; the convention has no other ("Unconditional Jumps").
 const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
-    let flow = if is_link(rd) {
-        Flow::Call { target }
-    } else {
-        Flow::Jump { target }
-    };
+    let flow = if is_link(rd) { Flow::Call { target } } else { Flow::Jump { target } };
     Insn::control(len_bytes, flow)
 }
 
@@ -123,11 +119,7 @@ const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
 const fn jalr(len_bytes: u8, rd: u32, rs1: u32, offset: i32) -> Insn {
     let reg = rs1 as u8;
     let flow = if is_link(rd) {
-        Flow::IndirectCall {
-            reg,
-            offset,
-            clobbered: rd == rs1,
-        }
+        Flow::IndirectCall { reg, offset, clobbered: rd == rs1 }
     } else if is_link(rs1) {
         Flow::Return
     } else {

@@ -55,10 +55,7 @@ const fn jump_to(rm: u32) -> Flow {
     match rm {
         LR => Flow::Return,
         PC => Flow::ComputedJump,
-        _ => Flow::IndirectJump {
-            reg: rm as u8,
-            offset: 0,
-        },
+        _ => Flow::IndirectJump { reg: rm as u8, offset: 0 },
     }
 }
 
@@ -115,11 +112,7 @@ const fn branch_exchange(isa: Isa, insn: u32) -> Insn {
     } else if rm == PC {
         Flow::ComputedJump
     } else {
-        Flow::IndirectCall {
-            reg: rm as u8,
-            offset: 0,
-            clobbered: rm == LR,
-        }
+        Flow::IndirectCall { reg: rm as u8, offset: 0, clobbered: rm == LR }
     };
     // bxns and blxns change the security state, and blxns pushes to the stack.
     Insn::new(2, non_secure, flow)
@@ -186,11 +179,7 @@ fn wide(isa: Isa, pc: u64, a: u32, b: u32) -> Insn {
         0xf8 if bits(a, 6, 4) == 5 && bits(b, 15, 12) == PC => {
             // ldr pc, [sp], #imm (A7.7.43, T4 with P = 0, U = 1, W = 1).
             let popped = a == 0xf85d && bits(b, 11, 8) == 0xb;
-            let flow = if popped {
-                Flow::Return
-            } else {
-                Flow::ComputedJump
-            };
+            let flow = if popped { Flow::Return } else { Flow::ComputedJump };
             Insn::new(4, true, flow)
         }
         // A5.3.12 data processing (register): shifts, extensions, parallel and saturating
@@ -205,8 +194,7 @@ fn wide(isa: Isa, pc: u64, a: u32, b: u32) -> Insn {
 /// A5.3.5 load and store multiple; A5.3.6 dual, exclusive, table branch.
 const fn multiple_or_table(a: u32, b: u32) -> Insn {
     // With pc as the base it is v8.1-M's clrm, which clears registers.
-    let load_pc =
-        bits(a, 6, 6) == 0 && bits(a, 4, 4) == 1 && bits(b, 15, 15) == 1 && bits(a, 3, 0) != PC;
+    let load_pc = bits(a, 6, 6) == 0 && bits(a, 4, 4) == 1 && bits(b, 15, 15) == 1 && bits(a, 3, 0) != PC;
     let flow = match bits(a, 8, 7) {
         // ldmia (A7.7.41); from sp it is a pop.
         1 if load_pc && bits(a, 3, 0) == SP => Flow::Return,
@@ -240,8 +228,7 @@ fn branches(isa: Isa, read_pc: u64, a: u32, b: u32) -> Insn {
     // bl (A7.7.18) and b (A7.7.12, T4): I1 and I2 are J1 and J2, inverted unless the sign is set.
     let far = || {
         let (i1, i2) = (j1 ^ sign ^ 1, j2 ^ sign ^ 1);
-        let offset =
-            (sign << 24) | (i1 << 23) | (i2 << 22) | (bits(a, 9, 0) << 12) | (bits(b, 10, 0) << 1);
+        let offset = (sign << 24) | (i1 << 23) | (i2 << 22) | (bits(a, 9, 0) << 12) | (bits(b, 10, 0) << 1);
         isa.relative(read_pc, sign_extend(offset, 25))
     };
     match (bits(b, 14, 14), bits(b, 12, 12)) {
@@ -249,11 +236,7 @@ fn branches(isa: Isa, read_pc: u64, a: u32, b: u32) -> Insn {
         (0, 1) => Insn::control(4, Flow::Jump { target: far() }),
         // b<cond> (A7.7.12, T3); conditions 14 and 15 are the control instructions.
         (0, _) if bits(a, 9, 7) != 7 => {
-            let offset = (sign << 20)
-                | (j2 << 19)
-                | (j1 << 18)
-                | (bits(a, 5, 0) << 12)
-                | (bits(b, 10, 0) << 1);
+            let offset = (sign << 20) | (j2 << 19) | (j1 << 18) | (bits(a, 5, 0) << 12) | (bits(b, 10, 0) << 1);
             let target = isa.relative(read_pc, sign_extend(offset, 21));
             Insn::control(4, Flow::Branch { target })
         }
@@ -276,9 +259,7 @@ fn low_overhead_loop(isa: Isa, read_pc: u64, a: u32, b: u32) -> Insn {
         // le without lr: the loop's end is always taken.
         0x2f => Flow::Jump { target: back },
         0x3f | 0x4f => Flow::Next,
-        0x00..=0x4e => Flow::Branch {
-            target: isa.relative(read_pc, offset),
-        },
+        0x00..=0x4e => Flow::Branch { target: isa.relative(read_pc, offset) },
         // bfl: QEMU takes the branch-future hints for no-ops.
         _ => Flow::Next,
     };

@@ -28,28 +28,16 @@ impl Line {
         let mut fields = text.splitn(4, '\t');
         let pc = fields.next()?.trim().strip_suffix(':')?;
         let pc = u64::from_str_radix(pc, 16).ok()?;
-        let bytes: Vec<u8> = fields
-            .next()?
-            .split_whitespace()
-            .flat_map(|group| little_endian(isa, group))
-            .collect();
+        let bytes: Vec<u8> = fields.next()?.split_whitespace().flat_map(|group| little_endian(isa, group)).collect();
         let mnemonic = fields.next()?.trim().to_owned();
         let rest = fields.next().unwrap_or_default();
-        let undefined = ["UNDEFINED", "UNPREDICTABLE"]
-            .iter()
-            .any(|mark| text.contains(mark))
+        let undefined = ["UNDEFINED", "UNPREDICTABLE"].iter().any(|mark| text.contains(mark))
             || mnemonic.starts_with('.')
             || mnemonic == "c.unimp"
             || should_be_zero(isa, &bytes);
         let comment: &[char] = if isa.is_riscv() { &['#'] } else { &['@', ';'] };
         let operands = rest.split(comment).next().unwrap_or_default();
-        Some(Self {
-            pc,
-            bytes,
-            mnemonic,
-            operands: operands.trim().to_owned(),
-            undefined,
-        })
+        Some(Self { pc, bytes, mnemonic, operands: operands.trim().to_owned(), undefined })
     }
 
     /// The last operand, an address: `beq x1,x2,8000 <label>`.
@@ -59,18 +47,11 @@ impl Line {
         let address = address.trim_start_matches("0x");
         let value = u64::from_str_radix(address, 16)
             .unwrap_or_else(|_| panic!("no address in {} {}", self.mnemonic, self.operands));
-        if isa == Isa::Riscv64 {
-            value
-        } else {
-            value & 0xffff_ffff
-        }
+        if isa == Isa::Riscv64 { value } else { value & 0xffff_ffff }
     }
 
     fn describe(&self, isa: Isa) -> String {
-        format!(
-            "{isa} {:#x}: {:02x?} {} {}",
-            self.pc, self.bytes, self.mnemonic, self.operands
-        )
+        format!("{isa} {:#x}: {:02x?} {} {}", self.pc, self.bytes, self.mnemonic, self.operands)
     }
 }
 
@@ -82,8 +63,7 @@ fn should_be_zero(isa: Isa, bytes: &[u8]) -> bool {
 
 /// objdump prints groups as numbers: halfwords for Thumb, whole instructions for RISC-V.
 fn little_endian(isa: Isa, group: &str) -> Vec<u8> {
-    let value = u32::from_str_radix(group, 16)
-        .unwrap_or_else(|_| panic!("{isa}: {group:?} is not an encoding"));
+    let value = u32::from_str_radix(group, 16).unwrap_or_else(|_| panic!("{isa}: {group:?} is not an encoding"));
     value.to_le_bytes()[..group.len() / 2].to_vec()
 }
 
@@ -94,77 +74,30 @@ fn run(program: &str, args: &[&str], paths: &[&Path]) -> String {
         .args(paths)
         .output()
         .unwrap_or_else(|error| panic!("{program}: {error} (ci/setup installs it)"));
-    assert!(
-        output.status.success(),
-        "{program}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Assembles, links and disassembles one source.
 fn disassemble(isa: Isa, name: &str, source: &str) -> Vec<Line> {
     let (prefix, march, text, emulation) = match isa {
-        Isa::Riscv32 => (
-            "riscv64-unknown-elf",
-            "-march=rv32gc_zba_zbb_zbs",
-            "-Ttext=0x80000000",
-            "-melf32lriscv",
-        ),
-        Isa::Riscv64 => (
-            "riscv64-unknown-elf",
-            "-march=rv64gc_zba_zbb_zbs",
-            "-Ttext=0x80000000",
-            "-melf64lriscv",
-        ),
-        Isa::ThumbV6m => (
-            "arm-none-eabi",
-            "-march=armv6s-m",
-            "-Ttext=0x8000",
-            "-marmelf",
-        ),
-        Isa::ThumbV7m => (
-            "arm-none-eabi",
-            "-march=armv7e-m+fp",
-            "-Ttext=0x8000",
-            "-marmelf",
-        ),
-        Isa::ThumbV8m => (
-            "arm-none-eabi",
-            "-march=armv8.1-m.main+mve.fp+fp.dp",
-            "-Ttext=0x8000",
-            "-marmelf",
-        ),
+        Isa::Riscv32 => ("riscv64-unknown-elf", "-march=rv32gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf32lriscv"),
+        Isa::Riscv64 => ("riscv64-unknown-elf", "-march=rv64gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf64lriscv"),
+        Isa::ThumbV6m => ("arm-none-eabi", "-march=armv6s-m", "-Ttext=0x8000", "-marmelf"),
+        Isa::ThumbV7m => ("arm-none-eabi", "-march=armv7e-m+fp", "-Ttext=0x8000", "-marmelf"),
+        Isa::ThumbV8m => ("arm-none-eabi", "-march=armv8.1-m.main+mve.fp+fp.dp", "-Ttext=0x8000", "-marmelf"),
     };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = |extension| folder.join(format!("{isa}-{name}.{extension}"));
     let (assembly, object, image) = (path("s"), path("o"), path("elf"));
     std::fs::write(&assembly, source).expect("the temporary folder is writable");
     let tool = |tool: &str| format!("{prefix}-{tool}");
-    run(
-        &tool("as"),
-        &[march],
-        &[&assembly, Path::new("-o"), &object],
-    );
-    run(
-        &tool("ld"),
-        &[emulation, text, "--entry=0", "--no-relax"],
-        &[&object, Path::new("-o"), &image],
-    );
-    let options: &[&str] = if isa.is_riscv() {
-        &["-d", "-M", "no-aliases,numeric"]
-    } else {
-        &["-d"]
-    };
-    let lines: Vec<Line> = run(&tool("objdump"), options, &[&image])
-        .lines()
-        .filter_map(|line| Line::parse(isa, line))
-        .collect();
-    assert!(
-        lines.len() > 5,
-        "objdump gave no listing of {}",
-        image.display()
-    );
+    run(&tool("as"), &[march], &[&assembly, Path::new("-o"), &object]);
+    run(&tool("ld"), &[emulation, text, "--entry=0", "--no-relax"], &[&object, Path::new("-o"), &image]);
+    let options: &[&str] = if isa.is_riscv() { &["-d", "-M", "no-aliases,numeric"] } else { &["-d"] };
+    let lines: Vec<Line> =
+        run(&tool("objdump"), options, &[&image]).lines().filter_map(|line| Line::parse(isa, line)).collect();
+    assert!(lines.len() > 5, "objdump gave no listing of {}", image.display());
     lines
 }
 
@@ -175,9 +108,7 @@ struct Promise {
     pure: bool,
 }
 
-const CONDITIONS: [&str; 14] = [
-    "eq", "ne", "cs", "cc", "mi", "pl", "vs", "vc", "hi", "ls", "ge", "lt", "gt", "le",
-];
+const CONDITIONS: [&str; 14] = ["eq", "ne", "cs", "cc", "mi", "pl", "vs", "vc", "hi", "ls", "ge", "lt", "gt", "le"];
 
 /// Thumb mnemonics of register-only operations, without the `s` that sets flags.
 const THUMB_PURE: &str = "adc add addw adr and asr bfc bfi bic clz cmn cmp eor lsl lsr mla mls mov \
@@ -203,10 +134,7 @@ fn thumb_register(name: &str) -> u8 {
         "sp" => 13,
         "lr" => 14,
         "pc" => 15,
-        other => other
-            .trim_start_matches('r')
-            .parse()
-            .unwrap_or_else(|_| panic!("register {other}")),
+        other => other.trim_start_matches('r').parse().unwrap_or_else(|_| panic!("register {other}")),
     }
 }
 
@@ -220,25 +148,17 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
         15 => Flow::ComputedJump,
         reg => Flow::IndirectJump { reg, offset: 0 },
     };
-    let pure_name = listed(THUMB_PURE, base)
-        || base
-            .strip_suffix('s')
-            .is_some_and(|base| listed(THUMB_PURE, base));
+    let pure_name = listed(THUMB_PURE, base) || base.strip_suffix('s').is_some_and(|base| listed(THUMB_PURE, base));
     let writes_first = pure_name && !matches!(base, "cmp" | "cmn" | "tst" | "teq");
-    let loads_pc = operands
-        .split('{')
-        .nth(1)
-        .is_some_and(|list| list.contains("pc"));
+    let loads_pc = operands.split('{').nth(1).is_some_and(|list| list.contains("pc"));
     let flow = match base {
         "b" => Flow::Jump { target: target() },
         "bl" => Flow::Call { target: target() },
         "bx" | "bxns" => exchange(first),
         "blx" | "blxns" if first == "pc" => Flow::ComputedJump,
-        "blx" | "blxns" if !first.contains('<') => Flow::IndirectCall {
-            reg: thumb_register(first),
-            offset: 0,
-            clobbered: first == "lr",
-        },
+        "blx" | "blxns" if !first.contains('<') => {
+            Flow::IndirectCall { reg: thumb_register(first), offset: 0, clobbered: first == "lr" }
+        }
         "cbz" | "cbnz" => Flow::Branch { target: target() },
         // objdump knows them for every core; only v8.1-M has them.
         "wls" | "wlstp" | "le" | "letp" if isa != Isa::ThumbV8m => Flow::Next,
@@ -253,21 +173,12 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
         // ldrt to pc is unpredictable; a load to pc all the same.
         "ldr" | "ldrt" if first == "pc" => {
             let popped = operands.contains("[sp], #") && !operands.contains("#-");
-            if popped {
-                Flow::Return
-            } else {
-                Flow::ComputedJump
-            }
+            if popped { Flow::Return } else { Flow::ComputedJump }
         }
         "tbb" | "tbh" => Flow::ComputedJump,
-        "mov" if first == "pc" && line.bytes.len() == 2 => {
-            exchange(operands.split(',').nth(1).unwrap_or_default())
-        }
+        "mov" if first == "pc" && line.bytes.len() == 2 => exchange(operands.split(',').nth(1).unwrap_or_default()),
         "add" if first == "pc" && line.bytes.len() == 2 => Flow::ComputedJump,
-        _ if base
-            .strip_prefix('b')
-            .is_some_and(|condition| CONDITIONS.contains(&condition)) =>
-        {
+        _ if base.strip_prefix('b').is_some_and(|condition| CONDITIONS.contains(&condition)) => {
             Flow::Branch { target: target() }
         }
         _ => Flow::Next,
@@ -283,9 +194,7 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
 }
 
 fn it_block(mnemonic: &str) -> Flow {
-    Flow::It {
-        count: mnemonic.len() as u8 - 1,
-    }
+    Flow::It { count: mnemonic.len() as u8 - 1 }
 }
 
 /// RISC-V mnemonics of register-only operations; `c.` is taken off first.
@@ -298,10 +207,7 @@ const RISCV_PURE: &str = "add addi addi16sp addi4spn addiw addw and andi auipc d
     prefetch.i prefetch.r prefetch.w ntl.p1 ntl.pall ntl.s1 ntl.all pack packh packw zip unzip brev8";
 
 fn riscv_register(name: &str) -> u8 {
-    name.trim()
-        .strip_prefix('x')
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("register {name}"))
+    name.trim().strip_prefix('x').and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("register {name}"))
 }
 
 fn riscv_promise(isa: Isa, line: &Line) -> Promise {
@@ -309,30 +215,18 @@ fn riscv_promise(isa: Isa, line: &Line) -> Promise {
     let mut operands = line.operands.split(',');
     let (first, second) = (operands.next().unwrap_or_default(), operands.next());
     let jalr = |rd: u8, reg: u8, offset: i32| match (rd, reg) {
-        (1 | 5, _) => Flow::IndirectCall {
-            reg,
-            offset,
-            clobbered: rd == reg,
-        },
+        (1 | 5, _) => Flow::IndirectCall { reg, offset, clobbered: rd == reg },
         (_, 1 | 5) => Flow::Return,
         _ => Flow::IndirectJump { reg, offset },
     };
     let flow = match (line.mnemonic.as_str(), base) {
-        ("c.j", _) => Flow::Jump {
-            target: line.target(isa),
-        },
-        ("c.jal", _) => Flow::Call {
-            target: line.target(isa),
-        },
+        ("c.j", _) => Flow::Jump { target: line.target(isa) },
+        ("c.jal", _) => Flow::Call { target: line.target(isa) },
         ("c.jr", _) => jalr(0, riscv_register(first), 0),
         ("c.jalr", _) => jalr(1, riscv_register(first), 0),
         ("jal", _) => match riscv_register(first) {
-            1 | 5 => Flow::Call {
-                target: line.target(isa),
-            },
-            _ => Flow::Jump {
-                target: line.target(isa),
-            },
+            1 | 5 => Flow::Call { target: line.target(isa) },
+            _ => Flow::Jump { target: line.target(isa) },
         },
         ("jalr", _) => {
             // `jalr x1,-4(x15)`
@@ -342,17 +236,14 @@ fn riscv_promise(isa: Isa, line: &Line) -> Promise {
             let offset = offset.parse().expect("a decimal offset");
             jalr(riscv_register(first), riscv_register(reg), offset)
         }
-        (_, "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "beqz" | "bnez") => Flow::Branch {
-            target: line.target(isa),
-        },
+        (_, "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "beqz" | "bnez") => {
+            Flow::Branch { target: line.target(isa) }
+        }
         (_, "mret" | "sret" | "uret" | "mnret") => Flow::Return,
         _ => Flow::Next,
     };
     let lpad = base == "lpad" || (base == "auipc" && first == "x0");
-    Promise {
-        flow,
-        pure: flow == Flow::Next && listed(RISCV_PURE, base) && !lpad,
-    }
+    Promise { flow, pure: flow == Flow::Next && listed(RISCV_PURE, base) && !lpad }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -387,22 +278,12 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
                 .unwrap_or(base);
         }
         if line.undefined {
-            assert!(
-                input == Input::Arbitrary,
-                "{what}: the source holds an undefined instruction"
-            );
-            assert!(
-                decoded.may_leave || raises_at_translation(isa, line),
-                "{what}: {decoded:?}"
-            );
+            assert!(input == Input::Arbitrary, "{what}: the source holds an undefined instruction");
+            assert!(decoded.may_leave || raises_at_translation(isa, line), "{what}: {decoded:?}");
             continue;
         }
         assert_eq!(usize::from(decoded.len_bytes), line.bytes.len(), "{what}");
-        let promise = if isa.is_riscv() {
-            riscv_promise(isa, line)
-        } else {
-            thumb_promise(isa, line, base)
-        };
+        let promise = if isa.is_riscv() { riscv_promise(isa, line) } else { thumb_promise(isa, line, base) };
         assert_eq!(decoded.flow, promise.flow, "{what}");
         if decoded.flow == Flow::Next {
             let right = match input {
@@ -429,30 +310,14 @@ fn check_riscv_predicates(isa: Isa, line: &Line) {
         "csrrsi" | "csrrci" => vector && operands[2] != "0",
         _ => false,
     };
-    assert_eq!(
-        decode::writes_trap_vector(isa, &line.bytes),
-        writes,
-        "{what}"
-    );
-    assert_eq!(
-        decode::is_wfi(isa, &line.bytes),
-        line.mnemonic == "wfi",
-        "{what}"
-    );
-    assert_eq!(
-        decode::is_breakpoint(isa, &line.bytes),
-        line.mnemonic == "ebreak",
-        "{what}"
-    );
+    assert_eq!(decode::writes_trap_vector(isa, &line.bytes), writes, "{what}");
+    assert_eq!(decode::is_wfi(isa, &line.bytes), line.mnemonic == "wfi", "{what}");
+    assert_eq!(decode::is_breakpoint(isa, &line.bytes), line.mnemonic == "ebreak", "{what}");
     let value = (line.mnemonic == "auipc").then(|| {
         let hi = u64::from_str_radix(operands[1].trim_start_matches("0x"), 16).expect("hex");
         let hi = (hi << 12) as i32;
         let value = line.pc.wrapping_add_signed(i64::from(hi));
-        let mask = if isa == Isa::Riscv64 {
-            u64::MAX
-        } else {
-            0xffff_ffff
-        };
+        let mask = if isa == Isa::Riscv64 { u64::MAX } else { 0xffff_ffff };
         (riscv_register(operands[0]), value & mask)
     });
     assert_eq!(decode::auipc(isa, line.pc, &line.bytes), value, "{what}");
@@ -472,9 +337,7 @@ fn raises_at_translation(isa: Isa, line: &Line) -> bool {
 }
 
 fn source(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/source")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/source").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

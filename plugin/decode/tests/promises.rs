@@ -19,11 +19,7 @@ fn thumb(insn: u32) -> Vec<u8> {
 
 /// RISC-V bytes: a compressed instruction is at most 16 bits and its low two are not both set.
 fn riscv(insn: u32) -> Vec<u8> {
-    if insn & 3 == 3 {
-        insn.to_le_bytes().to_vec()
-    } else {
-        (insn as u16).to_le_bytes().to_vec()
-    }
+    if insn & 3 == 3 { insn.to_le_bytes().to_vec() } else { (insn as u16).to_le_bytes().to_vec() }
 }
 
 fn t(isa: Isa, insn: u32) -> Insn {
@@ -170,11 +166,7 @@ fn thumb_returns_are_told_from_other_jumps() {
 fn secure_state_branches_exist_on_v8m_only() {
     assert_eq!(t(Isa::ThumbV8m, 0x4774).flow, Flow::Return); // bxns lr
     assert_eq!(t(Isa::ThumbV7m, 0x4774).flow, Flow::Next);
-    let call = Flow::IndirectCall {
-        reg: 3,
-        offset: 0,
-        clobbered: false,
-    };
+    let call = Flow::IndirectCall { reg: 3, offset: 0, clobbered: false };
     assert_eq!(t(Isa::ThumbV8m, 0x479c).flow, call); // blxns r3
     assert!(t(Isa::ThumbV8m, 0x479c).may_leave);
     assert_eq!(t(Isa::ThumbV7m, 0x479c).flow, Flow::Next);
@@ -183,11 +175,7 @@ fn secure_state_branches_exist_on_v8m_only() {
 #[test]
 fn a_call_through_the_link_register_is_marked_clobbered() {
     for (reg, insn) in [(3, 0x4798), (14, 0x47f0)] {
-        let flow = Flow::IndirectCall {
-            reg,
-            offset: 0,
-            clobbered: reg == 14,
-        };
+        let flow = Flow::IndirectCall { reg, offset: 0, clobbered: reg == 14 };
         assert_eq!(t(Isa::ThumbV7m, insn).flow, flow);
     }
     for isa in RISCV {
@@ -199,11 +187,7 @@ fn a_call_through_the_link_register_is_marked_clobbered() {
             (0x0000_0000_9782, 15, 0, false), // c.jalr a5
             (0x0000_0000_9082, 1, 0, true),   // c.jalr ra
         ] {
-            let flow = Flow::IndirectCall {
-                reg,
-                offset,
-                clobbered,
-            };
+            let flow = Flow::IndirectCall { reg, offset, clobbered };
             assert_eq!(r(isa, insn).flow, flow, "{isa} {insn:#x}");
         }
     }
@@ -211,14 +195,7 @@ fn a_call_through_the_link_register_is_marked_clobbered() {
 
 #[test]
 fn it_covers_one_to_four_instructions() {
-    for (insn, count) in [
-        (0xbf08, 1),
-        (0xbf04, 2),
-        (0xbf0c, 2),
-        (0xbf02, 3),
-        (0xbf01, 4),
-        (0xbfe1, 4),
-    ] {
+    for (insn, count) in [(0xbf08, 1), (0xbf04, 2), (0xbf0c, 2), (0xbf02, 3), (0xbf01, 4), (0xbfe1, 4)] {
         let it = t(Isa::ThumbV7m, insn);
         assert_eq!(it.flow, Flow::It { count }, "{insn:#x}");
         assert!(!it.may_leave);
@@ -250,11 +227,7 @@ fn riscv_link_registers_tell_calls_jumps_and_returns_apart() {
             assert!(!r(isa, insn).may_leave);
         }
         for insn in [0x3020_0073, 0x1020_0073, 0x0020_0073, 0x7020_0073] {
-            let ret = Insn {
-                len_bytes: 4,
-                may_leave: true,
-                flow: Flow::Return,
-            };
+            let ret = Insn { len_bytes: 4, may_leave: true, flow: Flow::Return };
             assert_eq!(r(isa, insn), ret, "{isa} {insn:#x}"); // mret sret uret mnret
         }
     }
@@ -339,11 +312,7 @@ fn riscv_memory_system_float_and_reserved_encodings_may_leave() {
 fn one_encoding_is_c_jal_on_rv32_and_c_addiw_on_rv64() {
     let target = PC + 0x10;
     assert_eq!(r(Isa::Riscv32, 0x2801).flow, Flow::Call { target });
-    let addiw = Insn {
-        len_bytes: 2,
-        may_leave: false,
-        flow: Flow::Next,
-    };
+    let addiw = Insn { len_bytes: 2, may_leave: false, flow: Flow::Next };
     assert_eq!(r(Isa::Riscv64, 0x2805), addiw);
     // c.addiw x0 is reserved.
     assert!(r(Isa::Riscv64, 0x2001).may_leave);
@@ -366,19 +335,10 @@ fn targets_wrap_at_the_width_of_pc() {
 #[test]
 fn auipc_gives_the_register_and_the_value() {
     let of = |isa, pc, insn: u32| decode::auipc(isa, pc, &insn.to_le_bytes());
-    assert_eq!(
-        of(Isa::Riscv64, 0x8000_0000, 0x0000_1517),
-        Some((10, 0x8000_1000))
-    );
-    assert_eq!(
-        of(Isa::Riscv64, 0x8000_0000, 0xffff_f317),
-        Some((6, 0x7fff_f000))
-    );
+    assert_eq!(of(Isa::Riscv64, 0x8000_0000, 0x0000_1517), Some((10, 0x8000_1000)));
+    assert_eq!(of(Isa::Riscv64, 0x8000_0000, 0xffff_f317), Some((6, 0x7fff_f000)));
     assert_eq!(of(Isa::Riscv64, 0x8000_0000, 0x8000_0317), Some((6, 0)));
-    assert_eq!(
-        of(Isa::Riscv64, 0, 0x8000_0317),
-        Some((6, 0xffff_ffff_8000_0000))
-    );
+    assert_eq!(of(Isa::Riscv64, 0, 0x8000_0317), Some((6, 0xffff_ffff_8000_0000)));
     assert_eq!(of(Isa::Riscv32, 0x8000_0000, 0x8000_0317), Some((6, 0)));
     assert_eq!(of(Isa::Riscv32, 0x8000_0000, 0x0000_1537), None);
     assert_eq!(of(Isa::ThumbV7m, 0x8000_0000, 0x0000_1517), None);
@@ -390,10 +350,7 @@ fn too_few_bytes_never_prove_anything() {
         for bytes in [&[][..], &[0x13], &[0x13, 0xf0, 0x00]] {
             let decoded = decode(isa, PC, bytes);
             // As Thumb, 0xf013 begins a 32-bit instruction.
-            assert!(
-                decoded.may_leave && decoded.flow == Flow::Next,
-                "{isa} {bytes:x?}"
-            );
+            assert!(decoded.may_leave && decoded.flow == Flow::Next, "{isa} {bytes:x?}");
         }
     }
     assert_eq!(decode(Isa::ThumbV7m, PC, &[0x00, 0xf0]).len_bytes, 4);
@@ -418,14 +375,8 @@ fn semihosting_needs_its_exact_words() {
     for isa in Isa::ALL {
         let riscv = isa.is_riscv();
         let word = |insn: u32| insn.to_le_bytes();
-        assert_eq!(
-            decode::is_semihosting_prefix(isa, &word(0x01f0_1013)),
-            riscv
-        );
-        assert_eq!(
-            decode::is_semihosting_suffix(isa, &word(0x4070_5013)),
-            riscv
-        );
+        assert_eq!(decode::is_semihosting_prefix(isa, &word(0x01f0_1013)), riscv);
+        assert_eq!(decode::is_semihosting_suffix(isa, &word(0x4070_5013)), riscv);
         assert_eq!(decode::is_breakpoint(isa, &word(0x0010_0073)), riscv);
         assert_eq!(decode::is_breakpoint(isa, &thumb(0xbeab)), !riscv);
         assert!(!decode::is_breakpoint(isa, &thumb(0xbe00)));
@@ -455,16 +406,9 @@ fn trap_vector_writes_are_told_from_reads() {
         (0x3055_1013, false),    // not SYSTEM
     ] {
         for isa in RISCV {
-            assert_eq!(
-                decode::writes_trap_vector(isa, &insn.to_le_bytes()),
-                writes,
-                "{insn:#x}"
-            );
+            assert_eq!(decode::writes_trap_vector(isa, &insn.to_le_bytes()), writes, "{insn:#x}");
         }
-        assert!(!decode::writes_trap_vector(
-            Isa::ThumbV7m,
-            &insn.to_le_bytes()
-        ));
+        assert!(!decode::writes_trap_vector(Isa::ThumbV7m, &insn.to_le_bytes()));
     }
 }
 
@@ -490,8 +434,5 @@ fn names_read_back() {
         assert_eq!(isa.to_string().parse(), Ok(isa));
     }
     let error = "thumb".parse::<Isa>().unwrap_err().to_string();
-    assert!(
-        error.contains("\"thumb\"") && error.contains("thumb-v7m"),
-        "{error}"
-    );
+    assert!(error.contains("\"thumb\"") && error.contains("thumb-v7m"), "{error}");
 }

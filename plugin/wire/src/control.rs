@@ -73,8 +73,7 @@ pub enum End {
 }
 
 impl End {
-    const ALL: [End; 7] =
-        [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed];
+    const ALL: [End; 7] = [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed];
 }
 
 /// The page as read.

@@ -35,8 +35,9 @@ pub enum Definition {
         site: u64,
         /// Address it went to.
         target: u64,
-        /// Return address that the target saw at its entry: what `_mcount` would record.
-        return_addr: u64,
+        /// Return address that the target saw at its entry: what `_mcount` would record. None for a
+        /// jump to the start of the function it is in.
+        return_addr: Option<u64>,
         /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
         kind: TransferKind,
     },
@@ -69,6 +70,9 @@ pub enum TransferKind {
     Call,
     /// No: `b`, `j`; a tail call where it enters a function, else a loop.
     Jump,
+    /// No, and it is conditional; where it is not taken, the instruction after it starts, and that one
+    /// starts in no other way. Only in segments: the number of jumps is a difference of counts.
+    Branch,
 }
 
 /// What a note means for the run.
@@ -88,8 +92,17 @@ fn kind_code(kind: TransferKind) -> u8 {
     match kind {
         TransferKind::Call => 1,
         TransferKind::Jump => 2,
+        TransferKind::Branch => 3,
     }
 }
+
+/// The reverse of [`kind_code`].
+fn kind(code: u8) -> Option<TransferKind> {
+    [TransferKind::Call, TransferKind::Jump, TransferKind::Branch].into_iter().find(|&kind| kind_code(kind) == code)
+}
+
+/// Added to an arc's kind when a return address follows.
+const RETURNS: u8 = 0x10;
 
 impl Definition {
     /// Appends the record.
@@ -117,15 +130,17 @@ impl Definition {
                 }
             }
             Definition::Arc { slot, site, target, return_addr, kind } => {
-                if *slot < counters::FIRST_DEFINED {
+                if *slot < counters::FIRST_DEFINED || *kind == TransferKind::Branch {
                     return Err(malformed("arc"));
                 }
                 out.push(ARC);
                 varint::put(out, u64::from(*slot));
                 varint::put(out, *site);
                 varint::put_delta(out, *site, *target);
-                varint::put_delta(out, *site, *return_addr);
-                out.push(kind_code(*kind));
+                out.push(kind_code(*kind) | if return_addr.is_some() { RETURNS } else { 0 });
+                if let Some(return_addr) = return_addr {
+                    varint::put_delta(out, *site, *return_addr);
+                }
             }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
@@ -165,16 +180,6 @@ impl<'a> Decoder<'a> {
         u32::try_from(slot).ok().filter(|&slot| slot >= counters::FIRST_DEFINED).ok_or(malformed)
     }
 
-    fn kind(&mut self) -> Result<Option<TransferKind>, Malformed> {
-        let malformed = Malformed { what: "transfer", offset: self.reader.offset };
-        match self.reader.byte("transfer")? {
-            0 => Ok(None),
-            1 => Ok(Some(TransferKind::Call)),
-            2 => Ok(Some(TransferKind::Jump)),
-            _ => Err(malformed),
-        }
-    }
-
     fn definition(&mut self) -> Result<Definition, Malformed> {
         let start = self.reader.offset;
         let malformed = |what| Malformed { what, offset: start };
@@ -182,9 +187,12 @@ impl<'a> Decoder<'a> {
             SEGMENT => {
                 let slot = self.slot()?;
                 let pc = self.reader.varint("segment's pc")?;
-                let transfer = match self.kind()? {
-                    None => None,
-                    Some(kind) => Some(Transfer { kind, target: self.reader.delta(pc, "segment's target")? }),
+                let transfer = match self.reader.byte("segment's transfer")? {
+                    0 => None,
+                    code => {
+                        let kind = kind(code).ok_or(malformed("segment"))?;
+                        Some(Transfer { kind, target: self.reader.delta(pc, "segment's target")? })
+                    }
                 };
                 let count = self.reader.varint("segment's length")?;
                 if count == 0 || count > MAX_SEGMENT_INSNS as u64 {
@@ -199,8 +207,13 @@ impl<'a> Decoder<'a> {
                 let slot = self.slot()?;
                 let site = self.reader.varint("arc's site")?;
                 let target = self.reader.delta(site, "arc's target")?;
-                let return_addr = self.reader.delta(site, "arc's return address")?;
-                let kind = self.kind()?.ok_or(malformed("arc"))?;
+                let flags = self.reader.byte("arc's kind")?;
+                let kind = kind(flags & !RETURNS).filter(|&kind| kind != TransferKind::Branch);
+                let kind = kind.ok_or(malformed("arc"))?;
+                let return_addr = match flags & RETURNS {
+                    0 => None,
+                    _ => Some(self.reader.delta(site, "arc's return address")?),
+                };
                 Ok(Definition::Arc { slot, site, target, return_addr, kind })
             }
             NOTE => {
@@ -249,13 +262,15 @@ mod tests {
             segment(vec![2], None),
             segment(vec![4, 2, 2, 4, 4, 4, 4, 4, 2], Some(Transfer { kind: TransferKind::Call, target: 4 })),
             segment(vec![4; 8], Some(Transfer { kind: TransferKind::Jump, target: u64::MAX })),
+            segment(vec![2, 2], Some(Transfer { kind: TransferKind::Branch, target: 0x8000_0000 })),
             Definition::Arc {
                 slot: u32::MAX,
                 site: 0x100,
                 target: 0x200,
-                return_addr: 0xffff_fff9,
+                return_addr: Some(0xffff_fff9),
                 kind: TransferKind::Jump,
             },
+            Definition::Arc { slot: 9, site: 8, target: 4, return_addr: None, kind: TransferKind::Jump },
             Definition::Note { kind: NoteKind::Denied, operation: 0x12, pc: 0x44, text: "touch gepäck".into() },
         ]
     }

@@ -41,10 +41,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn bytes(&mut self, len: u64, what: &'static str) -> Result<&'a [u8], Malformed> {
         let malformed = Malformed { what, offset: self.offset };
-        let end = usize::try_from(len)
-            .ok()
-            .and_then(|len| self.offset.checked_add(len))
-            .ok_or(malformed.clone())?;
+        let end = usize::try_from(len).ok().and_then(|len| self.offset.checked_add(len)).ok_or(malformed.clone())?;
         let bytes = self.bytes.get(self.offset..end).ok_or(malformed)?;
         self.offset = end;
         Ok(bytes)

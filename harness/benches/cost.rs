@@ -1,0 +1,409 @@
+//! What a profile costs: QEMU with the plugin against bare QEMU with the same flags, its memory, and the
+//! harness around it. `ci/bench` runs this; it measures the machine it runs on, so nothing here is a test.
+//!
+//! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
+//! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
+//! run is a row of the CSV file. Words on the command line (`cost periods memory outside`) choose
+//! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use harness::cli::Cli;
+use harness::image::{Arch, Image, LoadOptions};
+use harness::machine;
+use harness::options::Options;
+use harness::qemu::{self, Process, Workspace};
+use harness::records::Records;
+use harness::run::Plan;
+use harness::symbols::Symbols;
+
+const COST_IMAGES: [&str; 7] = [
+    "bench/riscv64-freertos-long",
+    "bench/cortex-m3-freertos-long",
+    "riscv64-freertos",
+    "cortex-m3-freertos",
+    "riscv64-bare",
+    "cortex-m3-bare",
+    "cortex-m4-bare",
+];
+const PERIOD_IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
+const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
+/// With a window that takes about a second.
+const OUTSIDE_IMAGES: [&str; 2] = ["bench/riscv64-freertos-long", "bench/cortex-m3-freertos-long"];
+const ONE_SECOND: &str = "750M";
+
+/// Longer than any image: these end by themselves.
+const TO_THE_END: &str = "--for=1000G";
+
+fn main() -> Result<()> {
+    // cargo adds --bench.
+    let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
+    let mut rounds = 15;
+    let mut long = false;
+    let mut sections = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
+            "--long" => long = true,
+            "cost" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
+            _ => bail!("{word}: not one of --rounds N, --long, cost, periods, memory, outside"),
+        }
+    }
+    ensure!(rounds > 0, "--rounds must be at least 1");
+    let wanted = |section| sections.is_empty() || sections.contains(&section);
+    let machine = describe_machine()?;
+    let mut bench = Bench { rounds, rows: Vec::new() };
+    println!("{machine}\n");
+    if wanted("cost") {
+        bench.cost()?;
+    }
+    if wanted("periods") {
+        bench.periods()?;
+    }
+    if wanted("memory") {
+        bench.memory(long)?;
+    }
+    if wanted("outside") {
+        bench.outside()?;
+    }
+    println!("{}", load());
+    let path = bench.save(&machine)?;
+    println!("every run: {}", path.display());
+    Ok(())
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+struct Row {
+    image: String,
+    what: String,
+    round: usize,
+    wall_s: f64,
+    cpu_s: f64,
+    insns: Option<u64>,
+    peak_kib: Option<u64>,
+}
+
+struct Bench {
+    rounds: usize,
+    rows: Vec<Row>,
+}
+
+/// What runs in turn with others.
+#[derive(Clone, Copy, PartialEq)]
+enum What<'a> {
+    /// QEMU without the plugin.
+    Bare,
+    /// QEMU with the plugin, under these options of the harness.
+    Plugin(&'a [&'a str]),
+    /// The harness's own binary, under these options.
+    Harness(&'a [&'a str]),
+}
+
+impl What<'_> {
+    fn name(&self) -> String {
+        match self {
+            What::Bare => "bare".to_owned(),
+            What::Plugin(options) => format!("plugin {}", options.join(" ")),
+            What::Harness(options) => format!("harness {}", options.join(" ")),
+        }
+        .replace(&format!(" {TO_THE_END}"), "")
+    }
+}
+
+impl Bench {
+    /// Runs everything once per round, in turn, every other round backwards.
+    fn take_turns(&mut self, image: &str, whats: &[What<'_>], rounds: usize) -> Result<Vec<Vec<Row>>> {
+        let mut rows = vec![Vec::new(); whats.len()];
+        for round in 0..rounds {
+            let mut turns: Vec<usize> = (0..whats.len()).collect();
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for turn in turns {
+                let row = Row { round, ..run(image, whats[turn], None)? };
+                self.rows.push(row.clone());
+                rows[turn].push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn cost(&mut self) -> Result<()> {
+        println!("## The default profile against bare QEMU, {} rounds\n", self.rounds);
+        println!("| image | instructions | bare QEMU | with the plugin | CPU time | of the fastest | wall |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        for image in COST_IMAGES {
+            let rows = self.take_turns(image, &[What::Bare, What::Plugin(&[TO_THE_END])], self.rounds)?;
+            let [bare, plugin] = &rows[..] else { unreachable!("two in, two out") };
+            println!(
+                "| {} | {:.0} M | {:.3} s | {:.3} s | {:.3} | {:.3} | {:.3} |",
+                short(image),
+                insns(plugin) / 1e6,
+                median(bare.iter().map(|row| row.cpu_s)),
+                median(plugin.iter().map(|row| row.cpu_s)),
+                ratio(plugin, bare, |row| row.cpu_s),
+                fastest(plugin) / fastest(bare),
+                ratio(plugin, bare, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    fn periods(&mut self) -> Result<()> {
+        let rounds = self.rounds.div_ceil(3);
+        println!("## Other periods, CPU time against bare QEMU, {rounds} rounds\n");
+        println!("| image | 97 | 997 | 10,007 | 100,003 | one callback per instruction |");
+        println!("|---|--:|--:|--:|--:|--:|");
+        let options: [&[&str]; 5] = [
+            &["--period=97", TO_THE_END],
+            &["--period=997", TO_THE_END],
+            &["--period=10007", TO_THE_END],
+            &["--period=100003", TO_THE_END],
+            &["--oracle", TO_THE_END],
+        ];
+        let whats: Vec<What<'_>> = [What::Bare].into_iter().chain(options.map(What::Plugin)).collect();
+        for image in PERIOD_IMAGES {
+            let rows = self.take_turns(image, &whats, rounds)?;
+            let (bare, others) = rows.split_first().context("bare QEMU comes first")?;
+            let ratios = others.iter().map(|rows| format!("{:.2}", ratio(rows, bare, |row| row.cpu_s)));
+            println!("| {} | {} |", short(image), ratios.collect::<Vec<_>>().join(" | "));
+        }
+        println!();
+        Ok(())
+    }
+
+    fn memory(&mut self, long: bool) -> Result<()> {
+        println!("## Peak memory (resident, MiB)\n");
+        println!("| image | instructions | bare QEMU for as long | with the plugin |");
+        println!("|---|--:|--:|--:|");
+        let lengths = ["100M", "1G", "10G"];
+        for image in MEMORY_IMAGES {
+            for length in &lengths[..if long { 3 } else { 2 }] {
+                let plugin = run(image, What::Plugin(&[&format!("--for={length}")]), None)?;
+                let bare = run(image, What::Bare, Some(Duration::from_secs_f64(plugin.wall_s)))?;
+                let mib = |row: &Row| row.peak_kib.unwrap_or(0) as f64 / 1024.0;
+                println!("| {image} | {length} | {:.1} | {:.1} |", mib(&bare), mib(&plugin));
+                self.rows.extend([bare, plugin]);
+            }
+        }
+        println!();
+        Ok(())
+    }
+
+    fn outside(&mut self) -> Result<()> {
+        println!("## Everything outside QEMU, {} rounds of {ONE_SECOND} instructions\n", self.rounds);
+        println!("| image | QEMU with the plugin | harness | outside, wall | of QEMU | outside, CPU | of QEMU |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        let window = format!("--for={ONE_SECOND}");
+        let options: &[&str] = &[&window];
+        for image in OUTSIDE_IMAGES {
+            let rows = self.take_turns(image, &[What::Plugin(options), What::Harness(options)], self.rounds)?;
+            let [plugin, harness] = &rows[..] else { unreachable!("two in, two out") };
+            let wall = |row: &Row| row.wall_s;
+            let cpu = |row: &Row| row.cpu_s;
+            println!(
+                "| {} | {:.3} s | {:.3} s | {:.0} ms | {:.1} % | {:.0} ms | {:.1} % |",
+                short(image),
+                median(plugin.iter().map(wall)),
+                median(harness.iter().map(wall)),
+                difference(harness, plugin, wall) * 1e3,
+                (ratio(harness, plugin, wall) - 1.0) * 100.0,
+                difference(harness, plugin, cpu) * 1e3,
+                (ratio(harness, plugin, cpu) - 1.0) * 100.0,
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Adds all rows to `ci/bench-runs/<date>-<processor>.csv`.
+    fn save(&self, machine: &str) -> Result<PathBuf> {
+        let date = Command::new("date").arg("+%F").output().context("date does not run")?;
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/bench-runs");
+        fs::create_dir_all(&directory)?;
+        let processor: Vec<String> = cpu_model()
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_ascii_lowercase)
+            .collect();
+        let date = String::from_utf8_lossy(&date.stdout).trim().to_owned();
+        let path = directory.join(format!("{date}-{}.csv", processor.join("-")));
+        let mut text = format!("# {machine}\nimage,what,round,wall_s,cpu_s,insns,peak_kib\n");
+        for row in &self.rows {
+            let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+            let Row { image, what, round, wall_s, cpu_s, .. } = row;
+            let (insns, peak_kib) = (number(row.insns), number(row.peak_kib));
+            writeln!(text, "{},{what},{round},{wall_s:.4},{cpu_s:.4},{insns},{peak_kib}", short(image))?;
+        }
+        fs::OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())?;
+        Ok(path.canonicalize()?)
+    }
+}
+
+/// Runs an image once. With `watched_for`, its memory is watched and QEMU stopped after that time.
+fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../targets/build/{name}.elf"));
+    ensure!(path.is_file(), "{} is missing: run ci/bench, which builds it", path.display());
+    let temporary = tempfile::tempdir()?;
+    let mut row = Row {
+        image: name.to_owned(),
+        what: what.name(),
+        round: 0,
+        wall_s: 0.0,
+        cpu_s: 0.0,
+        insns: None,
+        peak_kib: None,
+    };
+    let options: &[&str] = match what {
+        What::Bare => &[],
+        What::Plugin(options) => options,
+        What::Harness(options) => {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+            command.arg(&path).args(options).arg("-o").arg(temporary.path().join("out"));
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let (started, cpu_before) = (Instant::now(), children_cpu_s());
+            let status = command.status()?;
+            ensure!(status.success(), "{}: {status}", row.what);
+            row.wall_s = started.elapsed().as_secs_f64();
+            row.cpu_s = children_cpu_s() - cpu_before;
+            return Ok(row);
+        }
+    };
+    let firmware = path.to_str().context("the image's path is no text")?;
+    let cli = Cli::try_parse_from(["harness", firmware].into_iter().chain(options.iter().copied()))?;
+    let options = Options::resolve(cli.profile.context("no profile options")?)?;
+    let load = LoadOptions { load_addr: None, load_bias: None, symbols: None };
+    let image = Image::open(&path, &load)?;
+    let choice = machine::choose(&image, None, None)?;
+    let elf = fs::read(&path)?;
+    let functions = Symbols::new(Some(&elf), choice.load_bias, choice.machine.arch == Arch::CortexM).ranges();
+    let emulator = qemu::find(choice.machine.qemu)?;
+    let plan = Plan {
+        image: &image,
+        choice: &choice,
+        emulator: &emulator,
+        options: &options,
+        icount_shift: choice.machine.shift,
+        functions: &functions,
+        from: None,
+        until: None,
+    };
+    let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
+    plan.prepare(&workspace)?;
+    let arguments = plan.arguments(what != What::Bare);
+
+    let (started, cpu_before) = (Instant::now(), children_cpu_s());
+    let mut process = Process::start(&emulator, &arguments, &workspace)?;
+    let watch_memory = name.ends_with("-spin");
+    let patience = Duration::from_millis(if watch_memory { 20 } else { 60_000 });
+    while process.wait(patience)?.is_none() {
+        if watch_memory {
+            row.peak_kib = row.peak_kib.max(peak_kib_of_child());
+        }
+        if watched_for.is_some_and(|limit| started.elapsed() >= limit) {
+            break;
+        }
+    }
+    row.wall_s = started.elapsed().as_secs_f64();
+    drop(process);
+    row.cpu_s = children_cpu_s() - cpu_before;
+    if what != What::Bare {
+        let records = Records::read(&workspace.records())?;
+        row.insns = Some(records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum());
+    }
+    Ok(row)
+}
+
+/// CPU time of all children that have ended, and of theirs.
+fn children_cpu_s() -> f64 {
+    /// getrusage(2) on 64-bit Linux: two times in seconds and microseconds, and fourteen counters.
+    #[repr(C)]
+    struct Usage {
+        user: [i64; 2],
+        system: [i64; 2],
+        _counters: [i64; 14],
+    }
+    unsafe extern "C" {
+        fn getrusage(who: i32, usage: *mut Usage) -> i32;
+    }
+    const RUSAGE_CHILDREN: i32 = -1;
+    let mut usage = Usage { user: [0; 2], system: [0; 2], _counters: [0; 14] };
+    // SAFETY: writes the one structure, laid out as the C library's.
+    unsafe { getrusage(RUSAGE_CHILDREN, &mut usage) };
+    (usage.user[0] + usage.system[0]) as f64 + (usage.user[1] + usage.system[1]) as f64 / 1e6
+}
+
+/// The most memory that the one running child ever had resident.
+fn peak_kib_of_child() -> Option<u64> {
+    let child = fs::read_to_string("/proc/thread-self/children").ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", child.trim())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+/// Median over the rounds of `a` to `b`.
+fn ratio(a: &[Row], b: &[Row], value: impl Fn(&Row) -> f64) -> f64 {
+    median(a.iter().zip(b).map(|(a, b)| value(a) / value(b)))
+}
+
+/// Median over the rounds of `a` less `b`.
+fn difference(a: &[Row], b: &[Row], value: impl Fn(&Row) -> f64) -> f64 {
+    median(a.iter().zip(b).map(|(a, b)| value(a) - value(b)))
+}
+
+fn fastest(rows: &[Row]) -> f64 {
+    rows.iter().map(|row| row.cpu_s).fold(f64::INFINITY, f64::min)
+}
+
+fn insns(rows: &[Row]) -> f64 {
+    rows.first().and_then(|row| row.insns).unwrap_or(0) as f64
+}
+
+fn short(image: &str) -> &str {
+    image.trim_start_matches("bench/")
+}
+
+fn cpu_model() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
+    model.map_or(env::consts::ARCH, |(_, model)| model.trim()).to_owned()
+}
+
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!("load average {}", text.split(' ').take(3).collect::<Vec<_>>().join(" "))
+}
+
+/// What was measured on.
+fn describe_machine() -> Result<String> {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let system = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or(env::consts::OS);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(format!(
+        "{}, {cores} cores, {}, Linux {}, QEMU {}, {}",
+        cpu_model(),
+        system.trim_matches('"'),
+        kernel.trim(),
+        qemu::find("qemu-system-riscv64")?.version,
+        load()
+    ))
+}

@@ -1,0 +1,330 @@
+//! Symbol tables made by hand; `harness/tests/symbols.rs` reads those of real images.
+
+use super::*;
+
+const FUNC: u8 = 2;
+const OBJECT: u8 = 1;
+const NOTYPE: u8 = 0;
+const LOCAL: u8 = 0;
+const GLOBAL: u8 = 1;
+const WEAK: u8 = 2;
+
+/// A symbol: name, address, size, type, binding; in `.text`, or `.data` where the address is in there.
+type Sym<'a> = (&'a str, u32, u32, u8, u8);
+
+const TEXT: Range<u32> = 0x100..0x200;
+const DATA: Range<u32> = 0x2000..0x2100;
+
+/// A 32-bit Arm ELF file with these symbols and nothing else.
+fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let section_names = b"\0.text\0.data\0.symtab\0.strtab\0".to_vec();
+    let mut strings = vec![0];
+    let mut symtab = vec![0; 16];
+    for &(name, address, size, kind, binding) in symbols {
+        symtab.extend(words(&[strings.len() as u32, address, size]));
+        symtab.extend([binding << 4 | kind, 0, if DATA.contains(&address) { 2 } else { 1 }, 0]);
+        strings.extend(name.bytes());
+        strings.push(0);
+    }
+    let mut elf = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x28\0\x01\0\0\0".to_vec();
+    let contents = [section_names, symtab, strings];
+    let mut offsets = vec![52];
+    for bytes in &contents {
+        offsets.push(offsets[offsets.len() - 1] + bytes.len() as u32);
+    }
+    elf.extend(words(&[0, 0, offsets[3], 0x0500_0000]));
+    elf.extend([52, 0, 0, 0, 0, 0, 40, 0, 6, 0, 5, 0]);
+    contents.iter().for_each(|bytes| elf.extend(bytes));
+    // Name, type, flags, address, offset, size, link, info, alignment, entry size.
+    for header in [
+        [0; 10],
+        [1, 1, 6, TEXT.start, 0, TEXT.end - TEXT.start, 0, 0, 2, 0],
+        [7, 1, 3, DATA.start, 0, DATA.end - DATA.start, 0, 0, 2, 0],
+        [13, 2, 0, 0, offsets[1], contents[1].len() as u32, 4, 1, 4, 16],
+        [21, 3, 0, 0, offsets[2], contents[2].len() as u32, 0, 0, 1, 0],
+        [21, 3, 0, 0, offsets[0], contents[0].len() as u32, 0, 0, 1, 0],
+    ] {
+        elf.extend(words(&header));
+    }
+    elf
+}
+
+fn ranges(symbols: &[Sym<'_>]) -> Vec<(String, u64, u64)> {
+    let elf = elf(symbols);
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    let functions = symbols.functions.iter();
+    functions.map(|function| (function.name.to_string(), function.range.start, function.range.end)).collect()
+}
+
+fn assert_ranges(symbols: &[Sym<'_>], expected: &[(&str, u64, u64)]) {
+    let expected: Vec<_> = expected.iter().map(|&(name, start, end)| (name.to_owned(), start, end)).collect();
+    assert_eq!(ranges(symbols), expected);
+}
+
+#[test]
+fn thumb_addresses_lose_bit_0() {
+    assert_ranges(
+        &[("second", 0x111, 0x10, FUNC, GLOBAL), ("first", 0x101, 0x10, FUNC, GLOBAL)],
+        &[("first", 0x100, 0x110), ("second", 0x110, 0x120)],
+    );
+    let elf = elf(&[("first", 0x101, 0x10, FUNC, GLOBAL)]);
+    assert!(Symbols::new(Some(&elf), 0, true).ranges().into_iter().eq(std::iter::once(0x100..0x110)));
+    assert!(Symbols::new(Some(&elf), 0, false).ranges().into_iter().eq(std::iter::once(0x101..0x111)));
+}
+
+#[test]
+fn the_load_bias_moves_everything() {
+    let elf = elf(&[("main", 0x101, 0x10, FUNC, GLOBAL)]);
+    let symbols = Symbols::new(Some(&elf), 0x8000_0000, true);
+    assert!(symbols.ranges().into_iter().eq(std::iter::once(0x8000_0100..0x8000_0110)));
+    let (names, _) = symbols.names(&[0x100, 0x8000_0102], &[]);
+    assert_eq!((names.functions[0].start, names.functions[0].size_bytes), (0x8000_0100, 0x10));
+    assert!(names.frames_at(0x100).is_empty());
+    assert_eq!(names.strings[names.frames_at(0x8000_0102)[0].function as usize], "main");
+}
+
+#[test]
+fn mapping_symbols_and_assembler_labels_are_no_functions() {
+    assert_ranges(
+        &[
+            ("$t", 0x100, 0, NOTYPE, LOCAL),
+            ("$d.12", 0x140, 0, NOTYPE, LOCAL),
+            ("$xrv64i2p1_m2p0", 0x100, 0, NOTYPE, LOCAL),
+            (".L12", 0x104, 0, NOTYPE, LOCAL),
+            (".L0 ", 0x106, 0, NOTYPE, LOCAL),
+            ("$tart", 0x100, 0x10, FUNC, GLOBAL),
+        ],
+        &[("$tart", 0x100, 0x110)],
+    );
+}
+
+#[test]
+fn a_function_without_a_size_reaches_to_the_next_symbol_or_the_end() {
+    assert_ranges(
+        &[
+            ("reset", 0x101, 0, FUNC, GLOBAL),
+            ("inner", 0x108, 0, NOTYPE, LOCAL),
+            ("table", 0x120, 0x10, OBJECT, LOCAL),
+            ("last", 0x1f1, 0, FUNC, GLOBAL),
+        ],
+        &[("reset", 0x100, 0x120), ("last", 0x1f0, 0x200)],
+    );
+}
+
+#[test]
+fn a_size_beyond_the_section_ends_with_it() {
+    assert_ranges(&[("main", 0x101, u32::MAX, FUNC, GLOBAL)], &[("main", 0x100, 0x200)]);
+}
+
+#[test]
+fn untyped_labels_are_functions_where_no_function_is() {
+    assert_ranges(
+        &[
+            ("_start", 0x100, 0, NOTYPE, GLOBAL),
+            ("clear_bss", 0x108, 0, NOTYPE, LOCAL),
+            ("trap_vector", 0x110, 0, NOTYPE, GLOBAL),
+            ("main", 0x121, 0x20, FUNC, GLOBAL),
+            ("loop_in_main", 0x130, 0, NOTYPE, GLOBAL),
+            ("alone", 0x150, 0, NOTYPE, LOCAL),
+            ("_etext", 0x200, 0, NOTYPE, GLOBAL),
+            ("__bss_start", 0x2004, 0, NOTYPE, GLOBAL),
+        ],
+        &[
+            ("_start", 0x100, 0x110),
+            ("trap_vector", 0x110, 0x121 - 1),
+            ("main", 0x120, 0x140),
+            ("alone", 0x150, 0x200),
+        ],
+    );
+}
+
+#[test]
+fn untyped_labels_on_data_are_no_functions() {
+    assert_ranges(
+        &[
+            ("$d", 0x100, 0, NOTYPE, LOCAL),
+            ("vectors", 0x100, 0, NOTYPE, GLOBAL),
+            ("$t", 0x140, 0, NOTYPE, LOCAL),
+            ("_start", 0x140, 0, NOTYPE, GLOBAL),
+        ],
+        &[("_start", 0x140, 0x200)],
+    );
+}
+
+#[test]
+fn of_aliases_the_best_known_names_the_function() {
+    assert_ranges(
+        &[
+            ("a_local", 0x101, 0x10, FUNC, LOCAL),
+            ("a_weak", 0x101, 0x10, FUNC, WEAK),
+            ("z_global", 0x101, 0x10, FUNC, GLOBAL),
+            ("a_longer_global", 0x101, 0x10, FUNC, GLOBAL),
+            ("b_global", 0x101, 0, FUNC, GLOBAL),
+            ("a", 0x100, 0, NOTYPE, GLOBAL),
+        ],
+        &[("b_global", 0x100, 0x110)],
+    );
+}
+
+#[test]
+fn functions_never_overlap() {
+    assert_ranges(
+        &[
+            ("outer", 0x101, 0x80, FUNC, GLOBAL),
+            ("inner", 0x121, 0x10, FUNC, GLOBAL),
+            ("label", 0x111, 0, FUNC, LOCAL),
+            ("across", 0x171, 0x20, FUNC, LOCAL),
+        ],
+        &[("outer", 0x100, 0x120), ("inner", 0x120, 0x170), ("across", 0x170, 0x190)],
+    );
+}
+
+#[test]
+fn names_are_demangled_and_hashes_removed() {
+    for (linkage_name, name) in [
+        ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
+        ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+        ("_ZNK8firmware7drivers11Thermometer4readEi", "firmware::drivers::Thermometer::read(int) const"),
+        ("_ZN3spi4foldIjEET_S1_", "spi::fold<unsigned int>(unsigned int)"),
+        ("_ZThn4_N1A1fEv", "{virtual override thunk({offset(-4)}, A::f())}"),
+        ("main", "main"),
+        ("RCC_Init", "RCC_Init"),
+        ("_Reset", "_Reset"),
+        ("_Znonsense", "_Znonsense"),
+        ("xTaskIncrementTick.part.0", "xTaskIncrementTick.part.0"),
+    ] {
+        assert_eq!(demangle(linkage_name), name);
+    }
+}
+
+#[test]
+fn without_symbols_nothing_has_a_name_and_somebody_says_why() {
+    for (elf, reason) in [
+        (None, "no ELF file"),
+        (Some(elf(&[])), "stripped?"),
+        (Some(b"\x7fELF\x01\x01\x01garbage".to_vec()), "cannot be read"),
+        (Some(Vec::new()), "cannot be read"),
+    ] {
+        let symbols = Symbols::new(elf.as_deref(), 0, true);
+        assert_eq!(symbols.ranges(), []);
+        let (names, warnings) = symbols.names(&[0x100], &[0x102]);
+        assert_eq!(names, Names::default());
+        assert!(warnings.len() == 1 && warnings[0].contains(reason), "{warnings:?}");
+        assert!(matches!(symbols.find("main"), Err(NotFound::NoSymbols { .. })));
+    }
+}
+
+#[test]
+fn damaged_files_never_panic() {
+    let good = elf(&[("main", 0x101, 0x10, FUNC, GLOBAL), ("_ZN1a1bEv", 0x111, 0, FUNC, LOCAL)]);
+    for at in 0..good.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            let symbols = Symbols::new(Some(&bad), 0, true);
+            let _ = symbols.names(&[0x100, 0x110], &[u64::MAX]);
+            let _ = symbols.find("mein");
+        }
+        let symbols = Symbols::new(Some(&good[..at]), u64::MAX, true);
+        let _ = symbols.names(&[0x100, u64::MAX], &[]);
+    }
+}
+
+fn cpp() -> Vec<u8> {
+    elf(&[
+        ("main", 0x101, 4, FUNC, GLOBAL),
+        ("_ZN4uart4initEv", 0x105, 4, FUNC, GLOBAL),
+        ("_ZN3spi4initEi", 0x109, 4, FUNC, GLOBAL),
+        ("_ZNK3spi4sendEPKc", 0x10d, 4, FUNC, GLOBAL),
+        ("_ZN3spi4foldIjEET_S1_", 0x111, 4, FUNC, WEAK),
+        ("local", 0x115, 4, FUNC, LOCAL),
+        ("local", 0x119, 4, FUNC, LOCAL),
+        ("Default_Handler", 0x11d, 4, FUNC, GLOBAL),
+        ("SysTick_Handler", 0x11d, 4, FUNC, WEAK),
+        ("vTaskDelay", 0x121, 4, FUNC, GLOBAL),
+        ("vTaskDelete", 0x125, 4, FUNC, GLOBAL),
+    ])
+}
+
+#[test]
+fn functions_are_found_by_what_people_type() {
+    let elf = cpp();
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    for (typed, address) in [
+        ("main", 0x100),
+        (" main ", 0x100),
+        ("_ZN4uart4initEv", 0x104),
+        ("uart::init()", 0x104),
+        ("uart::init", 0x104),
+        ("spi::init(int)", 0x108),
+        ("send", 0x10c),
+        ("spi::send", 0x10c),
+        ("spi::send(char const*) const", 0x10c),
+        ("spi::send(charconst*)const", 0x10c),
+        ("fold", 0x110),
+        ("spi::fold<unsigned int>", 0x110),
+        ("unsigned int spi::fold<unsigned int>(unsigned int)", 0x110),
+        ("SysTick_Handler", 0x11c),
+        ("0x104", 0x104),
+        ("0x105", 0x104),
+    ] {
+        assert_eq!(symbols.find(typed).map(|found| found.address), Ok(address), "{typed}");
+    }
+}
+
+#[test]
+fn what_is_not_found_is_answered_with_what_is_there() {
+    let elf = cpp();
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    let error = |typed: &str| symbols.find(typed).unwrap_err().to_string();
+    assert!(error("vTaskDelya").contains("did you mean `vTaskDelay`"), "{}", error("vTaskDelya"));
+    assert!(error("maim").contains("did you mean `main`?"), "{}", error("maim"));
+    assert!(error("vtask").contains("vTaskDelay`, `vTaskDelete`"), "{}", error("vtask"));
+    assert!(error("nothing_like_it").contains("none has a similar name"));
+    assert!(error("0x300").contains("no function is at 0x300"));
+    assert!(error("0xnonsense").contains("no function is at 0xnonsense"));
+    assert!(error("").contains("no function is called"));
+    let ambiguous = error("init");
+    assert!(ambiguous.contains("names 2 functions") && ambiguous.contains("0x00000104  uart::init()"), "{ambiguous}");
+    assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
+}
+
+#[test]
+fn a_name_loses_its_arguments_and_keeps_itself() {
+    for (name, bare) in [
+        ("main", "main"),
+        ("f(int)", "f"),
+        ("ns::f(int (*)(char)) const", "ns::f"),
+        (
+            "unsigned int ns::fold<unsigned int, main::{lambda(int)#1}>(unsigned int)",
+            "ns::fold<unsigned int, main::{lambda(int)#1}>",
+        ),
+        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+        ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"),
+        ("ns::operator<<(int)", "ns::operator<<"),
+        ("bool operator> <int>(A<int>)", "operator> <int>"),
+        ("operator new(unsigned int)", "operator new"),
+        ("A::operator int()", "A::operator int"),
+        ("non-virtual thunk to A::f()", "non-virtual thunk to A::f"),
+        ("<A as core::fmt::Debug>::fmt", "<A as core::fmt::Debug>::fmt"),
+        ("f(", "f("),
+        ("größe(寸法)", "größe"),
+        ("", ""),
+    ] {
+        assert_eq!(without_arguments(name), bare);
+    }
+}
+
+#[test]
+fn a_name_loses_its_template_arguments() {
+    for (name, bare) in [
+        ("ns::fold<unsigned int, main::{lambda(int)#1}, 3>", "ns::fold<…>"),
+        ("A<B<C>>::f<D>", "A<…>::f<…>"),
+        ("<A as core::fmt::Debug>::fmt", "<A as core::fmt::Debug>::fmt"),
+        ("ns::operator<<", "ns::operator<<"),
+        ("main", "main"),
+    ] {
+        assert_eq!(without_template_arguments(name), bare);
+    }
+}
