@@ -288,7 +288,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let choice = machine::choose(&image, None, None)?;
     let elf = fs::read(&path)?;
     let functions = Symbols::new(Some(&elf), choice.load_bias, choice.machine.arch == Arch::CortexM).ranges();
-    let emulator = qemu::find(choice.machine.qemu)?;
+    let emulator = qemu::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
         choice: &choice,
@@ -403,7 +403,7 @@ fn describe_machine() -> Result<String> {
         cpu_model(),
         system.trim_matches('"'),
         kernel.trim(),
-        qemu::find("qemu-system-riscv64")?.version,
+        qemu::version(&qemu::locate("qemu-system-riscv64")?)?,
         load()
     ))
 }

@@ -197,6 +197,9 @@ pub fn table(profile: &Profile) -> Table {
     let total_samples = profile.samples.len() as u64;
     let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0 };
     for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
+        // Where the host ended the run, a jump to the start may be counted that has not arrived. Who is
+        // measured from reset and was at the start has been called.
+        let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
         let (kind, function) = match place {
             Place::Function(function) => (Kind::Function, Some(function)),
             Place::BootRom => (Kind::BootRom, None),
@@ -215,7 +218,7 @@ pub fn table(profile: &Profile) -> Table {
             file: function.and_then(|function| function.file.clone()),
             line: function.and_then(|function| function.line),
             self_insns,
-            calls: if kind == Kind::Function { entry_insns.saturating_sub(inside) } else { 0 },
+            calls: if kind == Kind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
             samples,
             expected_samples: expected,
             z: z_score(samples, total_samples, self_insns, total_insns),

@@ -115,10 +115,12 @@ impl Options {
                 }
             },
         };
+        let period_insns = parse_insns("--period", &args.period)?;
+        let for_insns = insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS);
         Ok(Options {
-            period_insns: parse_insns("--period", &args.period)?,
+            period_insns,
             window: Window {
-                for_insns: Some(insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS)),
+                for_insns: Some(for_insns),
                 from: args.from,
                 until: args.until,
                 max_insns: insns("--max-insns", &args.max_insns)?,

@@ -118,7 +118,7 @@ pub enum End {
     },
     /// The CPU waits for an interrupt that nothing will raise.
     Asleep {
-        /// Address of the instruction after the one it sleeps in, as QEMU reports it.
+        /// Address of the wait instruction, or where QEMU says the CPU would go on.
         pc: u64,
     },
     /// The firmware asked for something outside its sandbox that only ending the run could prevent.

@@ -40,15 +40,6 @@ impl fmt::Display for EmulatorError {
 
 impl std::error::Error for EmulatorError {}
 
-/// An installed emulator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Emulator {
-    /// Its program file.
-    pub path: PathBuf,
-    /// Its version as it prints it, `10.0.2`.
-    pub version: String,
-}
-
 /// How to get a QEMU that is new enough, for this host.
 pub fn install_hint() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -122,28 +113,37 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
     }
 }
 
-/// Finds an emulator on the PATH and asks for its version.
+/// The error of an emulator that will not do, with the remedy.
+fn unfit(what: String) -> EmulatorError {
+    let (major, minor) = OLDEST_VERSION;
+    EmulatorError(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
+}
+
+/// Finds an emulator on the PATH.
 ///
 /// # Errors
-/// When it is missing, does not run, or is too old; the message says how to get one.
-pub fn find(program: &str) -> Result<Emulator, EmulatorError> {
-    let error = |what: String| {
-        let (major, minor) = OLDEST_VERSION;
-        EmulatorError(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
-    };
-    let path = env::var_os("PATH")
+/// When it is missing; the message says how to get it.
+pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
+    env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
-        .ok_or_else(|| error(format!("{program} is not installed (not found on the PATH)")))?;
-    let answer = ask_version(&path).map_err(|cause| error(format!("{} cannot be run: {cause}", path.display())))?;
+        .ok_or_else(|| unfit(format!("{program} is not installed (not found on the PATH)")))
+}
+
+/// Asks an emulator for its version, as it prints it: `10.0.2`.
+///
+/// # Errors
+/// When it does not run, or is too old; the message says how to get another.
+pub fn version(path: &Path) -> Result<String, EmulatorError> {
+    let answer = ask_version(path).map_err(|cause| unfit(format!("{} cannot be run: {cause}", path.display())))?;
     let (major, minor, version) = parse_version(&answer.said).ok_or_else(|| {
         let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
         let Answer { ended, .. } = &answer;
-        error(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
+        unfit(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
     })?;
     if (major, minor) < OLDEST_VERSION {
-        return Err(error(format!("{} is QEMU {version}, which is too old", path.display())));
+        return Err(unfit(format!("{} is QEMU {version}, which is too old", path.display())));
     }
-    Ok(Emulator { path, version })
+    Ok(version)
 }
 
 /// Where one run keeps its files; QEMU sees them by names that depend on nothing.
@@ -266,9 +266,9 @@ pub struct Process {
 
 impl Process {
     /// Starts QEMU in the workspace's scratch directory, with an empty environment.
-    pub fn start(emulator: &Emulator, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
+    pub fn start(emulator: &Path, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
         let stderr = File::create(workspace.stderr()).map_err(|error| workspace.unwritable(&error))?;
-        let mut child = Command::new(&emulator.path)
+        let mut child = Command::new(emulator)
             .args(arguments)
             .current_dir(workspace.scratch())
             .env_clear()
@@ -278,7 +278,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(stderr)
             .spawn()
-            .map_err(|error| EmulatorError(format!("{} cannot be run: {error}", emulator.path.display())))?;
+            .map_err(|error| EmulatorError(format!("{} cannot be run: {error}", emulator.display())))?;
         let mut monitor = child.stdin.take().context("QEMU has no standard input")?;
         let stdout = child.stdout.take().context("QEMU has no standard output")?;
         let (sender, messages): (Sender<Value>, Receiver<Value>) = channel();

@@ -1,6 +1,6 @@
 //! What the plugin left: the four files of the wire format, read into counts, arcs and samples.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -36,9 +36,10 @@ impl Records {
             fs::read(&path).with_context(|| format!("cannot read the plugin's records in {}", path.display()))
         };
         let control = Control::read(&file("control")?)?;
-        let valid = |bytes: Vec<u8>, word| {
+        let valid = |mut bytes: Vec<u8>, word| {
             let len = usize::try_from(control.get(word)).ok().filter(|&len| len <= bytes.len());
-            len.map(|len| bytes[..len].to_vec()).context("the plugin's records are cut short")
+            bytes.truncate(len.context("the plugin's records are cut short")?);
+            anyhow::Ok(bytes)
         };
         let definitions = valid(file("definitions")?, Word::DefinitionBytes)?;
         let samples = valid(file("samples")?, Word::SampleBytes)?;
@@ -92,8 +93,9 @@ impl Records {
 struct Builder {
     insns: BTreeMap<(u64, u8), u64>,
     arcs: BTreeMap<(u64, u64, Option<u64>, TransferKind), u64>,
-    /// Conditional branches to a function's start: address, address after it, target.
-    branches: BTreeSet<(u64, u64, u64)>,
+    /// Conditional branches to a function's start (address, address after it, target), and how often
+    /// they ran and what they led to has started.
+    branches: BTreeMap<(u64, u64, u64), u64>,
 }
 
 impl Builder {
@@ -110,7 +112,7 @@ impl Builder {
         }
         match transfer {
             Some(Transfer { kind: TransferKind::Branch, target }) => {
-                self.branches.insert((last, pc, target));
+                *self.branches.entry((last, pc, target)).or_default() += count;
             }
             Some(Transfer { kind, target }) => {
                 let return_addr = (kind == TransferKind::Call).then_some(pc);
@@ -127,10 +129,10 @@ impl Builder {
     }
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {
-        for (site, next, target) in std::mem::take(&mut self.branches) {
-            let started = |pc: u64| self.insns.range((pc, 0)..=(pc, u8::MAX)).map(|(_, count)| count).sum::<u64>();
+        for ((site, next, target), count) in std::mem::take(&mut self.branches) {
             // What is not taken falls through; see `TransferKind::Branch`.
-            let taken = started(site).saturating_sub(started(next));
+            let fell_through: u64 = self.insns.range((next, 0)..=(next, u8::MAX)).map(|(_, count)| count).sum();
+            let taken = count.saturating_sub(fell_through);
             self.arc(site, target, None, TransferKind::Jump, taken);
         }
         let insns = self.insns.into_iter().map(|((pc, size_bytes), count)| InsnCount { pc, size_bytes, count });
@@ -180,12 +182,14 @@ impl Watch {
         let control = Control::read(&page).ok()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
-            let word = |slot| {
-                let mut bytes = [0; 8];
-                let offset = counters::offset_bytes(slot, vcpu, control.vcpus());
-                self.counters.read_exact_at(&mut bytes, offset).ok().map(|()| u64::from_le_bytes(bytes))
-            };
-            insns += counters::insns(word(counters::CLOCK)?, word(counters::ORIGIN)?);
+            // Clock and origin lie side by side and are read at once; between the plugin's two stores they
+            // may still disagree, which the next look mends.
+            const { assert!(counters::ORIGIN == counters::CLOCK + 1) };
+            let mut bytes = [[0; 8]; 2];
+            let offset = counters::offset_bytes(counters::CLOCK, vcpu, control.vcpus());
+            self.counters.read_exact_at(bytes.as_flattened_mut(), offset).ok()?;
+            let [clock, origin] = bytes.map(u64::from_le_bytes);
+            insns = u64::wrapping_add(insns, counters::insns(clock, origin));
         }
         Some(Progress { insns, samples: control.get(Word::Samples), window_open: control.get(Word::WindowOpen) == 1 })
     }

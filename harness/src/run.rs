@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::loops;
 use crate::machine::Choice;
 use crate::options::Options;
 use crate::profile::End;
-use crate::qemu::{self, CpuUse, Emulator, EmulatorError, Process, Workspace};
+use crate::qemu::{self, CpuUse, EmulatorError, Process, Workspace};
 use crate::records::{Progress, Records, Watch};
 use crate::verdict::describe_fault;
 
@@ -46,7 +47,7 @@ pub struct Plan<'a> {
     /// On which machine.
     pub choice: &'a Choice,
     /// In which emulator.
-    pub emulator: &'a Emulator,
+    pub emulator: &'a Path,
     /// How.
     pub options: &'a Options,
     /// Virtual time per instruction is 2^shift ns.
@@ -73,13 +74,15 @@ impl Plan<'_> {
     fn plugin_arguments(&self) -> String {
         let Plan { choice, options, .. } = self;
         let mut arguments = vec![format!("isa={}", choice.machine.isa), format!("period={}", options.period_insns)];
+        // A name may carry options: `virt,aia=aplic`.
+        let is_virt = choice.machine.arch.is_riscv() && choice.machine.name.split(',').next() == Some("virt");
         let numbers = [
             ("jitter", options.jitter_seed),
             ("for", options.window.for_insns),
             ("max", options.window.max_insns),
             ("from", self.from),
             ("until", self.until),
-            ("finisher", choice.machine.arch.is_riscv().then_some(VIRT_TEST_DEVICE)),
+            ("finisher", is_virt.then_some(VIRT_TEST_DEVICE)),
         ];
         arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
         let memory: Vec<String> =
@@ -120,7 +123,7 @@ impl Plan<'_> {
             let bytes: Vec<u8> = addresses.into_iter().flat_map(u64::to_le_bytes).collect();
             fs::write(workspace.records().join(name), bytes)
         };
-        write("entries", self.functions.iter().map(|function| function.start).collect())?;
+        write("functions", self.functions.iter().flat_map(|function| [function.start, function.end]).collect())?;
         let isa = self.choice.machine.isa.parse().ok();
         let loops = isa.map(|isa| loops::find(isa, &self.image.segments, self.choice.load_bias, self.functions));
         write("loops", loops.unwrap_or_default())

@@ -98,7 +98,14 @@ fn reproduce(profile: &Profile) -> String {
     if insns == 0 {
         return "nothing was measured".to_owned();
     }
-    format!("the host ended it at instruction {}; --for {insns} reproduces this profile", group(insns))
+    let at = format!("the host ended it at instruction {}", group(insns));
+    match &profile.vcpus[..] {
+        [_] => format!("{at}; --for {insns} reproduces this profile"),
+        vcpus => {
+            let longest = vcpus.iter().map(|vcpu| vcpu.clock_insns).max().unwrap_or(0);
+            format!("{at}; --for {longest} ends another run at about the same place")
+        }
+    }
 }
 
 /// What the run asked of the host, and whether that matters, one line each.
@@ -109,6 +116,7 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
             0x01 => "SYS_OPEN",
             0x0e => "SYS_REMOVE",
             0x0f => "SYS_RENAME",
+            0x0d => "SYS_TMPNAM",
             0x10 => "SYS_CLOCK",
             0x11 => "SYS_TIME",
             0x12 => "SYS_SYSTEM",
@@ -124,16 +132,11 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
             };
             format!("denied: {operation}{text} at {at}: {reason}")
         } else {
-            format!("depends on the host: {operation} at {at} returns host time; another run may differ")
+            let what = if note.operation == 0x0d { "a name of the host's" } else { "host time" };
+            format!("depends on the host: {operation} at {at} returns {what}; another run may differ")
         });
     }
     lines
-}
-
-/// Whether nothing in the result depended on the host.
-pub fn is_reproducible(profile: &Profile) -> bool {
-    let host_ended = matches!(profile.facts.end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. });
-    !host_ended && profile.notes.iter().all(|note| note.denied)
 }
 
 /// The facts that a result depends on, one line.
@@ -200,7 +203,22 @@ pub fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<Str
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// Unused arcs are never silent: how many transfers could not be attributed.
+/// The address bins with the most samples, one line.
+pub fn describe_bins(profile: &Profile) -> Option<String> {
+    let mut bins: Vec<(u64, u64)> = profile.bins().into_iter().collect();
+    // Stable: equals stay in the order of their addresses.
+    bins.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
+    let hottest = bins.iter().take(3).map(|&(bin, samples)| {
+        let function = profile.names.function_at(bin).map(|function| format!(" in {}", function.name));
+        format!("{bin:#010x}{} {}", function.unwrap_or_default(), group(samples))
+    });
+    let list = hottest.collect::<Vec<_>>().join(", ");
+    let bytes = profile.facts.bin_bytes;
+    (!bins.is_empty())
+        .then(|| format!("hottest of {} bins of {bytes} bytes, by samples: {list}", group(bins.len() as u64)))
+}
+
+/// Lost arcs are never silent: how many transfers could not be attributed.
 pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     (facts.unresolved_transfers > 0).then(|| {
         format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers))

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::run;
+use common::{image, run, run_file};
 use harness::functions;
 
 /// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
@@ -69,6 +69,19 @@ fn a_loop_at_a_functions_entry_is_no_call() {
         let row = table.rows.iter().find(|row| row.name == "loop_at_entry").unwrap();
         let first = profile.insns()[&row.start.unwrap()];
         assert_eq!((row.calls, first), (100_000, 300_000), "{name}");
+    }
+}
+
+#[test]
+fn a_function_that_never_leaves_its_first_instruction_was_called_once() {
+    for name in ["riscv64-hang", "cortex-m3-hang"] {
+        for insns in ["100000", "100001"] {
+            let profile = run_file(&image(name), &["--for", insns]).expect_code(0).profile();
+            let table = functions::table(&profile);
+            let hang = table.rows.iter().find(|row| row.name == "hang").unwrap();
+            assert!(hang.self_insns > 90_000, "{name}: {hang:?}");
+            assert_eq!(hang.calls, 1, "{name}: {hang:?}");
+        }
     }
 }
 

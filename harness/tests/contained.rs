@@ -30,6 +30,16 @@ fn a_file_outside_scratch_is_denied_before_it_is_touched() {
 }
 
 #[test]
+fn a_long_detour_leads_nowhere_either() {
+    for name in ["riscv64-file-detour", "cortex-m3-file-detour"] {
+        let run = run(name, &[]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+        assert!(run.stdout.contains("denied: SYS_OPEN \"./././"), "{}", run.stdout);
+        assert!(!run.console().contains("opened"), "{}", run.console());
+    }
+}
+
+#[test]
 fn a_file_inside_scratch_works_and_is_gone_afterwards() {
     for name in ["riscv64-file-inside", "cortex-m3-file-inside"] {
         let temp = tempfile::tempdir().unwrap();

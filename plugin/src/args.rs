@@ -11,8 +11,8 @@ use decode::Isa;
 #[derive(Debug)]
 pub(crate) struct Args {
     /// `dir`: where the records go, relative to QEMU's working directory. Also holds two lists of
-    /// sorted addresses as little-endian u64: `entries`, the firmware's functions, and `loops`,
-    /// branches to their function's start that need no watching (see [`wire::definition`]).
+    /// addresses as little-endian u64: `functions`, start and end of each of the firmware's, sorted, and
+    /// `loops`, branches to their function's start that need no watching (see [`wire::definition`]).
     pub(crate) dir: String,
     /// `isa`: how to read instructions.
     pub(crate) isa: Isa,

@@ -164,14 +164,14 @@ impl State {
     /// must say where it went (Site), or it enters no function.
     fn transfer(&self, pc: u64, next: u64, flow: Flow, conditional: bool) -> (Option<Transfer>, Option<Site>) {
         let fixed = |kind, target| (Some(Transfer { kind, target }), None);
-        let site = |kind| (None, Some(Site { pc, next, kind }));
+        let site = |kind| (None, Some(Site { pc, next, function: self.function_of(pc), kind }));
         match flow {
             Flow::Next | Flow::It { .. } | Flow::Return => (None, None),
             Flow::Call { target } if conditional => site(SiteKind::Branch { target, call: true }),
             Flow::Call { target } => fixed(TransferKind::Call, target),
             Flow::Jump { target } | Flow::Branch { target } if !self.is_entry(target) => (None, None),
             Flow::Jump { target } if !conditional => {
-                if self.entry_before(pc) == Some(target) {
+                if self.function_of(pc) == Some(target) {
                     fixed(TransferKind::Jump, target)
                 } else {
                     site(SiteKind::Jump { target })
@@ -179,12 +179,12 @@ impl State {
             }
             Flow::Branch { target } if self.loops.binary_search(&pc).is_ok() => fixed(TransferKind::Branch, target),
             Flow::Jump { target } | Flow::Branch { target } => site(SiteKind::Branch { target, call: false }),
-            Flow::IndirectCall { clobbered: true, .. } => site(SiteKind::Unknown { call: true }),
+            Flow::IndirectCall { clobbered: true, .. } => site(SiteKind::Unknown { call: true, conditional }),
             Flow::IndirectCall { reg, offset, .. } => {
                 site(SiteKind::Register { reg, offset, call: true, conditional })
             }
             Flow::IndirectJump { reg, offset } => site(SiteKind::Register { reg, offset, call: false, conditional }),
-            Flow::ComputedJump => site(SiteKind::Unknown { call: false }),
+            Flow::ComputedJump => site(SiteKind::Unknown { call: false, conditional }),
         }
     }
 }

@@ -68,7 +68,12 @@ impl State {
 pub(crate) struct OnExit;
 
 impl ExitHook for OnExit {
-    const CALL: fn() = || state::lock().settle_all();
+    const CALL: fn() = || {
+        // Not where QEMU exits out of a callback of ours.
+        if let Some(mut state) = state::try_lock() {
+            state.settle_all();
+        }
+    };
 }
 
 static CONTROL: OnceLock<&'static Control> = OnceLock::new();

@@ -16,8 +16,8 @@
 //! block does it call back ([`sample`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
-//! Nothing is written at exit: counters and streams are shared maps ([`records`]), so that an abort or
-//! SIGKILL loses nothing.
+//! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
+//! abort loses nothing and SIGKILL at most the samples of the block it fell into.
 
 mod args;
 mod count;

@@ -17,7 +17,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// A shared map of a file, for good: windows that are done with are unmapped by [`Map::drop`].
+/// A shared map of a file, unmapped when dropped.
 struct Map {
     start: *mut u8,
     bytes: usize,
@@ -65,11 +65,11 @@ impl Map {
     fn u64_at(&self, offset_bytes: usize) -> &AtomicU64 {
         assert!(offset_bytes.is_multiple_of(8) && offset_bytes + 8 <= self.bytes);
         // SAFETY: inside the map, aligned (maps are page-aligned), and only ever accessed as whole
-        // u64: by these atomics and by QEMU's generated code, on the thread that called us.
+        // u64: by these atomics and by QEMU's generated code, which runs on the thread that called us or not at all.
         unsafe { AtomicU64::from_ptr(self.start.add(offset_bytes).cast()) }
     }
 
-    fn copy_in(&self, offset_bytes: usize, bytes: &[u8]) {
+    fn copy_in(&mut self, offset_bytes: usize, bytes: &[u8]) {
         assert!(offset_bytes + bytes.len() <= self.bytes);
         // SAFETY: inside the map; nothing else in this process writes a stream's map.
         unsafe { self.start.add(offset_bytes).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
@@ -155,7 +155,6 @@ impl Records {
         records.reserve(0)?;
         control.set(Word::Version, wire::VERSION);
         control.set(Word::Vcpus, vcpus.into());
-        control.set(Word::Slots, records.next_slot.into());
         control.set(Word::Magic, wire::MAGIC);
         Ok(records)
     }
@@ -174,7 +173,6 @@ impl Records {
         let slot = self.next_slot;
         self.reserve(slot)?;
         self.next_slot += 1;
-        self.control.set(Word::Slots, self.next_slot.into());
         Ok(slot)
     }
 

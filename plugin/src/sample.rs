@@ -115,13 +115,14 @@ impl Hook for OnBound {
         let mut state = state::lock();
         let vcpu = state.running_vcpu(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
+        // What was due before this instruction comes first.
+        state.settle(vcpu);
         if !state.window_open {
             if state.args.from == Some(pc) {
                 state.open_window();
                 state.suspect(vcpu, block, index);
             }
         } else if state.args.until == Some(pc) {
-            state.settle(vcpu);
             state.end(End::Until, 0, pc);
         }
     };
@@ -215,17 +216,21 @@ impl State {
             self.vcpus[vcpu as usize].suspect = None;
             self.set_clock(vcpu, 0, false);
         }
+        (self.unresolved, self.interrupted_transfers) = (0, 0);
+        self.records.control.set(Word::Unresolved, 0);
+        self.records.control.set(Word::Interrupted, 0);
         self.records.control.set(Word::BeforeWindowInsns, before_insns);
         self.records.control.set(Word::WindowOpen, 1);
     }
 
     /// Handles the events that fell into the suspected block, now that the clock says how far it came.
     pub(crate) fn settle(&mut self, vcpu: u32) {
-        let Some(suspect) = self.vcpus[vcpu as usize].suspect.take() else { return };
+        let Some(suspect) = self.vcpus[vcpu as usize].suspect else { return };
         let insns = self.insns(vcpu);
         loop {
             let event = self.next_event(vcpu);
             if event > insns {
+                // Still suspected: the block may not be over.
                 return;
             }
             let index = suspect.index + event - suspect.insns - 1;
@@ -273,7 +278,9 @@ impl State {
             if start >= executed {
                 break;
             }
-            if end > keep {
+            // A jump has started, but what it leads to has not: it is no turn of its loop yet.
+            let in_flight = end == keep && self.jumping.contains(&slot);
+            if end > keep || in_flight {
                 self.records.add(slot, vcpu, u64::MAX);
                 if start < keep {
                     let sizes = block.sizes[start as usize..keep as usize].into();

@@ -11,6 +11,7 @@ use crate::sample::from_insn_id;
 use crate::state::{self, State};
 
 const SYS_OPEN: u32 = 0x01;
+const SYS_TMPNAM: u32 = 0x0d;
 const SYS_REMOVE: u32 = 0x0e;
 const SYS_RENAME: u32 = 0x0f;
 const SYS_CLOCK: u32 = 0x10;
@@ -32,8 +33,10 @@ impl Hook for OnSemihosting {
         let mut state = state::lock();
         let vcpu = state.running_vcpu(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
+        // A limit that lies before this instruction comes first.
+        state.settle(vcpu);
         if state.is_semihosting(pc) {
-            state.semihosting(vcpu, pc);
+            state.semihosting(pc);
         }
     };
 }
@@ -50,13 +53,12 @@ impl State {
         })
     }
 
-    fn semihosting(&mut self, vcpu: u32, pc: u64) {
+    fn semihosting(&mut self, pc: u64) {
         let riscv = self.args.isa.is_riscv();
         let operation = self.register(if riscv { "a0" } else { "r0" }) as u32;
         let argument = self.register(if riscv { "a1" } else { "r1" });
         match operation {
             SYS_EXIT if !self.is_64_bit() => {
-                self.settle(vcpu);
                 self.end(End::Exit, u64::from(argument != APPLICATION_EXIT), pc);
             }
             SYS_EXIT | SYS_EXIT_EXTENDED => {
@@ -64,22 +66,23 @@ impl State {
                     (Some(APPLICATION_EXIT), Some(status)) => status,
                     _ => 1,
                 };
-                self.settle(vcpu);
                 self.end(End::Exit, status & 0xffff_ffff, pc);
             }
-            SYS_CLOCK | SYS_TIME | SYS_ELAPSED => self.say(NoteKind::HostDependent, operation, pc, String::new()),
+            SYS_CLOCK | SYS_TIME | SYS_ELAPSED | SYS_TMPNAM => {
+                self.say(NoteKind::HostDependent, operation, pc, String::new())
+            }
             SYS_SYSTEM => {
                 // QEMU's sandbox denies spawning; system() fails and the firmware runs on.
-                let command = self.text(argument, 0);
+                let command = self.text(argument, 0).shown();
                 self.say(NoteKind::Denied, operation, pc, command);
             }
             SYS_OPEN | SYS_REMOVE | SYS_RENAME => {
                 let second = if operation == SYS_RENAME { Some(self.text(argument, 2)) } else { None };
                 for path in std::iter::once(self.text(argument, 0)).chain(second) {
-                    if !stays_inside(&path) {
-                        // QEMU has no switch that would refuse it, so the run ends before it happens.
-                        self.say(NoteKind::Denied, operation, pc, path);
-                        self.settle(vcpu);
+                    // QEMU has no switch that would refuse it, so the run ends before it happens. What
+                    // cannot be read as a whole cannot be known to be harmless.
+                    if !path.is_whole || !stays_inside(&path.bytes) {
+                        self.say(NoteKind::Denied, operation, pc, path.shown());
                         self.end(End::Denied, operation.into(), pc);
                     }
                 }
@@ -101,31 +104,57 @@ impl State {
         Some(u64::from_le_bytes(word))
     }
 
-    /// The string whose address and length are the argument block's fields `index` and the next
-    /// (for SYS_OPEN the length comes after the mode); cut where it cannot be read.
-    fn text(&mut self, block: u64, index: u64) -> String {
-        let Some(address) = self.field(block, index) else { return String::new() };
-        let mut text = Vec::new();
-        while text.len() < MAX_TEXT_BYTES / 4 {
-            match self.memory(address + text.len() as u64, 1).as_deref() {
-                Some([0]) | None => break,
-                Some(byte) => text.extend_from_slice(byte),
+    /// The NUL-terminated string whose address is the argument block's `index`-th word. QEMU ignores
+    /// the length that the block gives, too (semihosting/uaccess.c, `lock_user_string`).
+    fn text(&mut self, block: u64, index: u64) -> Text {
+        let mut text = Text { bytes: Vec::new(), is_whole: false };
+        let Some(address) = self.field(block, index) else { return text };
+        while text.bytes.len() < MAX_PATH_BYTES {
+            match self.memory(address.wrapping_add(text.bytes.len() as u64), 1).as_deref() {
+                Some([0]) => {
+                    text.is_whole = true;
+                    break;
+                }
+                Some(byte) => text.bytes.extend_from_slice(byte),
+                None => break,
             }
         }
-        String::from_utf8_lossy(&text).into_owned()
+        text
     }
 
     fn say(&mut self, kind: NoteKind, operation: u32, pc: u64, text: String) {
         let note = Definition::Note { kind, operation, pc, text };
-        // Firmware may ask a million times; the answer is the same.
-        if self.notes.insert(note.clone()) {
+        // Firmware may ask a million times; once is enough, and there is an end to new texts.
+        if self.notes.len() < MAX_NOTES && self.notes.insert(note.clone()) {
             self.note(&note);
         }
     }
 }
 
+/// Longest path that a host takes.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Most notes of one run.
+const MAX_NOTES: usize = 1000;
+
+/// A string in the guest's memory.
+struct Text {
+    bytes: Vec<u8>,
+    /// Its end was seen.
+    is_whole: bool,
+}
+
+impl Text {
+    /// As much of it as a note takes.
+    fn shown(&self) -> String {
+        // A replaced byte takes up to three.
+        String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(MAX_TEXT_BYTES / 3)]).into_owned()
+    }
+}
+
 /// Whether a path names something in the run's own scratch directory, or one of the names that
-/// semihosting gives to the console (`:tt`) and to itself.
-fn stays_inside(path: &str) -> bool {
-    path.starts_with(':') || !(path.starts_with('/') || path.split('/').any(|part| part == ".."))
+/// semihosting gives to the console and to its list of features.
+fn stays_inside(path: &[u8]) -> bool {
+    let outside = path.starts_with(b"/") || path.split(|&byte| byte == b'/').any(|part| part == b"..");
+    path == b":tt" || path == b":semihosting-features" || !outside
 }

@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use wire::definition::{Definition, Transfer};
+use wire::definition::{Definition, Transfer, TransferKind};
 
 use crate::args::Args;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
@@ -21,14 +22,16 @@ static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// The plugin's whole state.
 pub(crate) struct State {
     pub(crate) args: Args,
-    /// Sorted addresses of the firmware's functions.
-    pub(crate) entries: Vec<u64>,
+    /// The firmware's functions, sorted.
+    pub(crate) functions: Vec<Range<u64>>,
     /// Sorted addresses of branches whose jumps follow from the counts.
     pub(crate) loops: Vec<u64>,
     pub(crate) records: Records,
     pub(crate) scoreboard: Scoreboard,
     pub(crate) registers: Option<Registers>,
     pub(crate) segments: HashMap<Segment, u32>,
+    /// Slots of the segments that end in a jump to their function's start.
+    pub(crate) jumping: HashSet<u32>,
     pub(crate) blocks: Blocks,
     pub(crate) sites: Sites,
     pub(crate) arcs: Arcs,
@@ -55,7 +58,7 @@ pub(crate) struct Segment {
     pub(crate) transfer: Option<Transfer>,
 }
 
-/// A translated block as its callbacks see it: its segments, each with its first instruction's index.
+/// A translated block as its callbacks see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) pc: u64,
@@ -114,16 +117,18 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         let bytes = std::fs::read(std::path::Path::new(&args.dir).join(name))?;
         Ok(bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect())
     };
-    let (entries, loops) = (addresses("entries")?, addresses("loops")?);
+    let loops = addresses("loops")?;
+    let functions = addresses("functions")?.as_chunks().0.iter().map(|&[start, end]| start..end).collect();
     let records = Records::create(&args.dir, vcpus)?;
     let window_open = args.from.is_none();
     let mut state = State {
-        entries,
+        functions,
         loops,
         records,
         scoreboard: Scoreboard::new(wire::counters::CHUNK_BYTES),
         registers: None,
         segments: HashMap::new(),
+        jumping: HashSet::new(),
         blocks: Blocks::default(),
         sites: Sites::default(),
         arcs: Arcs::default(),
@@ -184,6 +189,9 @@ impl State {
             sizes: segment.sizes.to_vec(),
             transfer: segment.transfer,
         });
+        if segment.transfer.is_some_and(|transfer| transfer.kind != TransferKind::Call) {
+            self.jumping.insert(slot);
+        }
         self.segments.insert(segment, slot);
         slot
     }
@@ -223,13 +231,14 @@ impl State {
 
     /// Whether a function of the firmware starts there.
     pub(crate) fn is_entry(&self, address: u64) -> bool {
-        self.entries.binary_search(&address).is_ok()
+        self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
     }
 
-    /// The function that an address belongs to, by its entry.
-    pub(crate) fn entry_before(&self, address: u64) -> Option<u64> {
-        let after = self.entries.partition_point(|&entry| entry <= address);
-        after.checked_sub(1).map(|index| self.entries[index])
+    /// Entry of the function that an address lies in.
+    pub(crate) fn function_of(&self, address: u64) -> Option<u64> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = &self.functions[after.checked_sub(1)?];
+        function.contains(&address).then_some(function.start)
     }
 
     /// Reads a register inside a callback; 0 where the CPU has none of that name.

@@ -21,7 +21,18 @@ pub(crate) struct Site {
     pub(crate) pc: u64,
     /// Address after it: what a call leaves as its return address.
     pub(crate) next: u64,
+    /// Entry of the function it is in, when that is known.
+    pub(crate) function: Option<u64>,
     pub(crate) kind: SiteKind,
+}
+
+impl Site {
+    fn is_call(&self) -> bool {
+        match self.kind {
+            SiteKind::Jump { .. } => false,
+            SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call, .. } => call,
+        }
+    }
 }
 
 /// How much of the target is known beforehand.
@@ -34,7 +45,7 @@ pub(crate) enum SiteKind {
     /// Goes to register + offset, or (in a Thumb IT block) falls through.
     Register { reg: u8, offset: i32, call: bool, conditional: bool },
     /// The target cannot be read afterwards.
-    Unknown { call: bool },
+    Unknown { call: bool, conditional: bool },
 }
 
 /// Sites by number, from 1.
@@ -95,9 +106,20 @@ impl State {
     pub(crate) fn resolve_transfer(&mut self, vcpu: u32, pc: u64) {
         let number = self.records.counter(TRANSFER, vcpu).load(Ordering::Relaxed);
         // Zero: none is open.
-        let Some(&mut (Site { pc: site, next, kind }, last)) = self.sites.get(number) else { return };
+        let Some(&mut (transfer, last)) = self.sites.get(number) else { return };
+        let Site { pc: site, next, function, kind } = transfer;
+        let call = transfer.is_call();
+        // Most jumps stay in their function (switches, loops), and no exception starts in its middle.
+        if !call && function.is_some_and(|entry| entry != pc) && self.function_of(pc) == function {
+            return;
+        }
         // None: an exception came first. Some(None): fell through.
-        let may_fall_through = matches!(kind, SiteKind::Branch { .. } | SiteKind::Register { conditional: true, .. });
+        let may_fall_through = matches!(
+            kind,
+            SiteKind::Branch { .. }
+                | SiteKind::Register { conditional: true, .. }
+                | SiteKind::Unknown { conditional: true, .. }
+        );
         let arrived = match kind {
             SiteKind::Branch { target, .. } if pc == target => Some(Some(target)),
             SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
@@ -119,17 +141,14 @@ impl State {
             }
             None => match self.interrupted_code() {
                 Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
-                Some(Interrupted { pc, return_addr }) => (pc, Some(return_addr)),
-                None => {
+                Some(Interrupted { pc, return_addr }) if self.can_lead_to(kind, pc) => (pc, Some(return_addr)),
+                // An exception in an exception's first moment, or a frame that cannot be read.
+                _ => {
                     self.unresolved += 1;
                     self.records.control.set(Word::Unresolved, self.unresolved);
                     return;
                 }
             },
-        };
-        let call = match kind {
-            SiteKind::Jump { .. } => false,
-            SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call } => call,
         };
         // A jump into the middle of a function is a switch or a loop.
         if !call && !self.is_entry(target) {
@@ -137,11 +156,13 @@ impl State {
         }
         let (kind, return_addr) = if call {
             (TransferKind::Call, Some(next))
-        } else if self.entry_before(site) == Some(target) {
+        } else if function == Some(target) {
             (TransferKind::Jump, None)
         } else {
             let return_addr = return_addr.unwrap_or_else(|| self.return_register());
-            (TransferKind::Jump, Some(self.code_address(return_addr)))
+            // Assembly may keep data in the return register, another value each time.
+            let known = self.arcs.len() < MAX_ARCS;
+            (TransferKind::Jump, known.then(|| self.code_address(return_addr)))
         };
         let arc = Arc { site, target, return_addr, kind };
         let slot = match last {
@@ -166,6 +187,15 @@ impl State {
         let slot = self.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
         self.arcs.insert(arc, slot);
         slot
+    }
+
+    /// Whether a transfer of this kind can have gone to `pc`.
+    fn can_lead_to(&mut self, kind: SiteKind, pc: u64) -> bool {
+        match kind {
+            SiteKind::Branch { target, .. } | SiteKind::Jump { target } => pc == target,
+            SiteKind::Register { reg, offset, .. } => pc == self.jump_target(reg, offset),
+            SiteKind::Unknown { .. } => true,
+        }
     }
 
     fn jump_target(&mut self, reg: u8, offset: i32) -> u64 {
@@ -231,5 +261,8 @@ impl State {
 fn is_exc_return(address: u64) -> bool {
     address >> 24 == 0xff
 }
+
+/// Most arcs that are told apart by their return address: far more than a firmware's code can have.
+const MAX_ARCS: usize = 1 << 20;
 
 const VTOR: u64 = 0xe000_ed08;

@@ -1,4 +1,4 @@
-//! A race of QEMU's that would make runs differ, closed from outside.
+//! A race of QEMU's that would make runs differ, avoided from outside.
 //!
 //! Under `sleep=off` QEMU's main thread advances virtual time to the next timer when all CPUs wait for
 //! an interrupt. A CPU marks itself halted *before* it accounts for the instructions it has just executed

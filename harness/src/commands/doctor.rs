@@ -14,10 +14,9 @@ pub fn run() -> Result<ExitCode> {
     for (program, runs) in
         [("qemu-system-arm", "Cortex-M"), ("qemu-system-riscv64", "riscv64"), ("qemu-system-riscv32", "riscv32")]
     {
-        match qemu::find(program) {
-            Ok(emulator) => {
-                writeln!(out, "ok       {program} {} ({runs}): {}", emulator.version, emulator.path.display())?;
-            }
+        let found = qemu::locate(program).and_then(|path| Ok((qemu::version(&path)?, path)));
+        match found {
+            Ok((version, path)) => writeln!(out, "ok       {program} {version} ({runs}): {}", path.display())?,
             Err(error) => {
                 missing += 1;
                 let reason = error.to_string();

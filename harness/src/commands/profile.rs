@@ -12,7 +12,7 @@ use wire::control::Word;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck;
-use crate::export::{self, summary};
+use crate::export::{self, CONSOLE, summary};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
 use crate::machine::{self, Choice};
@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Facts, Profile};
 use crate::progress::Bar;
-use crate::qemu::{self, Emulator, Workspace};
+use crate::qemu::{self, Workspace};
 use crate::run::{INTERRUPTED, Outcome, Plan};
 use crate::symbols::Symbols;
 use crate::verdict::{self, ExitCode, group};
@@ -57,7 +57,8 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
 
     let target = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.profile", image.stem)));
     let output = Output::prepare(target)?;
-    let emulator = qemu::find(choice.machine.qemu)?;
+    let emulator = qemu::locate(choice.machine.qemu)?;
+    let version = qemu::version(&emulator)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let plan = Plan {
@@ -72,18 +73,13 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     };
     explain_choice(&choice);
 
-    // Installed once per process; a second run in the same process (tests) keeps the first handler.
-    let _ = ctrlc::set_handler(|| {
-        // The first asks QEMU to stop and keeps the profile; the second gives up.
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(ExitCode::Limit.status().into());
-        }
-    });
+    // Fails only where a handler is set already; then that one decides.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let bar = Bar::new(&image.stem, options.window.for_insns.unwrap_or(0));
     let outcome = plan.run(&workspace, &mut |progress| bar.update(progress));
     bar.finish();
 
-    let (profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome?);
+    let (profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome?);
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
@@ -91,9 +87,9 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     // A machine without a serial port and semihosting prints nothing, and QEMU may end before it
     // opens the file.
     if workspace.console().exists() {
-        output.take("console.log", &workspace.console())?;
+        output.take(CONSOLE, &workspace.console())?;
     } else {
-        output.write("console.log", b"")?;
+        output.write(CONSOLE, b"")?;
     }
     let directory = output.commit()?;
 
@@ -115,6 +111,9 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
     writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {
         writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
+    }
+    if let Some(line) = verdict::describe_bins(profile) {
+        writeln!(out, "{line}")?;
     }
     writeln!(out, "end: {}", verdict::describe_end(profile))?;
     for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
@@ -150,6 +149,7 @@ fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
 /// Puts the saved model together.
 fn profile(
     plan: &Plan<'_>,
+    qemu_version: String,
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
@@ -160,14 +160,13 @@ fn profile(
     let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
     let others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
     let (names, warnings) = symbols.names(&executed, &others);
-    let Plan { image, choice, options, emulator, .. } = plan;
-    let Emulator { version, .. } = emulator;
+    let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),
         image_name: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         image_sha256: image.sha256.clone(),
         symbols_sha256: options.symbols.as_ref().and(symbol_file).map(crate::image::sha256_hex),
-        qemu_version: version.clone(),
+        qemu_version,
         machine: choice.machine.name.clone().into_owned(),
         cpu: choice.cpu.clone(),
         isa: choice.machine.isa.to_owned(),

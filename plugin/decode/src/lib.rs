@@ -216,12 +216,6 @@ pub fn is_semihosting_suffix(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_SUFFIX)
 }
 
-/// RISC-V: does it write `mtvec` or `stvec`? `csrrs` and `csrrc` with a zero source only read.
-#[must_use]
-pub fn writes_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
-    isa.is_riscv() && word(bytes).is_some_and(riscv::writes_trap_vector)
-}
-
 /// `wfi`, in every encoding.
 #[must_use]
 pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {

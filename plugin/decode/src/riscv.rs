@@ -59,20 +59,6 @@ pub(crate) fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
     })
 }
 
-/// "CSR Instructions": `csrrw[i]` always writes, `csrrs[i]` and `csrrc[i]` unless their source field
-/// is zero.
-pub(crate) fn writes_trap_vector(insn: u32) -> bool {
-    let csr = bits(insn, 31, 20);
-    let source = bits(insn, 19, 15);
-    bits(insn, 6, 0) == SYSTEM
-        && (csr == 0x305 || csr == 0x105)
-        && match bits(insn, 14, 12) {
-            1 | 5 => true,
-            2 | 3 | 6 | 7 => source != 0,
-            _ => false,
-        }
-}
-
 fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
     let rd = bits(insn, 11, 7);
     let rs1 = bits(insn, 19, 15);

@@ -388,31 +388,6 @@ fn semihosting_needs_its_exact_words() {
 }
 
 #[test]
-fn trap_vector_writes_are_told_from_reads() {
-    for (insn, writes) in [
-        (0x3055_1073_u32, true), // csrw mtvec, a0
-        (0x1055_1073, true),     // csrw stvec, a0
-        (0x3050_1073, true),     // csrw mtvec, x0
-        (0x3050_5073, true),     // csrwi mtvec, 0
-        (0x3055_2573, true),     // csrrs a0, mtvec, a0
-        (0x3050_e073, true),     // csrsi mtvec, 1
-        (0x3050_f073, true),     // csrci mtvec, 1
-        (0x3050_2573, false),    // csrr a0, mtvec
-        (0x3050_3573, false),    // csrrc a0, mtvec, x0
-        (0x3050_6573, false),    // csrrsi a0, mtvec, 0
-        (0x3055_0073, false),    // funct3 0
-        (0x3055_4073, false),    // funct3 4
-        (0x3045_1073, false),    // csrw mie, a0
-        (0x3055_1013, false),    // not SYSTEM
-    ] {
-        for isa in RISCV {
-            assert_eq!(decode::writes_trap_vector(isa, &insn.to_le_bytes()), writes, "{insn:#x}");
-        }
-        assert!(!decode::writes_trap_vector(Isa::ThumbV7m, &insn.to_le_bytes()));
-    }
-}
-
-#[test]
 fn wfi_is_known_in_every_encoding() {
     for isa in THUMB {
         assert!(decode::is_wfi(isa, &thumb(0xbf30)));

@@ -21,8 +21,6 @@ pub enum Word {
     SampleBytes,
     /// Samples written.
     Samples,
-    /// Counters defined; slots below this may be read.
-    Slots,
     /// 1 once the measuring window is open.
     WindowOpen,
     /// Instructions executed before the window opened.
@@ -33,7 +31,8 @@ pub enum Word {
     EndValue,
     /// Address of the instruction at which the run ended.
     EndPc,
-    /// Control transfers whose target could not be told (nested exception entry).
+    /// Control transfers whose target could not be told: an exception in an exception's first moment,
+    /// or a stack frame that cannot be read.
     Unresolved,
     /// Control transfers between which and their target an exception was taken.
     Interrupted,
