@@ -58,10 +58,10 @@ pub struct ProfileArgs {
     /// Measure N instructions, then stop: a success [default: 2G]
     #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
     pub for_insns: Option<String>,
-    /// Start measuring when FUNCTION is first entered
+    /// Start measuring when FUNCTION's first instruction first executes
     #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
     pub from: Option<String>,
-    /// Stop measuring when FUNCTION is next entered: a success
+    /// Stop measuring when FUNCTION's first instruction next executes: a success
     #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
     pub until: Option<String>,
     /// Fail when the firmware has not ended after N instructions from reset
