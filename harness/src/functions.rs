@@ -329,6 +329,7 @@ pub(crate) mod testing {
                 cpu: None,
                 isa: "thumb-v7m".to_owned(),
                 icount_shift: 5,
+                load_addr: None,
                 load_bias: 0,
                 qemu_args: Vec::new(),
                 period_insns: 10,

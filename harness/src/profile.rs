@@ -55,6 +55,8 @@ pub struct Facts {
     pub isa: String,
     /// Virtual time per instruction is 2^shift ns.
     pub icount_shift: u8,
+    /// Where a raw binary was loaded.
+    pub load_addr: Option<u64>,
     /// Bytes added to the image's addresses when it was loaded.
     pub load_bias: u64,
     /// Additional QEMU arguments.

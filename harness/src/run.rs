@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use wire::control::{self, Word};
 
-use crate::image::Image;
+use crate::image::{Image, InputError};
 use crate::loops;
 use crate::machine::Choice;
 use crate::options::Options;
@@ -143,6 +143,10 @@ impl Plan<'_> {
         let Some(progress) = Watch::open(&workspace.records()).and_then(|watch| watch.progress()) else {
             return Err(match records_error(&said) {
                 Some(error) => workspace.unwritable(&error).into(),
+                None if said.contains(SEVERAL_VCPUS) => InputError::new(format!(
+                    "{SEVERAL_VCPUS}; leave -smp out, or profile one core's firmware at a time"
+                ))
+                .into(),
                 None => never_ran(status, cause.as_ref(), &said).into(),
             });
         };
@@ -243,6 +247,9 @@ fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorErr
         said => format!("{what}; it said:\n{said}"),
     })
 }
+
+/// What the plugin says when it cannot tell vCPUs apart (`plugin/src/state.rs`).
+const SEVERAL_VCPUS: &str = "several vCPUs can only be told apart on RISC-V";
 
 /// What kept the plugin from creating its records, in what it said.
 fn records_error(said: &str) -> Option<io::Error> {

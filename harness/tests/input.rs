@@ -336,6 +336,17 @@ fn an_earlier_profile_is_replaced_as_a_whole() {
 }
 
 #[test]
+fn several_cortex_m_cores_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--machine", "mps2-an521", "--qemu-arg=-smp", "--qemu-arg=2"];
+    let output = command(&image("cortex-m33-bare"), &args, dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("several vCPUs can only be told apart on RISC-V; leave -smp out"), "{stderr}");
+    assert_eq!(names_in(dir.path()), Vec::<String>::new());
+}
+
+#[test]
 fn a_profile_directory_with_somebodys_notes_in_it_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     assert!(command(&exit0(), &[], dir.path()).output().unwrap().status.success());

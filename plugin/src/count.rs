@@ -10,7 +10,7 @@ use crate::qemu::{Block as QemuBlock, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
 use crate::state::{self, Block, Segment, State};
-use crate::transfer::{OnTransfer, Site, SiteKind};
+use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
@@ -41,7 +41,7 @@ impl State {
         let plan = self.plan(qemu_block);
         let Some(first) = plan.first() else { return };
         let mut segments = Vec::new();
-        let oracle = self.args.oracle;
+        let (oracle, isa) = (self.args.oracle, self.args.isa);
         let inline = self.counts_inline();
         for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !oracle) {
             let segment = Segment {
@@ -92,6 +92,9 @@ impl State {
                 if inline {
                     insn.store(self.scoreboard.cell(self.records.address(TRANSFER)), number);
                     insn.add(clock, ALARM);
+                    if let (SiteKind::Register { reg, call: false, .. }, false) = (site.kind, isa.is_riscv()) {
+                        insn.call::<OnRegisterJump>(reg.into());
+                    }
                 } else {
                     insn.call::<OnTransfer>(number as usize);
                 }

@@ -101,6 +101,19 @@ impl Hook for OnTransfer {
     };
 }
 
+/// At a Thumb jump through a register, after its number was left in the cell: an EXC_RETURN value makes
+/// it an exception return. Afterwards nobody could tell, for the return restores the register.
+pub(crate) struct OnRegisterJump;
+
+impl Hook for OnRegisterJump {
+    const CALL: ExecCallback = |vcpu, register| {
+        let mut state = state::lock();
+        if is_exc_return(state.general_register(register as u8)) {
+            state.records.counter(TRANSFER, vcpu).store(0, Ordering::Relaxed);
+        }
+    };
+}
+
 impl State {
     /// The block at `pc` is the first one after the transfer whose number is in the TRANSFER cell.
     pub(crate) fn resolve_transfer(&mut self, vcpu: u32, pc: u64) {
@@ -131,8 +144,8 @@ impl State {
         let (target, return_addr) = match arrived {
             Some(None) => return,
             Some(Some(target)) => (target, None),
-            // Neither the target nor an exception: on Arm, a jump to an EXC_RETURN value, whose register
-            // the exception return has overwritten; on RISC-V a jump that overwrites its own register.
+            // Neither the target nor an exception: on Arm, an exception return by a jump whose target came
+            // from memory; on RISC-V a jump that overwrites its own register.
             None if !self.is_exception_entry(pc) => {
                 if !self.args.isa.is_riscv() {
                     return;

@@ -171,6 +171,7 @@ fn profile(
         cpu: choice.cpu.clone(),
         isa: choice.machine.isa.to_owned(),
         icount_shift: plan.icount_shift,
+        load_addr: options.load_addr,
         load_bias: choice.load_bias,
         qemu_args: options.qemu_args.clone(),
         period_insns: options.period_insns,
