@@ -1,6 +1,5 @@
 //! From what happened to an exit code and a sentence: the one table of exit codes.
 
-use crate::image::InputError;
 use crate::options::DEFAULT_FOR_INSNS;
 use crate::profile::{End, Facts, Names, Profile};
 use crate::qemu::EmulatorError;
@@ -35,7 +34,7 @@ impl ExitCode {
     /// The code of an error that prevented a profile. An error of none of our types is a defect or a
     /// host that fails (a full disk, a lost directory): input, as far as the caller is concerned.
     pub fn of_error(error: &anyhow::Error) -> ExitCode {
-        if error.is::<EmulatorError>() && !error.is::<InputError>() { ExitCode::Emulator } else { ExitCode::Usage }
+        if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
     }
 
     /// The code of a run.

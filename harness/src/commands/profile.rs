@@ -12,13 +12,13 @@ use wire::control::Word;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck;
-use crate::export::{self, CONSOLE, summary};
+use crate::export::{self, CONSOLE, FILES, summary};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::options::Options;
 use crate::output::Output;
-use crate::profile::{FILE_NAME, Facts, Profile};
+use crate::profile::{Facts, Profile};
 use crate::progress::Bar;
 use crate::qemu::{self, Workspace};
 use crate::run::{INTERRUPTED, Outcome, Plan};
@@ -126,7 +126,7 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         writeln!(out, "the window never opened: --from {from} was not reached")?;
         code = code.min(ExitCode::Firmware);
     }
-    writeln!(out, "profile in {}: flamegraph.svg, {FILE_NAME}, console.log", directory.display())?;
+    writeln!(out, "profile in {}: {}", directory.display(), FILES.join(", "))?;
     Ok(code)
 }
 

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
 
 /// All that a profile directory holds.
-pub const FILES: [&str; 3] = [FILE_NAME, FLAMEGRAPH, CONSOLE];
+pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];
 
 /// Name of the firmware's output in a profile directory.
 pub const CONSOLE: &str = "console.log";
