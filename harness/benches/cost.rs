@@ -19,6 +19,7 @@ use clap::Parser;
 use harness::cli::Cli;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
+use harness::mcount;
 use harness::options::Options;
 use harness::qemu::{self, Process, Workspace};
 use harness::records::Records;
@@ -288,6 +289,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let choice = machine::choose(&image, None, None)?;
     let elf = fs::read(&path)?;
     let functions = Symbols::new(Some(&elf), choice.load_bias, choice.machine.arch == Arch::CortexM).ranges();
+    let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     let emulator = qemu::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -298,6 +300,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         functions: &functions,
         from: None,
         until: None,
+        mcount: mcount.headers.first(),
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     plan.prepare(&workspace)?;

@@ -1,15 +1,18 @@
-//! Sampled against exact: two measurements of one run by different means, so that each vouches for the
-//! other.
+//! Sampled against exact, and the firmware's own `_mcount` counts against exact ([`in_target`]): measurements
+//! of one run by different means, so that each vouches for the other.
 //!
 //! A function whose share of the samples is not its share of the instructions keeps step with the
 //! sampling period (aliasing): its counts are exact, its samples misleading. Anything else that does
 //! not fit is a fault of the profiler and never the firmware's.
 
+pub mod in_target;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::crosscheck::in_target::Comparison;
 use crate::functions::{Kind, Table};
-use crate::profile::{End, Profile};
+use crate::profile::{End, InTarget, Profile};
 use crate::verdict::group;
 
 /// Standard deviations beyond which chance is ruled out: 1 in 1.7 million.
@@ -32,6 +35,10 @@ pub struct CrossCheck {
     pub largest_z: f64,
     /// The samples were dithered.
     pub jittered: bool,
+    /// The firmware's own counts, where it has some.
+    pub in_target: Option<Comparison>,
+    /// Why the firmware's own counts could not be read.
+    pub in_target_unread: Option<String>,
 }
 
 /// A function that keeps step with the sampling period.
@@ -73,13 +80,29 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
         samples: table.total_samples,
         largest_z: table.rows.iter().map(|row| row.z.abs()).fold(0.0, f64::max),
         jittered: profile.facts.jitter_seed.is_some(),
+        in_target: match &profile.in_target {
+            Some(InTarget::Table(counts)) => Some(in_target::compare(profile, counts, table)),
+            _ => None,
+        },
+        in_target_unread: match &profile.in_target {
+            Some(InTarget::Unread(why)) => Some(why.clone()),
+            _ => None,
+        },
     }
 }
 
 impl CrossCheck {
-    /// Nothing to tell.
+    /// All measurements agree: what `--strict` asks for. Firmware that does not count itself has nothing to
+    /// disagree with; counts that could not be read agree with nothing.
     pub fn is_clean(&self) -> bool {
-        self.aliased.is_empty() && self.inconsistencies.is_empty()
+        let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
+        self.aliased.is_empty() && self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
+    }
+
+    /// What came of the firmware's own counts, line by line; at most so many differences by name.
+    pub fn in_target_lines(&self, most: Option<usize>) -> Vec<String> {
+        let unread = self.in_target_unread.iter().map(|why| format!("in-target: the firmware's table {why}"));
+        unread.chain(self.in_target.iter().flat_map(|comparison| comparison.lines(most))).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::profile::{Function, Profile};
+use crate::profile::{Arc, Function, Profile};
 
 /// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
 pub const BOOT_ROM: &str = "[boot rom]";
@@ -258,16 +258,14 @@ pub struct TailCall {
     pub function: String,
 }
 
-/// Calls by caller and callee, most frequent first. A jump is a tail call where it enters another function
-/// at its start; those inside a function are not listed.
+/// Calls by caller and callee, most frequent first. Jumps inside a function are not listed.
 pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
     let mut counts: BTreeMap<_, u64> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-        let (site, callee) = (Place::of(profile, arc.site), Place::of(profile, arc.target));
-        let enters = matches!(callee, Place::Function(_)) && callee.start() == Some(arc.target) && site != callee;
-        if !arc.links && !enters {
+        if !is_call(profile, arc) {
             continue;
         }
+        let (site, callee) = (Place::of(profile, arc.site), Place::of(profile, arc.target));
         let (caller, caller_start) = caller(profile, arc.return_addr);
         let tail_call = (!arc.links).then(|| TailCall { site: arc.site, function: site.to_string() });
         let key = (caller, caller_start, callee.to_string(), callee.start(), tail_call);
@@ -289,8 +287,16 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
     rows
 }
 
+/// Whether a transfer of control is a call or a tail call: a jump is one where it enters another function at
+/// its start.
+pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
+    let callee = Place::of(profile, arc.target);
+    let enters = matches!(callee, Place::Function(_)) && callee.start() == Some(arc.target);
+    arc.links || enters && Place::of(profile, arc.site) != callee
+}
+
 /// Whom a return address returns to.
-fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
+pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
     let Some(return_addr) = return_addr else { return (UNKNOWN.to_owned(), None) };
     // Without Thumb's bit 0; no return address is odd elsewhere.
     let return_addr = return_addr & !1;
@@ -331,6 +337,7 @@ pub(crate) mod testing {
                 icount_shift: 5,
                 load_addr: None,
                 load_bias: 0,
+                entry: 0,
                 qemu_args: Vec::new(),
                 period_insns: 10,
                 jitter_seed: None,
@@ -345,6 +352,7 @@ pub(crate) mod testing {
             samples: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
+            in_target: None,
         }
     }
 

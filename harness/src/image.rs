@@ -303,6 +303,15 @@ const FIRMWARE_EXTENSIONS: [&str; 8] = ["elf", "axf", "out", "hex", "ihex", "ihx
 const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
 
 impl Image {
+    /// The image's bytes from `address`, where they are when they run (load bias not included): those of one
+    /// instruction, or less at the end of a segment.
+    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
+        self.segments.iter().find_map(|segment| {
+            let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
+            segment.data.get(offset..segment.data.len().min(offset + 4))
+        })
+    }
+
     /// Reads a firmware file.
     ///
     /// # Errors

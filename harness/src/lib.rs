@@ -15,6 +15,7 @@ pub mod functions;
 pub mod image;
 pub mod loops;
 pub mod machine;
+pub mod mcount;
 pub mod options;
 pub mod output;
 pub mod profile;

@@ -20,6 +20,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Rows of the table, None for all.
     pub top_rows: Option<usize>,
+    /// A difference in the cross-check is a failure.
+    pub strict: bool,
     /// Mean distance of samples.
     pub period_insns: u64,
     /// Seed of the dither.
@@ -129,6 +131,7 @@ impl Options {
             firmware: args.firmware,
             output: args.output,
             top_rows: (args.top > 0).then_some(args.top),
+            strict: args.strict,
             jitter_seed: args.seeded_jitter,
             bin_bytes,
             machine: args.machine,

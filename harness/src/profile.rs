@@ -14,10 +14,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::sample::{Decoder, Encoder, Sample};
 
+use crate::mcount::Table;
+
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x01\n";
+const MAGIC: &[u8; 8] = b"fwprof\x02\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Profile {
     pub notes: Vec<Note>,
     /// Names of the addresses.
     pub names: Names,
+    /// What the firmware counted itself, where it links the in-target runtime.
+    pub in_target: Option<InTarget>,
 }
 
 /// What was run, how, and how it ended. Everything that the result depends on is here.
@@ -59,6 +63,8 @@ pub struct Facts {
     pub load_addr: Option<u64>,
     /// Bytes added to the image's addresses when it was loaded.
     pub load_bias: u64,
+    /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
+    pub entry: u64,
     /// Additional QEMU arguments.
     pub qemu_args: Vec<String>,
     /// Mean distance of samples in instructions.
@@ -77,6 +83,25 @@ pub struct Facts {
     pub unresolved_transfers: u64,
     /// Transfers of control before whose target an exception was taken; their arcs are exact.
     pub interrupted_transfers: u64,
+}
+
+/// What is known of the table of a firmware that links the in-target runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InTarget {
+    /// What it counted inside the window.
+    Table(Table),
+    /// It could not be read: why, as the rest of a sentence that begins with "the in-target table".
+    Unread(String),
+}
+
+impl InTarget {
+    /// The table, if it could be read.
+    pub fn table(&self) -> Option<&Table> {
+        match self {
+            InTarget::Table(table) => Some(table),
+            InTarget::Unread(_) => None,
+        }
+    }
 }
 
 /// The measuring window as asked for.
@@ -192,7 +217,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// Names of the addresses that were executed, called or sampled.
+/// Names of the addresses that were executed, called, sampled, or counted by the firmware itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// Functions as the linker placed them, by address; they do not overlap.
@@ -283,7 +308,9 @@ impl Profile {
         for sample in &self.samples {
             encoder.put(sample, &mut samples)?;
         }
-        let body = postcard::to_stdvec(&(&self.facts, &self.vcpus, samples.as_slice(), &self.notes, &self.names))?;
+        let samples = samples.as_slice();
+        let body = (&self.facts, &self.vcpus, samples, &self.notes, &self.names, &self.in_target);
+        let body = postcard::to_stdvec(&body)?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&Sha256::digest(&body));
         bytes.extend_from_slice(&body);
@@ -297,10 +324,10 @@ impl Profile {
         };
         let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
-        let (facts, vcpus, samples, notes, names): (Facts, Vec<VcpuCounts>, Vec<u8>, Vec<Note>, Names) =
-            postcard::from_bytes(body)?;
+        type Body = (Facts, Vec<VcpuCounts>, Vec<u8>, Vec<Note>, Names, Option<InTarget>);
+        let (facts, vcpus, samples, notes, names, in_target): Body = postcard::from_bytes(body)?;
         let samples = Decoder::new(&samples).collect::<Result<_, _>>()?;
-        Ok(Profile { facts, vcpus, samples, notes, names })
+        Ok(Profile { facts, vcpus, samples, notes, names, in_target })
     }
 
     /// Reads a saved profile: the file, or the directory that a run left.

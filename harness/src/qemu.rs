@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -262,6 +263,8 @@ pub struct Process {
     /// Events that the monitor reported.
     pub events: Vec<Value>,
     open: bool,
+    /// Commands sent so far, to tell their answers apart.
+    commands: u64,
 }
 
 impl Process {
@@ -294,7 +297,7 @@ impl Process {
         });
         // A QEMU that has already ended is noticed in `wait`.
         let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
-        Ok(Process { child, monitor, messages, events: Vec::new(), open: true })
+        Ok(Process { child, monitor, messages, events: Vec::new(), open: true, commands: 0 })
     }
 
     /// Waits until QEMU has ended or the time is up.
@@ -319,16 +322,43 @@ impl Process {
 
     /// Runs a command of the human monitor and returns what it prints; None when QEMU does not answer.
     pub fn ask(&mut self, command: &str) -> Option<String> {
-        let id = command;
-        let message = json!({"execute": "human-monitor-command", "arguments": {"command-line": command}, "id": id});
+        let answer = self.execute("human-monitor-command", json!({"command-line": command}))?;
+        answer.as_str().map(str::to_owned)
+    }
+
+    /// Runs a command of the monitor and returns its result; None when it fails, or QEMU does not answer.
+    fn execute(&mut self, command: &str, arguments: Value) -> Option<Value> {
+        self.commands += 1;
+        let id = self.commands;
+        let message = json!({"execute": command, "arguments": arguments, "id": id});
         writeln!(self.monitor, "{message}").ok()?;
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            let answer = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
-            if answer.get("id").and_then(Value::as_str) == Some(id) {
-                return answer.get("return").and_then(Value::as_str).map(str::to_owned);
+            // At once when QEMU has ended: the channel is closed then.
+            let mut answer = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+            if answer.get("id").and_then(Value::as_u64) == Some(id) {
+                return answer.get_mut("return").map(Value::take);
             }
             self.keep_event(answer);
+        }
+    }
+
+    /// Stops the guest and copies a range of its memory to where the plugin would, had it ended the run.
+    /// Leaves no file where that fails, and does nothing where the plugin has ended it meanwhile.
+    pub fn snapshot(&mut self, memory: &Range<u64>, workspace: &Workspace) {
+        if self.execute("stop", json!({})).is_none() {
+            return;
+        }
+        // Not pmemsave: the processor's own view of its memory is wanted, which on mps2-an505 differs from
+        // the board's, and where it reads nothing there should be no file of zeros.
+        let arguments = json!({
+            "val": memory.start,
+            "size": memory.end - memory.start,
+            "filename": format!("../records/{}", wire::SNAPSHOT_END),
+        });
+        if self.execute("memsave", arguments).is_none() {
+            // Half of it is worse than nothing; there may be no file at all.
+            let _ = fs::remove_file(workspace.records().join(wire::SNAPSHOT_END));
         }
     }
 

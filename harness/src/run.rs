@@ -14,11 +14,12 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use wire::control::{self, Word};
 
-use crate::image::{Image, InputError};
+use crate::image::{Hex, Image, InputError};
 use crate::loops;
 use crate::machine::Choice;
+use crate::mcount::{self, Table};
 use crate::options::Options;
-use crate::profile::End;
+use crate::profile::{End, InTarget};
 use crate::qemu::{self, CpuUse, EmulatorError, Process, Workspace};
 use crate::records::{Progress, Records, Watch};
 use crate::verdict::describe_fault;
@@ -58,6 +59,8 @@ pub struct Plan<'a> {
     pub from: Option<u64>,
     /// Address that closes it.
     pub until: Option<u64>,
+    /// The in-target table, if the image has one.
+    pub mcount: Option<&'a mcount::Header>,
 }
 
 /// What came of a run.
@@ -67,6 +70,8 @@ pub struct Outcome {
     pub records: Records,
     /// How it ended.
     pub end: End,
+    /// What the firmware counted itself.
+    pub in_target: Option<InTarget>,
 }
 
 impl Plan<'_> {
@@ -85,8 +90,11 @@ impl Plan<'_> {
             ("finisher", is_virt.then_some(VIRT_TEST_DEVICE)),
         ];
         arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
-        let memory: Vec<String> =
-            self.memory().into_iter().map(|Range { start, end }| format!("{start:#x}+{:#x}", end - start)).collect();
+        let range = |Range { start, end }: Range<u64>| format!("{start:#x}+{:#x}", end - start);
+        let memory: Vec<String> = self.memory().into_iter().map(range).collect();
+        if let Some(header) = self.mcount {
+            arguments.push(format!("snapshot={}", range(header.state.clone())));
+        }
         if !memory.is_empty() {
             arguments.push(format!("memory={}", memory.join(":")));
         }
@@ -156,7 +164,57 @@ impl Plan<'_> {
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
         }
-        Ok(Outcome { records, end })
+        let in_target = self.mcount.map(|header| self.in_target(header, &records, &end, workspace));
+        Ok(Outcome { records, end, in_target })
+    }
+
+    /// Whether all of a range is memory.
+    fn is_memory(&self, range: &Range<u64>) -> bool {
+        let memory = self.memory();
+        let mut at = range.start;
+        while at < range.end {
+            let Some(region) = memory.iter().find(|region| region.contains(&at)) else { return false };
+            at = region.end;
+        }
+        true
+    }
+
+    /// Reads the table that was copied as the run ended, or says why there is none.
+    fn in_target(&self, header: &mcount::Header, records: &Records, end: &End, workspace: &Workspace) -> InTarget {
+        let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
+        let read = || {
+            if !self.is_memory(&header.state) {
+                let Range { start, end } = header.state;
+                return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
+            }
+            if self.from.is_some() && records.control.get(Word::WindowOpen) == 0 {
+                return Err("has nothing from inside the window, which never opened".to_owned());
+            }
+            let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
+                End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
+                End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
+                _ => "could not be copied as the run ended".to_owned(),
+            })?;
+            let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
+            if self.from.is_none() {
+                return Ok(table);
+            }
+            let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;
+            let opening = Table::read(header, &opening).map_err(|error| format!("{error} (as the window opened)"))?;
+            Ok(table.since(&opening))
+        };
+        read().map_or_else(InTarget::Unread, InTarget::Table)
+    }
+
+    /// Has QEMU quit. What the plugin copies where it ends a run is copied first.
+    fn quit(&self, process: &mut Process, workspace: &Workspace, watch: Option<&Watch>) -> Result<ExitStatus> {
+        // A QEMU that has not come to load the plugin might not answer for long, and has nothing to copy.
+        if let (Some(header), Some(_)) = (self.mcount, watch)
+            && self.is_memory(&header.state)
+        {
+            process.snapshot(&header.state, workspace);
+        }
+        process.quit()
     }
 
     /// Waits for QEMU, and ends it where the plugin cannot.
@@ -173,13 +231,13 @@ impl Plan<'_> {
             if let Some(status) = process.wait(GLANCE)? {
                 return Ok((status, None));
             }
+            watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
-                return Ok((process.quit()?, Some(End::Interrupted)));
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Interrupted)));
             }
             if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
-                return Ok((process.quit()?, Some(End::Timeout)));
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Timeout)));
             }
-            watch = watch.or_else(|| Watch::open(&workspace.records()));
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
             if still.since(progress, process.cpu_use()) {
@@ -190,7 +248,7 @@ impl Plan<'_> {
                 }
                 let pc = process.ask("info registers").as_deref().and_then(qemu::program_counter);
                 let pc = self.waiting_at(pc.context("QEMU does not say where the CPU sleeps")?);
-                return Ok((process.quit()?, Some(End::Asleep { pc })));
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
             }
         }
     }
@@ -199,12 +257,8 @@ impl Plan<'_> {
     fn waiting_at(&self, pc: u64) -> u64 {
         let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
         let wait = [4, 2].into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
-            let unbiased = address.wrapping_sub(self.choice.load_bias);
-            self.image.segments.iter().any(|segment| {
-                let offset = unbiased.checked_sub(segment.run_addr).and_then(|offset| usize::try_from(offset).ok());
-                let bytes = offset.and_then(|offset| segment.data.get(offset..segment.data.len().min(offset + 4)));
-                bytes.is_some_and(|bytes| decode::is_wfi(isa, bytes))
-            })
+            let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
+            code.is_some_and(|code| decode::is_wfi(isa, code))
         });
         wait.unwrap_or(pc)
     }

@@ -4,11 +4,10 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Run, command, finish, image, run, run_file};
+use common::{Run, child_of, image, run, run_and, run_file, signal};
 use harness::functions;
 use harness::profile::{End, Profile};
 
@@ -146,7 +145,7 @@ fn a_timeout_keeps_a_profile_that_for_reproduces_exactly() {
 
 #[test]
 fn ctrl_c_keeps_a_profile_that_for_reproduces_exactly() {
-    let (ended, _) = run_and("cortex-m3-spin", |child| signal(child.id(), "INT"));
+    let (ended, _) = run_and(&image("cortex-m3-spin"), &["--for", "1000G"], |child| signal(child.id(), "INT"));
     assert_reproduced("cortex-m3-spin", &ended.expect_code(4), &End::Interrupted);
 }
 
@@ -168,7 +167,7 @@ fn assert_reproduced(name: &str, ended: &Run, end: &End) {
 
 #[test]
 fn a_killed_emulator_leaves_the_profile_up_to_then() {
-    let (ended, qemu) = run_and("riscv64-spin", |child| {
+    let (ended, qemu) = run_and(&image("riscv64-spin"), &["--for", "1000G"], |child| {
         let qemu = child_of(child.id()).expect("QEMU runs");
         signal(qemu, "KILL");
     });
@@ -184,52 +183,12 @@ fn a_killed_emulator_leaves_the_profile_up_to_then() {
 
 #[test]
 fn no_emulator_survives_a_killed_harness() {
-    let (_, qemu) = run_and("riscv64-spin", |child| signal(child.id(), "KILL"));
+    let (_, qemu) = run_and(&image("riscv64-spin"), &["--for", "1000G"], |child| signal(child.id(), "KILL"));
     let deadline = Instant::now() + Duration::from_secs(10);
     while is_alive(qemu) {
         assert!(Instant::now() < deadline, "QEMU {qemu} still runs");
         sleep(Duration::from_millis(20));
     }
-}
-
-/// Starts a long run, does `then` to it once it is under way, and waits for it. Also returns QEMU's pid.
-fn run_and(name: &str, then: impl Fn(&mut Child)) -> (Run, u32) {
-    let temp = tempfile::tempdir().unwrap();
-    let mut command = command(&image(name), &["--for", "1000G"], temp.path());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let qemu = loop {
-        if let Some(qemu) = child_of(child.id())
-            && cpu_ticks(qemu) > 20
-        {
-            break qemu;
-        }
-        assert!(Instant::now() < deadline, "QEMU did not start");
-        sleep(Duration::from_millis(20));
-    };
-    then(&mut child);
-    let output = child.wait_with_output().unwrap();
-    (finish(temp, output), qemu)
-}
-
-fn signal(pid: u32, name: &str) {
-    assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
-}
-
-/// The QEMU that a process has started.
-fn child_of(pid: u32) -> Option<u32> {
-    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
-        let Some((name, fields)) = stat.rsplit_once(')') else { return false };
-        name.contains("qemu-system") && fields.split_whitespace().nth(1) == Some(&pid.to_string())
-    })
-}
-
-fn cpu_ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().nth(11).unwrap_or("0").to_owned());
-    fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
 fn is_alive(pid: u32) -> bool {

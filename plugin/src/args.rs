@@ -32,6 +32,8 @@ pub(crate) struct Args {
     pub(crate) finisher: Option<u64>,
     /// `memory`: `start+bytes:start+bytes…`, what may be read without side effects.
     pub(crate) memory: Vec<Range<u64>>,
+    /// `snapshot`: `start+bytes`, memory to copy when the window opens and when the run ends.
+    pub(crate) snapshot: Option<Range<u64>>,
     /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
     pub(crate) oracle: bool,
 }
@@ -42,6 +44,12 @@ fn number(text: &str) -> Result<u64, String> {
         None => text.parse(),
     };
     parsed.map_err(|_| format!("'{text}' is not a number"))
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let (start, bytes) = text.split_once('+').ok_or_else(|| format!("'{text}' is not start+bytes"))?;
+    let start = number(start)?;
+    Ok(start..start.saturating_add(number(bytes)?))
 }
 
 impl Args {
@@ -58,6 +66,7 @@ impl Args {
             until: None,
             finisher: None,
             memory: Vec::new(),
+            snapshot: None,
             oracle: false,
         };
         let mut isa = None;
@@ -74,13 +83,8 @@ impl Args {
                 "until" => args.until = Some(number(value)?),
                 "finisher" => args.finisher = Some(number(value)?),
                 "oracle" => args.oracle = value == "on",
-                "memory" => {
-                    for range in value.split(':') {
-                        let (start, bytes) = range.split_once('+').ok_or("memory is not start+bytes")?;
-                        let start = number(start)?;
-                        args.memory.push(start..start.saturating_add(number(bytes)?));
-                    }
-                }
+                "memory" => args.memory = value.split(':').map(range).collect::<Result<_, _>>()?,
+                "snapshot" => args.snapshot = Some(range(value)?),
                 _ => return Err(format!("unknown argument '{key}'")),
             }
         }

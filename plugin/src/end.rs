@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::OnceLock;
+use std::thread;
 
 use wire::control::{End, Word};
 
@@ -43,7 +44,12 @@ impl StoreHook for OnStore {
 
 impl State {
     /// Ends the run here. The caller has settled the vCPU's events.
-    pub(crate) fn end(&self, end: End, value: u64, pc: u64) -> ! {
+    pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
+        self.take_snapshot(wire::SNAPSHOT_END).unwrap_or_else(|error| self.write_failed(&error));
+        self.close(end, value, pc)
+    }
+
+    fn close(&self, end: End, value: u64, pc: u64) -> ! {
         let control = self.records.control;
         control.set(Word::EndValue, value);
         control.set(Word::EndPc, pc);
@@ -60,7 +66,7 @@ impl State {
 
     /// Ends the run because a record could not be written.
     pub(crate) fn write_failed(&self, error: &io::Error) -> ! {
-        self.end(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0)
+        self.close(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0)
     }
 }
 
@@ -71,6 +77,9 @@ impl ExitHook for OnExit {
     const CALL: fn() = || {
         // Not where QEMU exits out of a callback of ours.
         if let Some(mut state) = state::try_lock() {
+            // QEMU asserts a vCPU where memory is read. A limit that is settled now leaves the snapshot
+            // to the harness, which took one before it had QEMU quit.
+            state.memory_readable = false;
             state.settle_all();
         }
     };
@@ -94,17 +103,29 @@ struct OnAbort;
 impl AbortHook for OnAbort {
     const CALL: fn() = || {
         // Not where the abort came out of a callback of ours.
-        if let Some(mut state) = state::try_lock() {
+        let mut state = state::try_lock();
+        if let Some(state) = &mut state {
+            // On another thread there is no vCPU whose memory could be read: it would abort once more.
+            state.memory_readable = state.vcpu_thread == Some(thread::current().id());
             state.settle_all();
         }
-        let Some(control) = CONTROL.get() else { return };
-        // Armv7-M ARM B3.2.15-18: CFSR, HFSR, DFSR, MMFAR, BFAR in a row; reading has no effect.
-        let Some(words) = qemu::read_memory_once(0xe000_ed28, 20) else { return };
-        let word = |index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| words[index * 4 + byte])).into();
-        control.set(Word::FaultCfsr, word(0));
-        control.set(Word::FaultHfsr, word(1));
-        control.set(Word::FaultMmfar, word(3));
-        control.set(Word::FaultBfar, word(4));
-        control.set(Word::Fault, 1);
+        record_fault();
+        if let Some(state) = &mut state {
+            // There is nothing better to do if this fails, too.
+            let _ = state.take_snapshot(wire::SNAPSHOT_END);
+        }
     };
+}
+
+/// Reads the fault status registers of a Cortex-M.
+fn record_fault() {
+    let Some(control) = CONTROL.get() else { return };
+    // Armv7-M ARM B3.2.15-18: CFSR, HFSR, DFSR, MMFAR, BFAR in a row; reading has no effect.
+    let Some(words) = qemu::read_memory_once(0xe000_ed28, 20) else { return };
+    let word = |index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| words[index * 4 + byte])).into();
+    control.set(Word::FaultCfsr, word(0));
+    control.set(Word::FaultHfsr, word(1));
+    control.set(Word::FaultMmfar, word(3));
+    control.set(Word::FaultBfar, word(4));
+    control.set(Word::Fault, 1);
 }

@@ -26,6 +26,7 @@ mod qemu;
 mod records;
 mod sample;
 mod semihosting;
+mod snapshot;
 mod state;
 mod transfer;
 mod wait;

@@ -1,4 +1,4 @@
-//! The four files of the wire format as shared maps: what has been written survives QEMU's death.
+//! The files of the wire format as shared maps: what has been written survives QEMU's death.
 //! One of the two files with `unsafe`.
 
 use std::fs::{File, OpenOptions};

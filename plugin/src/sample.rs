@@ -208,6 +208,9 @@ impl State {
     pub(crate) fn open_window(&mut self) {
         self.window_open = true;
         self.records.clear_counters();
+        if self.args.from.is_some() {
+            self.take_snapshot(wire::SNAPSHOT_OPEN).unwrap_or_else(|error| self.write_failed(&error));
+        }
         let mut before_insns = 0;
         for vcpu in 0..self.vcpus.len() as u32 {
             let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 
 use wire::definition::{Definition, Transfer, TransferKind};
 
@@ -48,6 +49,10 @@ pub(crate) struct State {
     pub(crate) sampler: Sampler,
     pub(crate) window_open: bool,
     pub(crate) main_thread: MainThread,
+    /// The thread that executes the guest.
+    pub(crate) vcpu_thread: Option<ThreadId>,
+    /// Guest memory can be read: in callbacks, and not when QEMU exits.
+    pub(crate) memory_readable: bool,
 }
 
 /// Straight-line code: what a counter counts.
@@ -140,6 +145,8 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         sampler: Sampler::default(),
         window_open,
         main_thread: MainThread::find(),
+        vcpu_thread: None,
+        memory_readable: true,
         args,
     };
     if window_open {
@@ -174,6 +181,7 @@ impl VcpuHook for VcpuInit {
         let mut state = lock();
         let general: &[&str] = if state.args.isa.is_riscv() { &RISCV_REGISTERS } else { &ARM_REGISTERS };
         state.registers.get_or_insert_with(|| Registers::find(general));
+        state.vcpu_thread = Some(thread::current().id());
     };
 }
 
@@ -254,7 +262,7 @@ impl State {
 
     /// Reads guest memory if it is memory; devices are never touched.
     pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
-        if !self.args.is_memory(address, bytes as u64) {
+        if !self.memory_readable || !self.args.is_memory(address, bytes as u64) {
             return None;
         }
         self.registers.as_mut()?.read_memory(address, bytes)

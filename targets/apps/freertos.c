@@ -52,13 +52,18 @@ static uint32_t recursion_unit(uint32_t seed) { return fib(13 + (seed & 3)) + tr
 #ifndef REPEAT
 #define REPEAT 1 /* freertos-long.c does more of the same */
 #endif
+#ifdef SHORT
+#define UNITS(n) ((n) / 10)
+#else
+#define UNITS(n) ((n) * REPEAT)
+#endif
 
 static const struct job jobs[KINDS] = {
-    [CRC] = { "crc", crc_unit, 400 * REPEAT, 2, 4 },
-    [MATRIX] = { "matrix", matrix_unit, 700 * REPEAT, 1, 3 },
-    [SORT] = { "sort", sort_unit, 250 * REPEAT, 1, 1 },
-    [FORMAT] = { "format", text_unit, 900 * REPEAT, 1, 2 },
-    [RECURSION] = { "recursion", recursion_unit, 600 * REPEAT, 0, 1 },
+    [CRC] = { "crc", crc_unit, UNITS(400), 2, 4 },
+    [MATRIX] = { "matrix", matrix_unit, UNITS(700), 1, 3 },
+    [SORT] = { "sort", sort_unit, UNITS(250), 1, 1 },
+    [FORMAT] = { "format", text_unit, UNITS(900), 1, 2 },
+    [RECURSION] = { "recursion", recursion_unit, UNITS(600), 0, 1 },
 };
 
 /* One per kind of work; `sort` and `recursion` share a priority, and so the processor by the tick. */

@@ -11,14 +11,15 @@ use console::Term;
 use wire::control::Word;
 
 use crate::cli::ProfileArgs;
-use crate::crosscheck;
+use crate::crosscheck::{self, in_target};
 use crate::export::{self, CONSOLE, FILES, summary};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
 use crate::machine::{self, Choice};
+use crate::mcount;
 use crate::options::Options;
 use crate::output::Output;
-use crate::profile::{Facts, Profile};
+use crate::profile::{Facts, InTarget, Profile};
 use crate::progress::Bar;
 use crate::qemu::{self, Workspace};
 use crate::run::{INTERRUPTED, Outcome, Plan};
@@ -41,6 +42,10 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     )?;
     let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
     for warning in image.warnings.iter().chain(&choice.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
+    for warning in &mcount.warnings {
         eprintln!("warning: {warning}");
     }
     let symbol_file = read_symbol_file(&image)?;
@@ -70,6 +75,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
         functions: &symbols.ranges(),
         from,
         until,
+        mcount: mcount.headers.first(),
     };
     explain_choice(&choice);
 
@@ -126,6 +132,10 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         writeln!(out, "the window never opened: --from {from} was not reached")?;
         code = code.min(ExitCode::Firmware);
     }
+    if options.strict && !crosscheck.is_clean() {
+        writeln!(out, "the cross-check found differences, and --strict makes that a failure")?;
+        code = code.min(ExitCode::Firmware);
+    }
     writeln!(out, "profile in {}: {}", directory.display(), FILES.join(", "))?;
     Ok(code)
 }
@@ -154,11 +164,14 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { records, end } = outcome;
+    let Outcome { records, end, in_target } = outcome;
     let executed: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let executed: Vec<u64> = executed.into_iter().collect();
     let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
-    let others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
+    let mut others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
+    if let Some(table) = in_target.as_ref().and_then(InTarget::table) {
+        others.extend(table.addresses());
+    }
     let (names, warnings) = symbols.names(&executed, &others);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
@@ -173,6 +186,7 @@ fn profile(
         icount_shift: plan.icount_shift,
         load_addr: options.load_addr,
         load_bias: choice.load_bias,
+        entry: choice.entry,
         qemu_args: options.qemu_args.clone(),
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,
@@ -183,6 +197,18 @@ fn profile(
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
-    let profile = Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names };
+    let mut profile =
+        Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names, in_target };
+    if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
+    {
+        let mut returns = in_target::returning(&profile, table);
+        returns.retain(|&pc| {
+            let code = image.code_at(pc.wrapping_sub(choice.load_bias));
+            code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
+        });
+        if let Some(InTarget::Table(table)) = &mut profile.in_target {
+            table.returns = returns.into_iter().collect();
+        }
+    }
     (profile, warnings)
 }

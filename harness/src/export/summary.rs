@@ -88,7 +88,11 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
     writeln!(out)?;
     let unnamed = table.unnamed_insns;
     writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
-    writeln!(out, "{check}")
+    writeln!(out, "{check}")?;
+    for line in check.in_target_lines(layout.top_rows) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
 fn widths_of(lines: &[Line]) -> [usize; 6] {

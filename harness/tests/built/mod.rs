@@ -10,8 +10,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Prints `ok` and exits, by semihosting; `bad` when its data was not where it was linked.
-const SOURCE: &str = r#"
+/// Every image begins with this: the way to `reset`, with a stack, and `host`, which is semihosting.
+const PROLOGUE: &str = r#"
 #ifdef __riscv
 __asm__(".globl _start\n_start: la sp, stack_top\n j reset\n");
 static void host(int op, const void *arg) {
@@ -37,6 +37,10 @@ static void host(int op, const void *arg) {
 }
 #define STOPPED ((void *)0x20026)
 #endif
+"#;
+
+/// Prints `ok` and exits; `bad` when its data was not where it was linked.
+const SOURCE: &str = r#"
 extern char data_load[], data_start[], data_end[];
 volatile int data = 42;
 volatile int bss;
@@ -104,9 +108,14 @@ impl Target {
 
     /// Compiles and links it to `dir/name.elf`.
     pub(crate) fn build(&self, dir: &Path, name: &str) -> PathBuf {
+        self.build_source(dir, name, SOURCE)
+    }
+
+    /// The same with another `reset`, which finds its data uninitialised.
+    pub(crate) fn build_source(&self, dir: &Path, name: &str, source_text: &str) -> PathBuf {
         let (source, script, elf) =
             (dir.join(format!("{name}.c")), dir.join(format!("{name}.ld")), dir.join(format!("{name}.elf")));
-        fs::write(&source, SOURCE).unwrap();
+        fs::write(&source, [PROLOGUE, source_text].concat()).unwrap();
         let mut text = format!(
             "SECTIONS {{\n\
              .text {:#x} : {{ KEEP(*(.vec)) *(.text*) *(.rodata*) . = ALIGN(16); }}\n",

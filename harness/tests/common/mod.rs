@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use harness::profile::Profile;
 use tempfile::TempDir;
@@ -121,6 +123,47 @@ pub fn run_file(firmware: &Path, args: &[&str]) -> Run {
 pub fn run(name: &str, args: &[&str]) -> Run {
     let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
     run_file(&image(name), &args)
+}
+
+/// Starts a long run, does `then` to it once it is under way, and waits for it. Also returns QEMU's pid.
+pub fn run_and(firmware: &Path, args: &[&str], then: impl Fn(&mut Child)) -> (Run, u32) {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = command(firmware, args, temp.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let qemu = loop {
+        if let Some(qemu) = child_of(child.id())
+            && cpu_ticks(qemu) > 20
+        {
+            break qemu;
+        }
+        assert!(Instant::now() < deadline, "QEMU did not start");
+        sleep(Duration::from_millis(20));
+    };
+    then(&mut child);
+    let output = child.wait_with_output().unwrap();
+    (finish(temp, output), qemu)
+}
+
+/// Sends a signal, by its name without SIG.
+pub fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
+}
+
+/// The QEMU that a process has started.
+pub fn child_of(pid: u32) -> Option<u32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
+        let Some((name, fields)) = stat.rsplit_once(')') else { return false };
+        name.contains("qemu-system") && fields.split_whitespace().nth(1) == Some(&pid.to_string())
+    })
+}
+
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().nth(11).unwrap_or("0").to_owned());
+    fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
 /// Does `work` for every item on all cores, in no order.

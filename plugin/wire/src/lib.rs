@@ -12,6 +12,14 @@
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
 //! | `definitions` | [`definition`] | what each counter counts: code segments, arcs; and notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
+//!
+//! Where the harness asked for a range of the guest's memory there are two more, plain copies of it. One
+//! that is absent or short could not be copied:
+//!
+//! | file | name | holds that memory |
+//! |---|---|---|
+//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | as the window opened, where that was not at reset |
+//! | `snapshot-end` | [`SNAPSHOT_END`] | as the run ended |
 #![forbid(unsafe_code)]
 
 pub mod control;
@@ -25,6 +33,12 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of the four files changes its meaning.
 pub const VERSION: u64 = 1;
+
+/// Name of the file with the guest's memory as the window opened.
+pub const SNAPSHOT_OPEN: &str = "snapshot-open";
+
+/// Name of the file with the guest's memory as the run ended.
+pub const SNAPSHOT_END: &str = "snapshot-end";
 
 /// What is wrong with bytes that should have been a record.
 #[derive(Clone, Debug, PartialEq, Eq)]

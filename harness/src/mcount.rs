@@ -1,0 +1,49 @@
+//! The in-target table: what firmware that links `targets/mcount/` counted itself.
+//!
+//! A constant [`Header`] in the image says where in RAM the table is, so no symbols are needed. The memory
+//! is copied when the window opens and when the run ends (see [`wire::SNAPSHOT_END`]), and read into a
+//! [`Table`], which [`crate::profile::InTarget`] keeps.
+
+mod header;
+mod table;
+
+use serde::{Deserialize, Serialize};
+
+pub use header::{Found, Header, find};
+pub use table::{Before, Hot, Malformed, Table, TableArc};
+
+/// What a table counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Every arc, until the table is full.
+    Arcs,
+    /// Calls of the functions that are called most; a cold one makes room for a hotter one.
+    Hottest,
+}
+
+/// How the runtime keeps two updates at the same time from losing one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protection {
+    /// Not at all.
+    None,
+    /// Interrupts are masked.
+    Masked,
+    /// Arm's LDREX and STREX.
+    Exclusive,
+    /// RISC-V's AMO, LR and SC.
+    Atomic,
+}
+
+/// Reads little-endian numbers one after the other. What is beyond the end reads as zero: lengths are
+/// checked by whoever makes one.
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn number(&mut self, bytes: usize) -> u64 {
+        let (now, rest) = self.bytes.split_at(bytes.min(self.bytes.len()));
+        self.bytes = rest;
+        now.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+}
