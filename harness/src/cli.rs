@@ -18,8 +18,8 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; a difference \
-in the cross-check under --strict); \
+Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; its own \
+counts differ under --strict); \
 2 usage or bad input; 4 a limit or timeout ended the run; 5 the emulator could not run.";
 
 /// Everything that harness does.
@@ -45,7 +45,7 @@ pub struct ProfileArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
-    /// Exit with 1 when the cross-check finds a difference
+    /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
 

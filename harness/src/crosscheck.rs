@@ -92,11 +92,16 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
 }
 
 impl CrossCheck {
-    /// All measurements agree: what `--strict` asks for. Firmware that does not count itself has nothing to
-    /// disagree with; counts that could not be read agree with nothing.
+    /// Nothing to tell of the samples.
     pub fn is_clean(&self) -> bool {
+        self.aliased.is_empty() && self.inconsistencies.is_empty()
+    }
+
+    /// What `--strict` asks for: all counts agree. Aliasing is no difference of counts; firmware that does
+    /// not count itself has nothing to disagree with; counts that could not be read agree with nothing.
+    pub fn counts_agree(&self) -> bool {
         let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
-        self.aliased.is_empty() && self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
+        self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
     }
 
     /// What came of the firmware's own counts, line by line; at most so many differences by name.

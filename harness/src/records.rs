@@ -22,6 +22,8 @@ pub struct Records {
     pub vcpus: Vec<VcpuCounts>,
     /// Instructions executed before the window opened.
     pub before_window_insns: u64,
+    /// The same by address, all vCPUs together; only where the firmware has an in-target table.
+    pub before_window: BTreeMap<u64, u64>,
     /// Samples in time order.
     pub samples: Vec<Sample>,
     /// What the firmware asked of the host.
@@ -50,11 +52,21 @@ impl Records {
             |slot, vcpu| counters::get(&counts, slot, vcpu, vcpus).context("the plugin's counters are cut short");
         let mut builders = vec![Builder::default(); vcpus as usize];
         let mut notes = Vec::new();
+        let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
+        let mut before_window = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
             match definition? {
                 Definition::Segment { slot, pc, sizes, transfer } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
+                    }
+                    // None: defined later.
+                    let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
+                    let before: u64 = before.sum();
+                    let mut pc = pc;
+                    for &size in sizes.iter().filter(|_| before > 0) {
+                        *before_window.entry(pc).or_default() += before;
+                        pc += u64::from(size);
                     }
                 }
                 Definition::Arc { slot, site, target, return_addr, kind } => {
@@ -82,6 +94,7 @@ impl Records {
             control,
             vcpus,
             before_window_insns,
+            before_window,
             samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
             notes,
         })

@@ -167,11 +167,12 @@ fn it_is_read_as_the_firmware_exits() {
             used_entries: 2,
             entry_point: reset,
             returns: vec![],
+            inside_at_open: 0,
             ignored: 3,
             dropped: 2,
             calls: 0,
             resets: 0,
-            ignored_ranges: [0x40..0x80].to_vec(),
+            ignored_ranges: std::iter::once(0x40..0x80).collect(),
             arcs: vec![
                 TableArc { caller: 0x101, callee: tick | thumb, count: 8 },
                 TableArc { caller: 0x201, callee: 0x301, count: 7 },

@@ -207,10 +207,11 @@ impl State {
     /// Starts measuring at this instruction: all vCPUs at zero.
     pub(crate) fn open_window(&mut self) {
         self.window_open = true;
-        self.records.clear_counters();
-        if self.args.from.is_some() {
-            self.take_snapshot(wire::SNAPSHOT_OPEN).unwrap_or_else(|error| self.write_failed(&error));
+        if self.args.from.is_some() && self.args.snapshot.is_some() {
+            let taken = self.take_snapshot(wire::SNAPSHOT_OPEN).and_then(|()| self.keep_counters());
+            taken.unwrap_or_else(|error| self.write_failed(&error));
         }
+        self.records.clear_counters();
         let mut before_insns = 0;
         for vcpu in 0..self.vcpus.len() as u32 {
             let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };

@@ -19,6 +19,12 @@ impl State {
         fs::write(Path::new(&self.args.dir).join(name), bytes)
     }
 
+    /// Copies the counters as they are before the window opens and clears them.
+    pub(crate) fn keep_counters(&self) -> io::Result<()> {
+        let file = |name| Path::new(&self.args.dir).join(name);
+        fs::copy(file("counters"), file(wire::COUNTERS_OPEN)).map(drop)
+    }
+
     fn snapshot(&mut self) -> Option<Vec<u8>> {
         let range = self.args.snapshot.clone()?;
         let mut bytes = Vec::new();

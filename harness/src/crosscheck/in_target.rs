@@ -240,8 +240,6 @@ struct Callee {
     entries: u64,
     /// Calls of the runtime from it.
     reported: u64,
-    /// Of these, came back; more where a loop starts there.
-    returned: u64,
     /// Return addresses of its calls of the runtime.
     sites: BTreeSet<u64>,
     /// By return address, without Thumb's bit 0.
@@ -277,10 +275,12 @@ pub fn compare(profile: &Profile, table: &mcount::Table, functions: &Table) -> C
     let early = early(profile, &callees);
     let insns = profile.insns();
     let came_back: u64 = table.returns.iter().filter_map(|pc| insns.get(pc)).sum();
+    let entered = insns.get(&code(table.entry_point)).copied().unwrap_or(0);
     let mut budget = Budget {
         dropped: table.dropped.into(),
         unresolved: profile.facts.unresolved_transfers,
-        inside: comparison.overhead.calls.saturating_sub(came_back),
+        landed: table.inside_at_open + entered.saturating_sub(comparison.overhead.calls),
+        inside: (comparison.overhead.calls + table.inside_at_open).saturating_sub(came_back),
     };
     for (&start, callee) in &callees {
         let witness = Witness { profile, table, start, callee, early: &early };
@@ -382,7 +382,6 @@ fn callees(
             callees.entry(start).or_default().entries = row.calls;
         }
     }
-    let insns = profile.insns();
     let entry_point = code(table.entry_point);
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
         let return_addr = arc.return_addr.map(code);
@@ -392,9 +391,7 @@ fn callees(
             let Some(start) = Place::of(profile, return_addr.wrapping_sub(1)).start() else { continue };
             let callee = callees.entry(start).or_default();
             callee.reported += arc.count;
-            if callee.sites.insert(return_addr) {
-                callee.returned += insns.get(&return_addr).copied().unwrap_or(0);
-            }
+            callee.sites.insert(return_addr);
             continue;
         }
         if runtime.contains(&arc.target) || !functions::is_call(profile, arc) {
@@ -445,6 +442,8 @@ struct Budget {
     dropped: u64,
     /// Transfers of control that the profiler could not attribute.
     unresolved: u64,
+    /// Calls of the runtime that were made before the window and may have been counted in it.
+    landed: u64,
     /// Calls of the runtime that have not come back. Where a loop starts right after the call, this is all that
     /// is known of them.
     inside: u64,
@@ -479,11 +478,11 @@ struct Witness<'a> {
 impl Witness<'_> {
     /// Holds the function's arcs against each other.
     fn compare_arcs(&self, budget: &mut Budget, comparison: &mut Comparison) {
-        let Callee { entries, reported, returned, ref arcs, .. } = *self.callee;
+        let Callee { entries, reported, ref arcs, .. } = *self.callee;
         let called: u64 = arcs.values().map(|pair| pair.exact).sum();
         // Those that were on their way when the window opened, and were counted in it.
         let opened = self.profile.facts.before_window_insns > 0;
-        let landed = if opened { reported.saturating_sub(entries) + returned.saturating_sub(reported) } else { 0 };
+        let landed = if opened { reported.saturating_sub(entries) } else { 0 };
         let mut flights = Flights {
             // Calls on the way to the function, and in it on the way to the runtime; those in the runtime are
             // known for all functions together.
@@ -503,7 +502,8 @@ impl Witness<'_> {
         }
         // More of them than there can be: what calls counted, under another caller.
         let missing = arcs.values().map(|pair| pair.exact.saturating_sub(pair.in_target)).sum();
-        flights.misnamed = otherwise.in_target.saturating_sub(otherwise.exact + landed).min(missing);
+        let strangers = otherwise.in_target.saturating_sub(otherwise.exact + landed + budget.landed);
+        flights.misnamed = strangers.min(missing);
         otherwise.in_target -= flights.misnamed;
         if opened {
             // Called before the window, and entered in it: no arc of the window, but the runtime's.
@@ -587,7 +587,8 @@ impl Witness<'_> {
         let lossy = self.table.protection == Protection::None;
         put(missing, if lossy { Cause::LostUpdate } else { Cause::Unexplained });
 
-        let flying = take(&mut flights.landed, extra);
+        let known = take(&mut flights.landed, extra);
+        let flying = known + take(&mut budget.landed, extra - known);
         put(flying, Cause::InFlight);
         extra -= flying;
         let unresolved = take(&mut budget.unresolved, extra);

@@ -25,6 +25,8 @@ pub struct Table {
     /// Addresses of the executed instructions by which the runtime returns to the function that called it,
     /// as far as the image's code shows them.
     pub returns: Vec<u64>,
+    /// Calls of the runtime that had not come back as the window opened.
+    pub inside_at_open: u64,
     /// Calls of functions with ignored addresses.
     pub ignored: u32,
     /// [`Mode::Arcs`]: calls there was no room for. [`Mode::Hottest`]: calls that no entry counts.
@@ -154,6 +156,7 @@ impl Table {
             used_entries,
             entry_point: header.entry_point,
             returns: Vec::new(),
+            inside_at_open: 0,
             ignored,
             dropped,
             calls,
@@ -311,6 +314,7 @@ mod tests {
                     used_entries: 4,
                     entry_point: header.entry_point,
                     returns: vec![],
+                    inside_at_open: 0,
                     ignored: 8,
                     dropped: 7,
                     calls: 0,

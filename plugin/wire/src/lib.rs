@@ -13,13 +13,14 @@
 //! | `definitions` | [`definition`] | what each counter counts: code segments, arcs; and notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //!
-//! Where the harness asked for a range of the guest's memory there are two more, plain copies of it. One
-//! that is absent or short could not be copied:
+//! Where the harness asked for a range of the guest's memory there are up to three more. One that is
+//! absent or short could not be copied:
 //!
-//! | file | name | holds that memory |
+//! | file | name | holds |
 //! |---|---|---|
-//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | as the window opened, where that was not at reset |
-//! | `snapshot-end` | [`SNAPSHOT_END`] | as the run ended |
+//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory as the window opened, where that was not at reset |
+//! | `counters-open` | [`COUNTERS_OPEN`] | the counters then, before they were cleared |
+//! | `snapshot-end` | [`SNAPSHOT_END`] | that memory as the run ended |
 #![forbid(unsafe_code)]
 
 pub mod control;
@@ -36,6 +37,9 @@ pub const VERSION: u64 = 1;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";
+
+/// Name of the file with the counters as the window opened.
+pub const COUNTERS_OPEN: &str = "counters-open";
 
 /// Name of the file with the guest's memory as the run ended.
 pub const SNAPSHOT_END: &str = "snapshot-end";
