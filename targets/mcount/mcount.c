@@ -162,7 +162,7 @@ static inline UNCOUNTED void increment(volatile uint32_t *count)
 static inline UNCOUNTED int is_ignored(uintptr_t callee)
 {
     for (unsigned i = 0; i < MCOUNT_IGNORE; i++)
-        if (callee - table->ignore[i].start < table->ignore[i].end - table->ignore[i].start)
+        if (table->ignore[i].end && callee - table->ignore[i].start < table->ignore[i].end - table->ignore[i].start)
             return 1;
     return 0;
 }
@@ -365,7 +365,7 @@ UNCOUNTED int mcount_ignore(const void *start, const void *end)
         if (table->ignore[i].end)
             continue;
         table->ignore[i].start = (uintptr_t)start;
-        table->ignore[i].end = (uintptr_t)end;
+        table->ignore[i].end = (uintptr_t)end; /* last: the range counts from here on */
         return 0;
     }
     return -1;

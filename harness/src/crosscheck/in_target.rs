@@ -74,9 +74,9 @@ impl Comparison {
             let left = &self.differences[most..];
             let calls = left.iter().map(|difference| difference.calls).sum();
             lines.push(format!(
-                "  and {} more with {} calls (--top 0 shows all)",
+                "  and {} more with {} (--top 0 shows all)",
                 group(left.len() as u64),
-                group(calls)
+                plural(calls, "call")
             ));
         }
         if !self.not_instrumented.is_empty() {
@@ -507,7 +507,8 @@ impl Witness<'_> {
         otherwise.in_target -= flights.misnamed;
         if opened {
             // Called before the window, and entered in it: no arc of the window, but the runtime's.
-            let extra = arcs.values().filter(|pair| pair.exact > 0).map(|pair| pair.in_target.saturating_sub(pair.exact));
+            let extra =
+                arcs.values().filter(|pair| pair.exact > 0).map(|pair| pair.in_target.saturating_sub(pair.exact));
             let arrived = otherwise.exact.saturating_sub(otherwise.in_target).min(extra.sum());
             otherwise.exact -= arrived;
             flights.landed += arrived;
@@ -655,3 +656,170 @@ impl Witness<'_> {
 
 /// Caller of what no call entered.
 const NO_CALL: &str = "[no call]";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::testing::empty;
+    use crate::mcount::{Before, TableArc};
+
+    const MAIN: u64 = 0x40;
+    const LEAF: u64 = 0x60;
+    const RUNTIME: u64 = 0x80;
+    const RETURN: u64 = 0x8e;
+
+    /// `main` calls `leaf`, both call the runtime first thing.
+    fn profile(calls: u64) -> Profile {
+        empty()
+            .function("start", 0x20, 0x10)
+            .function("main", MAIN, 0x20)
+            .function("leaf", LEAF, 0x20)
+            .function("_mcount", RUNTIME, 0x10)
+            .insn(0x20, 1)
+            .insn(MAIN, 1)
+            .insn(LEAF, calls)
+            .insn(RUNTIME, calls + 1)
+            .insn(RETURN, calls + 1)
+            .arc((0x24, MAIN), Some(0x28), true, 1)
+            .arc((0x48, LEAF), Some(0x4c), true, calls)
+            .arc((MAIN, RUNTIME), Some(0x44), true, 1)
+            .arc((LEAF, RUNTIME), Some(0x64), true, calls)
+    }
+
+    fn table(arcs: &[(u64, u64, u64)]) -> mcount::Table {
+        mcount::Table {
+            mode: Mode::Arcs,
+            protection: Protection::Masked,
+            capacity_entries: 8,
+            used_entries: arcs.len() as u32,
+            entry_point: RUNTIME,
+            returns: vec![RETURN],
+            inside_at_open: 0,
+            ignored: 0,
+            dropped: 0,
+            calls: 0,
+            resets: 0,
+            ignored_ranges: Vec::new(),
+            arcs: arcs.iter().map(|&(caller, callee, count)| TableArc { caller, callee, count }).collect(),
+            hottest: Vec::new(),
+            before: Before::None,
+        }
+    }
+
+    fn compared(profile: &Profile, table: &mcount::Table) -> Comparison {
+        compare(profile, table, &functions::table(profile))
+    }
+
+    fn causes(comparison: &Comparison) -> Vec<(&str, u64, Cause)> {
+        let causes = comparison.differences.iter();
+        causes.map(|difference| (difference.callee.as_str(), difference.calls, difference.cause)).collect()
+    }
+
+    const OF_MAIN: (u64, u64, u64) = (0x29, 0x45, 1);
+
+    #[test]
+    fn two_honest_witnesses_agree() {
+        let comparison = compared(&profile(100), &table(&[OF_MAIN, (0x4d, 0x65, 100)]));
+        assert_eq!(causes(&comparison), []);
+        assert_eq!((comparison.calls, comparison.functions, comparison.arcs), (101, 2, 2));
+        assert_eq!(comparison.not_instrumented, ["start"]);
+        assert_eq!(comparison.overhead, Overhead { insns: 202, total_insns: 304, calls: 101 });
+        assert!(comparison.lines(None)[0].contains("agree with the exact ones: 101 calls of 2 functions in 2 arcs"));
+        // Two entries of one arc, made at the same time.
+        let comparison = compared(&profile(100), &table(&[OF_MAIN, (0x4d, 0x65, 60), (0x4d, 0x65, 40)]));
+        assert_eq!(causes(&comparison), []);
+    }
+
+    #[test]
+    fn what_is_missing_is_a_lost_update_only_where_the_runtime_admits_to_it() {
+        let mut short = table(&[OF_MAIN, (0x4d, 0x65, 97)]);
+        let comparison = compared(&profile(100), &short);
+        assert_eq!(causes(&comparison), [("leaf", 3, Cause::Unexplained)]);
+        assert!(comparison.has_losses());
+        let lines = comparison.lines(None);
+        assert_eq!(lines[0], "in-target: DIFFERENCES: 3 calls in 1 place; 98 calls of 2 functions in 2 arcs agree");
+        assert_eq!(lines[1], "  UNEXPLAINED: main+0xc → leaf: 100 exact, 97 in the firmware's table");
+        short.protection = Protection::None;
+        assert_eq!(causes(&compared(&profile(100), &short)), [("leaf", 3, Cause::LostUpdate)]);
+    }
+
+    #[test]
+    fn no_more_calls_are_in_flight_than_have_not_come_back() {
+        let mut flying = profile(100);
+        flying.vcpus[0].insns.iter_mut().find(|insn| insn.pc == RETURN).unwrap().count -= 1;
+        flying.vcpus[0].clock_insns -= 1;
+        let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 99)]));
+        assert_eq!(causes(&comparison), [("leaf", 1, Cause::InFlight)]);
+        assert!(!comparison.has_losses());
+        let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 98)]));
+        assert_eq!(causes(&comparison), [("leaf", 1, Cause::Unexplained), ("leaf", 1, Cause::InFlight)]);
+        // Counted, and not back yet: nothing is missing.
+        assert_eq!(causes(&compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 100)]))), []);
+    }
+
+    #[test]
+    fn more_than_the_exact_count_is_explained_by_what_the_profiler_missed_or_not_at_all() {
+        let long = table(&[OF_MAIN, (0x4d, 0x65, 102)]);
+        assert_eq!(causes(&compared(&profile(100), &long)), [("leaf", 2, Cause::Unexplained)]);
+        let mut unresolved = profile(100);
+        unresolved.facts.unresolved_transfers = 2;
+        assert_eq!(causes(&compared(&unresolved, &long)), [("leaf", 2, Cause::Unresolved)]);
+        // As the window opened, one was inside the runtime.
+        let mut windowed = long.clone();
+        windowed.inside_at_open = 1;
+        windowed.arcs[1].count = 101;
+        let mut opened = profile(100);
+        opened.facts.before_window_insns = 5000;
+        assert_eq!(causes(&compared(&opened, &windowed)), [("leaf", 1, Cause::InFlight)]);
+    }
+
+    #[test]
+    fn dropped_calls_account_for_arcs_that_are_not_in_the_table_and_for_no_others() {
+        let mut full = table(&[(0x4d, 0x65, 100)]);
+        full.dropped = 1;
+        assert_eq!(causes(&compared(&profile(100), &full)), [("main", 1, Cause::TableFull)]);
+        full.arcs[0].count = 99;
+        assert_eq!(
+            causes(&compared(&profile(100), &full)),
+            [("leaf", 1, Cause::Unexplained), ("main", 1, Cause::TableFull)]
+        );
+    }
+
+    #[test]
+    fn counters_wrap_at_32_bits() {
+        let calls = (3 << 32) + 7;
+        assert_eq!(causes(&compared(&profile(calls), &table(&[OF_MAIN, (0x4d, 0x65, 7)]))), []);
+        let comparison = compared(&profile(calls), &table(&[OF_MAIN, (0x4d, 0x65, 5)]));
+        assert_eq!(causes(&comparison), [("leaf", 2, Cause::Unexplained)]);
+    }
+
+    #[test]
+    fn a_call_of_the_runtime_through_a_veneer_is_one() {
+        let mut far = profile(100).function("veneer", 0x10, 8).insn(0x10, 100);
+        far.names.functions.sort_by_key(|function| function.start);
+        let arc = far.vcpus[0].arcs.iter_mut().find(|arc| arc.site == LEAF).unwrap();
+        arc.target = 0x10;
+        let far = far.arc((0x14, RUNTIME), Some(0x64), false, 100);
+        let comparison = compared(&far, &table(&[OF_MAIN, (0x4d, 0x65, 100)]));
+        assert_eq!(causes(&comparison), []);
+        assert_eq!(comparison.overhead.calls, 101);
+    }
+
+    #[test]
+    fn without_symbols_nothing_can_be_compared_and_that_is_said() {
+        let mut nameless = profile(100);
+        nameless.names.functions.clear();
+        let comparison = compared(&nameless, &table(&[OF_MAIN, (0x4d, 0x65, 100)]));
+        assert!(comparison.nameless && !comparison.has_losses());
+        assert!(comparison.lines(None)[0].contains("--symbols"));
+    }
+
+    #[test]
+    fn only_as_many_differences_are_shown_as_asked_for() {
+        let mut short = table(&[(0x4d, 0x65, 97)]);
+        short.protection = Protection::None;
+        let lines = compared(&profile(100), &short).lines(Some(1));
+        assert!(lines[1].contains("leaf: 100 exact"), "{lines:?}");
+        assert!(lines[2].contains("and 1 more with 1 call"), "{lines:?}");
+    }
+}
