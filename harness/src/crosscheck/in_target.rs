@@ -16,6 +16,7 @@
 //! without a transfer of control (an interrupt, the first switch to a task) is no arc to the profiler; the
 //! runtime gives it a caller all the same, and the two must be equally many.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -63,6 +64,12 @@ impl Comparison {
         if self.nameless {
             return vec![
                 "in-target: the firmware's own counts cannot be compared without symbols (--symbols FILE)".to_owned(),
+            ];
+        }
+        if self.functions == 0 {
+            return vec![
+                "in-target: the firmware has the mcount runtime, and nothing that ran calls it (compiled without -pg?)"
+                    .to_owned(),
             ];
         }
         let most = most.unwrap_or(usize::MAX);
@@ -240,6 +247,9 @@ struct Callee {
     entries: u64,
     /// Calls of the runtime from it.
     reported: u64,
+    /// Executions of the instructions after those calls: fewer where some have not come back, more where a
+    /// loop starts there.
+    returned: u64,
     /// Return addresses of its calls of the runtime.
     sites: BTreeSet<u64>,
     /// By return address, without Thumb's bit 0.
@@ -382,6 +392,7 @@ fn callees(
             callees.entry(start).or_default().entries = row.calls;
         }
     }
+    let insns = profile.insns();
     let entry_point = code(table.entry_point);
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
         let return_addr = arc.return_addr.map(code);
@@ -391,7 +402,9 @@ fn callees(
             let Some(start) = Place::of(profile, return_addr.wrapping_sub(1)).start() else { continue };
             let callee = callees.entry(start).or_default();
             callee.reported += arc.count;
-            callee.sites.insert(return_addr);
+            if callee.sites.insert(return_addr) {
+                callee.returned += insns.get(&return_addr).copied().unwrap_or(0);
+            }
             continue;
         }
         if runtime.contains(&arc.target) || !functions::is_call(profile, arc) {
@@ -561,7 +574,7 @@ impl Witness<'_> {
             missing = 0;
         }
         let known = take(&mut flights.started, missing);
-        let flying = known + take(&mut budget.inside, missing - known);
+        let flying = known + self.take_inside(budget, missing - known);
         put(flying, Cause::InFlight);
         missing -= flying;
         if missing > 0 && self.table.resets > 0 {
@@ -620,7 +633,7 @@ impl Witness<'_> {
             missing = 0;
         }
         let known = missing.min(entries.saturating_sub(reported));
-        let flying = known + take(&mut budget.inside, missing - known);
+        let flying = known + self.take_inside(budget, missing - known);
         causes.push((flying, Cause::InFlight));
         missing -= flying;
         if missing > 0 && self.table.resets > 0 {
@@ -642,6 +655,19 @@ impl Witness<'_> {
             calls,
             cause,
         }));
+    }
+
+    /// Calls of this function that may be inside the runtime. None, where all have visibly come back; in a
+    /// window that opened later, what came back may have been called before.
+    fn take_inside(&self, budget: &mut Budget, wanted: u64) -> u64 {
+        let Callee { reported, returned, .. } = *self.callee;
+        let opened = self.profile.facts.before_window_insns > 0;
+        let most = match returned.cmp(&reported) {
+            Ordering::Less if !opened => reported - returned,
+            Ordering::Equal if !opened => 0,
+            _ => u64::MAX,
+        };
+        take(&mut budget.inside, wanted.min(most))
     }
 
     /// As the runtime decides it: by the address that its caller returns to.
@@ -680,6 +706,8 @@ mod tests {
             .insn(LEAF, calls)
             .insn(RUNTIME, calls + 1)
             .insn(RETURN, calls + 1)
+            .insn(0x44, 1)
+            .insn(0x64, calls)
             .arc((0x24, MAIN), Some(0x28), true, 1)
             .arc((0x48, LEAF), Some(0x4c), true, calls)
             .arc((MAIN, RUNTIME), Some(0x44), true, 1)
@@ -723,7 +751,7 @@ mod tests {
         assert_eq!(causes(&comparison), []);
         assert_eq!((comparison.calls, comparison.functions, comparison.arcs), (101, 2, 2));
         assert_eq!(comparison.not_instrumented, ["start"]);
-        assert_eq!(comparison.overhead, Overhead { insns: 202, total_insns: 304, calls: 101 });
+        assert_eq!(comparison.overhead, Overhead { insns: 202, total_insns: 405, calls: 101 });
         assert!(comparison.lines(None)[0].contains("agree with the exact ones: 101 calls of 2 functions in 2 arcs"));
         // Two entries of one arc, made at the same time.
         let comparison = compared(&profile(100), &table(&[OF_MAIN, (0x4d, 0x65, 60), (0x4d, 0x65, 40)]));
@@ -746,8 +774,14 @@ mod tests {
     #[test]
     fn no_more_calls_are_in_flight_than_have_not_come_back() {
         let mut flying = profile(100);
-        flying.vcpus[0].insns.iter_mut().find(|insn| insn.pc == RETURN).unwrap().count -= 1;
-        flying.vcpus[0].clock_insns -= 1;
+        let less = |profile: &mut Profile, pc| {
+            profile.vcpus[0].insns.iter_mut().find(|insn| insn.pc == pc).unwrap().count -= 1;
+        };
+        less(&mut flying, RETURN);
+        // All calls from `leaf` have come back.
+        let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 99)]));
+        assert_eq!(causes(&comparison), [("leaf", 1, Cause::Unexplained)]);
+        less(&mut flying, 0x64);
         let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 99)]));
         assert_eq!(causes(&comparison), [("leaf", 1, Cause::InFlight)]);
         assert!(!comparison.has_losses());
@@ -812,6 +846,12 @@ mod tests {
         let comparison = compared(&nameless, &table(&[OF_MAIN, (0x4d, 0x65, 100)]));
         assert!(comparison.nameless && !comparison.has_losses());
         assert!(comparison.lines(None)[0].contains("--symbols"));
+    }
+
+    #[test]
+    fn a_runtime_that_nothing_calls_is_said_to_be_one() {
+        let silent = empty().function("main", MAIN, 0x20).insn(MAIN, 1);
+        assert!(compared(&silent, &table(&[])).lines(None)[0].contains("nothing that ran calls it"));
     }
 
     #[test]
