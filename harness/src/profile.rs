@@ -5,6 +5,7 @@
 //! time order. The same run gives the same bytes: everything is sorted, nothing knows a path, a date
 //! or a host.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -12,6 +13,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use wire::counters::FIRST_DEFINED;
+use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
 use crate::mcount::Table;
@@ -19,7 +22,7 @@ use crate::mcount::Table;
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x02\n";
+const MAGIC: &[u8; 8] = b"fwprof\x03\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,14 @@ pub struct Profile {
     pub vcpus: Vec<VcpuCounts>,
     /// All samples in the order in which they were taken.
     pub samples: Vec<Sample>,
+    /// Call stacks of the samples, as a tree: those that begin alike share their outer frames. A sample's
+    /// `stack` n is `stacks[n - 1]`, its innermost caller.
+    pub stacks: Vec<StackFrame>,
+    /// Tasks of the firmware's kernel in the order in which they first ran. A sample's `task` n is
+    /// `tasks[n - 1]`.
+    pub tasks: Vec<Task>,
+    /// The exact call tree; empty unless asked for. A sample's `node` n is `tree[n - 1]`.
+    pub tree: Vec<Node>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
@@ -79,10 +90,61 @@ pub struct Facts {
     pub before_window_insns: u64,
     /// How the run ended.
     pub end: End,
+    /// Most frames of a call stack; None: no call stacks were taken.
+    pub max_depth: Option<u32>,
+    /// Executions of the instruction that waits for an interrupt.
+    pub waits: u64,
+    /// Switches between tasks that were only noticed later: counts per task are then estimates.
+    pub unseen_switches: u64,
     /// Transfers of control that could not be attributed to an arc.
     pub unresolved_transfers: u64,
     /// Transfers of control before whose target an exception was taken; their arcs are exact.
     pub interrupted_transfers: u64,
+}
+
+/// One frame of a call stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackFrame {
+    /// Number of the next outer frame, 0: none.
+    pub parent: u32,
+    /// What it is.
+    pub kind: FrameKind,
+}
+
+/// A task of the firmware's kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Name that the firmware gave it, empty where none could be read.
+    pub name: String,
+    /// Address of its control block; after a task was deleted, another one may have the same.
+    pub tcb: u64,
+    /// Lowest address of its stack, when known.
+    pub stack_start: Option<u64>,
+    /// Address above its stack, when known.
+    pub stack_end: Option<u64>,
+    /// Whether it is one of the kernel's idle tasks.
+    pub is_idle: bool,
+    /// Instructions while it was the running task, interrupts among them included. Exact.
+    pub insns: u64,
+    /// How often it was switched in. Exact.
+    pub switches: u64,
+    /// Lowest stack pointer seen in it.
+    pub deepest_sp: Option<u64>,
+    /// Bytes at the low end of its stack that still hold the kernel's paint as it, or the run, ended.
+    pub painted_bytes: Option<u64>,
+}
+
+/// One place in the exact call tree: a function as it was reached over one path of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Number of the caller's node, 0: none.
+    pub parent: u32,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Instructions in this function and not in one that it called.
+    pub insns: u64,
+    /// Entries.
+    pub calls: u64,
 }
 
 /// What is known of the table of a firmware that links the in-target runtime.
@@ -226,7 +288,8 @@ pub struct Names {
     pub strings: Vec<String>,
     /// Distinct frame lists, outermost function first.
     pub stacks: Vec<Vec<Frame>>,
-    /// Executed addresses, sorted, each with the index of its frame list in `stacks`. Addresses
+    /// Addresses that were executed, or lie just before a return address (in the call that left it), sorted,
+    /// each with the index of its frame list in `stacks`. Addresses
     /// without a name are absent.
     pub locations: Vec<(u64, u32)>,
 }
@@ -300,16 +363,54 @@ impl Profile {
         bins
     }
 
+    /// The stack whose innermost frame has this number, outermost first.
+    pub fn stack(&self, innermost: u32) -> Vec<&StackFrame> {
+        let frame = |number: u32| self.stacks.get(number.checked_sub(1)? as usize);
+        let mut frames: Vec<_> = std::iter::successors(frame(innermost), |inner| frame(inner.parent)).collect();
+        frames.reverse();
+        frames
+    }
+
+    /// The task with this number.
+    pub fn task(&self, number: u32) -> Option<&Task> {
+        self.tasks.get(number.checked_sub(1)? as usize)
+    }
+
+    /// The path to the node with this number, outermost first.
+    pub fn path(&self, node: u32) -> Vec<&Node> {
+        let node_of = |number: u32| self.tree.get(number.checked_sub(1)? as usize);
+        let mut nodes: Vec<_> = std::iter::successors(node_of(node), |inner| node_of(inner.parent)).collect();
+        nodes.reverse();
+        nodes
+    }
+
     /// The file's bytes: magic, SHA-256 of the rest, and the model in postcard's encoding
-    /// (<https://postcard.jamesmunns.com/wire-format>), samples in the wire's.
+    /// (<https://postcard.jamesmunns.com/wire-format>), samples, stacks and call tree in the wire's.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut samples = Vec::new();
         let mut encoder = Encoder::default();
         for sample in &self.samples {
             encoder.put(sample, &mut samples)?;
         }
-        let samples = samples.as_slice();
-        let body = (&self.facts, &self.vcpus, samples, &self.notes, &self.names, &self.in_target);
+        let mut trees = Vec::new();
+        for &StackFrame { parent, kind } in &self.stacks {
+            Definition::Frame { parent, kind }.put(&mut trees)?;
+        }
+        for &Node { parent, kind, .. } in &self.tree {
+            Definition::Node { slot: FIRST_DEFINED, parent, kind }.put(&mut trees)?;
+        }
+        let counts: Vec<(u64, u64)> = self.tree.iter().map(|node| (node.insns, node.calls)).collect();
+        let body = Body {
+            facts: Cow::Borrowed(&self.facts),
+            vcpus: Cow::Borrowed(&self.vcpus),
+            samples: Cow::Owned(samples),
+            trees: Cow::Owned(trees),
+            counts: Cow::Owned(counts),
+            tasks: Cow::Borrowed(&self.tasks),
+            notes: Cow::Borrowed(&self.notes),
+            names: Cow::Borrowed(&self.names),
+            in_target: Cow::Borrowed(&self.in_target),
+        };
         let body = postcard::to_stdvec(&body)?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&Sha256::digest(&body));
@@ -324,10 +425,31 @@ impl Profile {
         };
         let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
-        type Body = (Facts, Vec<VcpuCounts>, Vec<u8>, Vec<Note>, Names, Option<InTarget>);
-        let (facts, vcpus, samples, notes, names, in_target): Body = postcard::from_bytes(body)?;
-        let samples = Decoder::new(&samples).collect::<Result<_, _>>()?;
-        Ok(Profile { facts, vcpus, samples, notes, names, in_target })
+        let body: Body<'_> = postcard::from_bytes(body)?;
+        let samples = Decoder::new(&body.samples).collect::<Result<_, _>>()?;
+        let (mut stacks, mut tree) = (Vec::new(), Vec::new());
+        let mut counts = body.counts.iter();
+        for definition in definition::Decoder::new(&body.trees) {
+            match definition? {
+                Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
+                Definition::Node { parent, kind, .. } => {
+                    let &(insns, calls) = counts.next().context("the profile's call tree is cut short")?;
+                    tree.push(Node { parent, kind, insns, calls });
+                }
+                _ => bail!("the profile's stacks are damaged"),
+            }
+        }
+        Ok(Profile {
+            facts: body.facts.into_owned(),
+            vcpus: body.vcpus.into_owned(),
+            samples,
+            stacks,
+            tasks: body.tasks.into_owned(),
+            tree,
+            notes: body.notes.into_owned(),
+            names: body.names.into_owned(),
+            in_target: body.in_target.into_owned(),
+        })
     }
 
     /// Reads a saved profile: the file, or the directory that a run left.
@@ -336,4 +458,18 @@ impl Profile {
         let bytes = fs::read(&file).with_context(|| format!("cannot read the profile {}", file.display()))?;
         Profile::from_bytes(&bytes).with_context(|| format!("cannot read the profile {}", file.display()))
     }
+}
+
+/// A saved profile, as postcard encodes it.
+#[derive(Serialize, Deserialize)]
+struct Body<'a> {
+    facts: Cow<'a, Facts>,
+    vcpus: Cow<'a, [VcpuCounts]>,
+    samples: Cow<'a, [u8]>,
+    trees: Cow<'a, [u8]>,
+    counts: Cow<'a, [(u64, u64)]>,
+    tasks: Cow<'a, [Task]>,
+    notes: Cow<'a, [Note]>,
+    names: Cow<'a, Names>,
+    in_target: Cow<'a, Option<InTarget>>,
 }

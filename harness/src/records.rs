@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use wire::control::{self, Control, Word};
 use wire::counters;
-use wire::definition::{self, Definition, NoteKind, Transfer, TransferKind};
+use wire::definition::{self, Definition, NodeCounter, NoteKind, TaskCounter, Transfer, TransferKind};
 use wire::sample::{self, Sample};
 
-use crate::profile::{Arc, InsnCount, Note, VcpuCounts};
+use crate::profile::{Arc, InsnCount, Node, Note, StackFrame, Task, VcpuCounts};
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -26,6 +26,12 @@ pub struct Records {
     pub before_window: BTreeMap<u64, u64>,
     /// Samples in time order.
     pub samples: Vec<Sample>,
+    /// Frames of their call stacks.
+    pub stacks: Vec<StackFrame>,
+    /// Tasks of the firmware's kernel.
+    pub tasks: Vec<Task>,
+    /// The exact call tree.
+    pub tree: Vec<Node>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -51,7 +57,8 @@ impl Records {
         let counter =
             |slot, vcpu| counters::get(&counts, slot, vcpu, vcpus).context("the plugin's counters are cut short");
         let mut builders = vec![Builder::default(); vcpus as usize];
-        let mut notes = Vec::new();
+        let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let sum = |slot| -> Result<u64> { (0..vcpus).map(|vcpu| counter(slot, vcpu)).sum() };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
@@ -74,6 +81,31 @@ impl Records {
                         builder.arc(site, target, return_addr, kind, counter(slot, vcpu)?);
                     }
                 }
+                Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
+                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+                    let known = |address: u64| (address != 0).then_some(address);
+                    let highest = |counter_of: TaskCounter| -> Result<Option<u64>> {
+                        let values = (0..vcpus).map(|vcpu| counter(slot + counter_of as u32, vcpu));
+                        Ok(values.collect::<Result<Vec<_>>>()?.into_iter().max().filter(|&value| value != 0))
+                    };
+                    tasks.push(Task {
+                        name,
+                        tcb,
+                        stack_start: known(stack_start),
+                        stack_end: known(stack_end),
+                        is_idle,
+                        insns: sum(slot + TaskCounter::Insns as u32)?,
+                        switches: sum(slot + TaskCounter::Switches as u32)?,
+                        deepest_sp: highest(TaskCounter::DeepestSp)?.map(u64::wrapping_neg),
+                        painted_bytes: highest(TaskCounter::Painted)?.map(|bytes| bytes - 1),
+                    });
+                }
+                Definition::Node { slot, parent, kind } => tree.push(Node {
+                    parent,
+                    kind,
+                    insns: sum(slot + NodeCounter::Insns as u32)?,
+                    calls: sum(slot + NodeCounter::Calls as u32)?,
+                }),
                 Definition::Note { kind, operation, pc, text } => {
                     notes.push(Note { denied: kind == NoteKind::Denied, operation, pc, text });
                 }
@@ -84,6 +116,16 @@ impl Records {
             Ok(builder.finish(clock))
         });
         let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
+        // What ran last has not been switched out.
+        let measured: u64 = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
+        let last = |slot| -> Result<Option<usize>> { Ok((counter(slot, 0)? as usize).checked_sub(1)) };
+        if let Some(task) = last(counters::TASK)?.and_then(|index| tasks.get_mut(index)) {
+            task.insns += measured.saturating_sub(counter(counters::TASK_SINCE, 0)?);
+        }
+        let attributed: u64 = tree.iter().map(|node: &Node| node.insns).sum();
+        if let Some(node) = last(counters::NODE)?.and_then(|index| tree.get_mut(index)) {
+            node.insns += measured.saturating_sub(attributed);
+        }
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if control.get(Word::WindowOpen) == 0 {
             // Everything so far was before the window; the counters are only cleared when it opens.
@@ -96,6 +138,9 @@ impl Records {
             before_window_insns,
             before_window,
             samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
+            stacks,
+            tasks,
+            tree,
             notes,
         })
     }

@@ -194,11 +194,23 @@ fn profile(
         window: options.window.clone(),
         before_window_insns: records.before_window_insns,
         end,
+        max_depth: None,
+        waits: 0,
+        unseen_switches: 0,
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
-    let mut profile =
-        Profile { facts, vcpus: records.vcpus, samples: records.samples, notes: records.notes, names, in_target };
+    let mut profile = Profile {
+        facts,
+        vcpus: records.vcpus,
+        samples: records.samples,
+        stacks: records.stacks,
+        tasks: records.tasks,
+        tree: records.tree,
+        notes: records.notes,
+        names,
+        in_target,
+    };
     if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
     {
         let mut returns = in_target::returning(&profile, table);

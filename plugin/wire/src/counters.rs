@@ -19,6 +19,15 @@ pub const ORIGIN: u32 = 1;
 /// Slot that holds the id of the last executed control transfer whose target is still unknown.
 pub const TRANSFER: u32 = 2;
 
+/// Slot that holds the id of the task that the vCPU runs.
+pub const TASK: u32 = 3;
+
+/// Slot that holds the vCPU's instructions at the moment in which that task was switched in.
+pub const TASK_SINCE: u32 = 5;
+
+/// Slot that holds the id of the vCPU's place in the exact call tree.
+pub const NODE: u32 = 4;
+
 /// First slot that a [`crate::definition`] may define.
 pub const FIRST_DEFINED: u32 = 8;
 

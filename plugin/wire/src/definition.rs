@@ -41,6 +41,38 @@ pub enum Definition {
         /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
         kind: TransferKind,
     },
+    /// One frame of a call stack; stacks that begin alike share their outer frames. The n-th one has the
+    /// id n, from 1.
+    Frame {
+        /// Id of the next outer frame, 0: this is the outermost. Less than its own.
+        parent: u32,
+        /// What it is.
+        kind: FrameKind,
+    },
+    /// A task of the firmware's kernel. The n-th one has the id n, from 1.
+    Task {
+        /// First of [`TASK_COUNTERS`] counters, see [`TaskCounter`].
+        slot: u32,
+        /// Address of its control block.
+        tcb: u64,
+        /// Its name, empty where none could be read.
+        name: String,
+        /// Lowest address of its stack; 0: not known.
+        stack_start: u64,
+        /// Address above its stack; 0: not known.
+        stack_end: u64,
+        /// Whether it is one of the kernel's idle tasks.
+        is_idle: bool,
+    },
+    /// One place in the exact call tree. The n-th one has the id n, from 1.
+    Node {
+        /// First of [`NODE_COUNTERS`] counters, see [`NodeCounter`].
+        slot: u32,
+        /// Id of the caller, 0: there is none. Less than its own.
+        parent: u32,
+        /// What it is.
+        kind: NodeKind,
+    },
     /// Something the firmware did that left the emulated machine.
     Note {
         /// What it means for the run.
@@ -53,6 +85,96 @@ pub enum Definition {
         text: String,
     },
 }
+
+/// What a frame of a call stack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameKind {
+    /// A function that called the next inner one.
+    Caller {
+        /// Address after the call.
+        return_addr: u64,
+    },
+    /// Code that an exception interrupted; the next inner frame is the handler's.
+    Exception {
+        /// Exception number (Cortex-M) or cause (RISC-V, where the highest bit says interrupt).
+        number: u64,
+        /// First address of the handler.
+        handler: u64,
+        /// Address of the instruction that was to be executed next.
+        pc: u64,
+    },
+    /// The stack goes on, but from here nobody knows how. Only as the outermost frame.
+    Unknown(Unknown),
+}
+
+/// Why the rest of a stack is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unknown {
+    /// The code has no unwind information.
+    NoUnwindInfo,
+    /// The return address was not kept: a function that never returns.
+    NotKept,
+    /// What was found is no stack: an address outside memory, a return address that follows no call, a
+    /// frame that does not lie above the one before.
+    Corrupt,
+    /// More frames than `--max-depth`.
+    TooDeep,
+}
+
+impl Unknown {
+    /// All of them.
+    pub const ALL: [Unknown; 4] = [Unknown::NoUnwindInfo, Unknown::NotKept, Unknown::Corrupt, Unknown::TooDeep];
+}
+
+/// What a task's counters count, by their distance from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum TaskCounter {
+    /// Instructions, up to when it was last switched out.
+    Insns,
+    /// How often it was switched in.
+    Switches,
+    /// 2^64 minus the lowest stack pointer seen; 0: none was.
+    DeepestSp,
+    /// Bytes at the low end of its stack that still hold the kernel's paint, plus one; 0: not looked at.
+    Painted,
+}
+
+/// Counters of one task.
+pub const TASK_COUNTERS: u32 = 4;
+
+/// What is a node of the exact call tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeKind {
+    /// Where nobody called: a task's (or, 0, no task's) outermost code.
+    Root {
+        /// Task.
+        task: u32,
+    },
+    /// A function that was called, or jumped to as a tail call.
+    Function {
+        /// Its first address.
+        entry: u64,
+    },
+    /// An exception; its handler is a function below it.
+    Exception {
+        /// As in [`FrameKind::Exception`].
+        number: u64,
+    },
+}
+
+/// What a node's counters count, by their distance from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum NodeCounter {
+    /// Instructions in this function and not in one that it called, up to the last change.
+    Insns,
+    /// Entries.
+    Calls,
+}
+
+/// Counters of one node.
+pub const NODE_COUNTERS: u32 = 2;
 
 /// A direct call or jump that always goes to one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +209,16 @@ pub enum NoteKind {
 const SEGMENT: u8 = 1;
 const ARC: u8 = 2;
 const NOTE: u8 = 3;
+const FRAME: u8 = 4;
+const TASK: u8 = 5;
+const NODE: u8 = 6;
+
+const CALLER: u8 = 1;
+const EXCEPTION: u8 = 2;
+const ROOT: u8 = 3;
+const FUNCTION: u8 = 4;
+/// Plus the index in [`Unknown::ALL`].
+const UNKNOWN: u8 = 0x10;
 
 fn kind_code(kind: TransferKind) -> u8 {
     match kind {
@@ -142,6 +274,51 @@ impl Definition {
                     varint::put_delta(out, *site, *return_addr);
                 }
             }
+            Definition::Frame { parent, kind } => {
+                out.push(FRAME);
+                varint::put(out, u64::from(*parent));
+                match *kind {
+                    FrameKind::Caller { return_addr } => {
+                        out.push(CALLER);
+                        varint::put(out, return_addr);
+                    }
+                    FrameKind::Exception { number, handler, pc } => {
+                        out.push(EXCEPTION);
+                        varint::put(out, number);
+                        varint::put(out, handler);
+                        varint::put(out, pc);
+                    }
+                    FrameKind::Unknown(why) => out.push(UNKNOWN + why as u8),
+                }
+            }
+            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+                if *slot < counters::FIRST_DEFINED || name.len() > MAX_TEXT_BYTES {
+                    return Err(malformed("task"));
+                }
+                out.push(TASK);
+                varint::put(out, u64::from(*slot));
+                varint::put(out, *tcb);
+                varint::put(out, *stack_start);
+                varint::put(out, *stack_end);
+                out.push(u8::from(*is_idle));
+                varint::put(out, name.len() as u64);
+                out.extend_from_slice(name.as_bytes());
+            }
+            Definition::Node { slot, parent, kind } => {
+                if *slot < counters::FIRST_DEFINED {
+                    return Err(malformed("node"));
+                }
+                out.push(NODE);
+                varint::put(out, u64::from(*slot));
+                varint::put(out, u64::from(*parent));
+                let (code, value) = match *kind {
+                    NodeKind::Root { task } => (ROOT, task.into()),
+                    NodeKind::Function { entry } => (FUNCTION, entry),
+                    NodeKind::Exception { number } => (EXCEPTION, number),
+                };
+                out.push(code);
+                varint::put(out, value);
+            }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
                     return Err(malformed("note"));
@@ -166,18 +343,37 @@ impl Definition {
 pub struct Decoder<'a> {
     reader: Reader<'a>,
     failed: bool,
+    frames: u32,
+    nodes: u32,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), failed: false }
+        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0 }
     }
 
     fn slot(&mut self) -> Result<u32, Malformed> {
         let malformed = Malformed { what: "slot", offset: self.reader.offset };
         let slot = self.reader.varint("slot")?;
         u32::try_from(slot).ok().filter(|&slot| slot >= counters::FIRST_DEFINED).ok_or(malformed)
+    }
+
+    /// The id of a frame or node that came before the next one of `known`.
+    fn parent(&mut self, known: u32) -> Result<u32, Malformed> {
+        let malformed = Malformed { what: "parent", offset: self.reader.offset };
+        let parent = self.reader.varint("parent")?;
+        u32::try_from(parent).ok().filter(|&parent| parent <= known).ok_or(malformed)
+    }
+
+    fn text(&mut self) -> Result<String, Malformed> {
+        let malformed = Malformed { what: "text", offset: self.reader.offset };
+        let len = self.reader.varint("text's length")?;
+        if len > MAX_TEXT_BYTES as u64 {
+            return Err(malformed);
+        }
+        let text = std::str::from_utf8(self.reader.bytes(len, "text")?).map_err(|_| malformed)?;
+        Ok(text.to_owned())
     }
 
     fn definition(&mut self) -> Result<Definition, Malformed> {
@@ -225,14 +421,51 @@ impl<'a> Decoder<'a> {
                 let operation =
                     u32::try_from(self.reader.varint("note's operation")?).map_err(|_| malformed("note"))?;
                 let pc = self.reader.varint("note's pc")?;
-                let len = self.reader.varint("note's length")?;
-                if len > MAX_TEXT_BYTES as u64 {
-                    return Err(malformed("note"));
-                }
-                let text = std::str::from_utf8(self.reader.bytes(len, "note's text")?)
-                    .map_err(|_| malformed("note"))?
-                    .to_owned();
+                let text = self.text()?;
                 Ok(Definition::Note { kind, operation, pc, text })
+            }
+            FRAME => {
+                let parent = self.parent(self.frames)?;
+                let kind = match self.reader.byte("frame's kind")? {
+                    CALLER => FrameKind::Caller { return_addr: self.reader.varint("frame's return address")? },
+                    EXCEPTION => FrameKind::Exception {
+                        number: self.reader.varint("frame's exception")?,
+                        handler: self.reader.varint("frame's handler")?,
+                        pc: self.reader.varint("frame's pc")?,
+                    },
+                    code => {
+                        let why = code.checked_sub(UNKNOWN).and_then(|index| Unknown::ALL.get(usize::from(index)));
+                        FrameKind::Unknown(*why.filter(|_| parent == 0).ok_or(malformed("frame"))?)
+                    }
+                };
+                self.frames += 1;
+                Ok(Definition::Frame { parent, kind })
+            }
+            TASK => {
+                let slot = self.slot()?;
+                let tcb = self.reader.varint("task's control block")?;
+                let stack_start = self.reader.varint("task's stack")?;
+                let stack_end = self.reader.varint("task's stack")?;
+                let is_idle = match self.reader.byte("task's kind")? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(malformed("task")),
+                };
+                Ok(Definition::Task { slot, tcb, name: self.text()?, stack_start, stack_end, is_idle })
+            }
+            NODE => {
+                let slot = self.slot()?;
+                let parent = self.parent(self.nodes)?;
+                let code = self.reader.byte("node's kind")?;
+                let value = self.reader.varint("node's value")?;
+                let kind = match code {
+                    ROOT => NodeKind::Root { task: u32::try_from(value).map_err(|_| malformed("node"))? },
+                    FUNCTION => NodeKind::Function { entry: value },
+                    EXCEPTION => NodeKind::Exception { number: value },
+                    _ => return Err(malformed("node")),
+                };
+                self.nodes += 1;
+                Ok(Definition::Node { slot, parent, kind })
             }
             _ => Err(malformed("definition")),
         }
@@ -272,6 +505,23 @@ mod tests {
             },
             Definition::Arc { slot: 9, site: 8, target: 4, return_addr: None, kind: TransferKind::Jump },
             Definition::Note { kind: NoteKind::Denied, operation: 0x12, pc: 0x44, text: "touch gepäck".into() },
+            Definition::Frame { parent: 0, kind: FrameKind::Unknown(Unknown::TooDeep) },
+            Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 0x105 } },
+            Definition::Frame {
+                parent: 2,
+                kind: FrameKind::Exception { number: 1 << 63 | 7, handler: 0x200, pc: 0x108 },
+            },
+            Definition::Task {
+                slot: 10,
+                tcb: 0x2000_0000,
+                name: "größe".into(),
+                stack_start: 0x2000_1000,
+                stack_end: 0,
+                is_idle: true,
+            },
+            Definition::Node { slot: 14, parent: 0, kind: NodeKind::Root { task: 1 } },
+            Definition::Node { slot: 16, parent: 1, kind: NodeKind::Function { entry: 0x100 } },
+            Definition::Node { slot: 18, parent: 2, kind: NodeKind::Exception { number: 15 } },
         ]
     }
 
@@ -300,6 +550,18 @@ mod tests {
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
         assert!(Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text }.put(&mut out).is_err());
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn nobody_has_a_parent_that_comes_later() {
+        for definition in [
+            Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
+            Definition::Node { slot: 8, parent: 1, kind: NodeKind::Function { entry: 2 } },
+        ] {
+            assert!(Decoder::new(&encode(&[definition])).next().unwrap().is_err());
+        }
+        let inner = Definition::Frame { parent: 1, kind: FrameKind::Unknown(Unknown::Corrupt) };
+        assert!(Decoder::new(&encode(&[definitions()[8].clone(), inner])).any(|read| read.is_err()));
     }
 
     #[test]

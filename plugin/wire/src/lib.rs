@@ -10,8 +10,11 @@
 //! |---|---|---|
 //! | `control` | [`control`] | one page: versions, progress, how the run ended |
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
-//! | `definitions` | [`definition`] | what each counter counts: code segments, arcs; and notes |
+//! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
+//!
+//! Next to them lies what the harness tells the plugin: the `unwind` table ([`unwind`]) and lists of
+//! addresses (`plugin/src/args.rs`).
 //!
 //! Where the harness asked for a range of the guest's memory there are up to three more. One that is
 //! absent or short could not be copied:
@@ -27,13 +30,14 @@ pub mod control;
 pub mod counters;
 pub mod definition;
 pub mod sample;
+pub mod unwind;
 mod varint;
 
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of the four files changes its meaning.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -12,12 +12,12 @@ pub struct Sample {
     pub pc: u64,
     /// Index of the vCPU.
     pub vcpu: u32,
-    /// Call stack, as an id defined elsewhere; 0: not taken.
+    /// Who called: the id of the innermost [`crate::definition::Definition::Frame`]; 0: nobody.
     pub stack: u32,
-    /// Running task, as an id defined elsewhere; 0: none known.
+    /// Running task, the id of a [`crate::definition::Definition::Task`]; 0: none.
     pub task: u32,
-    /// Active exception or interrupt plus one; 0: thread level or not known.
-    pub irq: u32,
+    /// Place in the exact call tree, the id of a [`crate::definition::Definition::Node`]; 0: no tree is kept.
+    pub node: u32,
 }
 
 /// Most vCPUs that a stream may name: bounds what a malformed one can allocate.
@@ -27,7 +27,7 @@ const STEP: u8 = 1;
 const VCPU: u8 = 2;
 const STACK: u8 = 4;
 const TASK: u8 = 8;
-const IRQ: u8 = 16;
+const NODE: u8 = 16;
 
 #[derive(Clone, Debug, Default)]
 struct Previous {
@@ -70,7 +70,7 @@ impl Encoder {
             (VCPU, sample.vcpu != last.vcpu),
             (STACK, sample.stack != last.stack),
             (TASK, sample.task != last.task),
-            (IRQ, sample.irq != last.irq),
+            (NODE, sample.node != last.node),
         ] {
             if changed {
                 fields |= flag;
@@ -84,7 +84,7 @@ impl Encoder {
             varint::put(out, step);
         }
         varint::put_delta(out, last.pc, sample.pc);
-        for (flag, value) in [(STACK, sample.stack), (TASK, sample.task), (IRQ, sample.irq)] {
+        for (flag, value) in [(STACK, sample.stack), (TASK, sample.task), (NODE, sample.node)] {
             if fields & flag != 0 {
                 varint::put(out, value.into());
             }
@@ -114,7 +114,7 @@ impl<'a> Decoder<'a> {
         let small = |value: u64| u32::try_from(value).map_err(|_| malformed.clone());
         let mut sample = self.previous.sample;
         let fields = self.reader.byte("sample")?;
-        if fields >= IRQ << 1 {
+        if fields >= NODE << 1 {
             return Err(malformed);
         }
         if fields & VCPU != 0 {
@@ -133,8 +133,8 @@ impl<'a> Decoder<'a> {
         if fields & TASK != 0 {
             sample.task = small(self.reader.varint("sample's task")?)?;
         }
-        if fields & IRQ != 0 {
-            sample.irq = small(self.reader.varint("sample's irq")?)?;
+        if fields & NODE != 0 {
+            sample.node = small(self.reader.varint("sample's node")?)?;
         }
         *self.previous.at(sample.vcpu) = (sample.at_insns, step);
         self.previous.sample = sample;
@@ -166,7 +166,7 @@ mod tests {
             plain(20_014, 0x8000_0004),
             plain(30_021, 0),
             Sample { vcpu: 3, ..plain(1, u64::MAX) },
-            Sample { stack: 7, task: u32::MAX, irq: 16, ..plain(30_022, 0x10) },
+            Sample { stack: 7, task: u32::MAX, node: 16, ..plain(30_022, 0x10) },
             Sample { vcpu: 3, ..plain(2, 0x10) },
         ]
     }
