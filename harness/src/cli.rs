@@ -55,6 +55,22 @@ pub struct ProfileArgs {
     /// Dither the period reproducibly (any number is a seed), where a loop keeps step with it
     #[arg(long, value_name = "SEED", help_heading = "Sampling")]
     pub seeded_jitter: Option<u64>,
+    /// Most frames of a call stack
+    #[arg(long, value_name = "FRAMES", default_value_t = 256, help_heading = "Call stacks")]
+    pub max_depth: u32,
+    /// Take no call stacks
+    #[arg(long, help_heading = "Call stacks")]
+    pub no_stacks: bool,
+    /// Follow every call and return: exact instructions and calls per call path (slower)
+    #[arg(long, help_heading = "Call stacks")]
+    pub exact: bool,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long, help_heading = "Call stacks")]
+    pub fold_irqs: bool,
+    /// Also draw flamechart.svg: the samples in the order of time
+    #[arg(long, help_heading = "Call stacks")]
+    pub flamechart: bool,
+
     /// Width of an address bin, a power of two
     #[arg(long, value_name = "BYTES", default_value = "2", help_heading = "Sampling")]
     pub bin_bytes: String,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cli::ProfileArgs;
 use crate::image::InputError;
 use crate::profile::Window;
+use crate::stacks::View;
 
 /// The window's length unless `--for` says otherwise: most firmware never exits.
 pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
@@ -26,6 +27,14 @@ pub struct Options {
     pub period_insns: u64,
     /// Seed of the dither.
     pub jitter_seed: Option<u64>,
+    /// Most frames of a call stack; None: no call stacks.
+    pub max_depth: Option<u32>,
+    /// Keep the exact call tree.
+    pub exact: bool,
+    /// How call stacks are shown.
+    pub view: View,
+    /// Draw the flamechart.
+    pub flamechart: bool,
     /// Width of an address bin.
     pub bin_bytes: u64,
     /// The measuring window.
@@ -117,6 +126,9 @@ impl Options {
                 }
             },
         };
+        if args.max_depth == 0 {
+            return Err(InputError::new("--max-depth 0: must be at least 1; --no-stacks takes no call stacks"));
+        }
         let period_insns = parse_insns("--period", &args.period)?;
         let for_insns = insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS);
         Ok(Options {
@@ -133,6 +145,10 @@ impl Options {
             top_rows: (args.top > 0).then_some(args.top),
             strict: args.strict,
             jitter_seed: args.seeded_jitter,
+            max_depth: (!args.no_stacks).then_some(args.max_depth),
+            exact: args.exact,
+            view: View { fold_irqs: args.fold_irqs },
+            flamechart: args.flamechart,
             bin_bytes,
             machine: args.machine,
             cpu: args.cpu,

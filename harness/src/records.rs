@@ -117,14 +117,16 @@ impl Records {
         });
         let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
         // What ran last has not been switched out.
-        let measured: u64 = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
-        let last = |slot| -> Result<Option<usize>> { Ok((counter(slot, 0)? as usize).checked_sub(1)) };
-        if let Some(task) = last(counters::TASK)?.and_then(|index| tasks.get_mut(index)) {
-            task.insns += measured.saturating_sub(counter(counters::TASK_SINCE, 0)?);
+        let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
+        for (vcpu, counts) in (0..).zip(&vcpus) {
+            if let Some(task) = last(counters::TASK, vcpu)?.and_then(|index| tasks.get_mut(index)) {
+                task.insns += counts.clock_insns.saturating_sub(counter(counters::TASK_SINCE, vcpu)?);
+            }
         }
+        // The tree is only kept of a single vCPU.
         let attributed: u64 = tree.iter().map(|node: &Node| node.insns).sum();
-        if let Some(node) = last(counters::NODE)?.and_then(|index| tree.get_mut(index)) {
-            node.insns += measured.saturating_sub(attributed);
+        if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
+            node.insns += counts.clock_insns.saturating_sub(attributed);
         }
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if control.get(Word::WindowOpen) == 0 {

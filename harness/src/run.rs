@@ -15,6 +15,7 @@ use serde_json::Value;
 use wire::control::{self, Word};
 
 use crate::image::{Hex, Image, InputError};
+use crate::kernel::{Kernel, Layout};
 use crate::loops;
 use crate::machine::Choice;
 use crate::mcount::{self, Table};
@@ -22,6 +23,7 @@ use crate::options::Options;
 use crate::profile::{End, InTarget};
 use crate::qemu::{self, CpuUse, EmulatorError, Process, Workspace};
 use crate::records::{Progress, Records, Watch};
+use crate::unwind;
 use crate::verdict::describe_fault;
 
 /// The plugin, as it was built with this crate.
@@ -59,6 +61,10 @@ pub struct Plan<'a> {
     pub from: Option<u64>,
     /// Address that closes it.
     pub until: Option<u64>,
+    /// How stacks are walked.
+    pub unwind: &'a unwind::Table,
+    /// The firmware's kernel, if it has one that is known.
+    pub kernel: Option<&'a Kernel>,
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
 }
@@ -88,15 +94,20 @@ impl Plan<'_> {
             ("from", self.from),
             ("until", self.until),
             ("finisher", is_virt.then_some(VIRT_TEST_DEVICE)),
+            ("depth", options.max_depth.map(u64::from)),
+            ("entry", Some(choice.entry)),
         ];
         arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
-        let range = |Range { start, end }: Range<u64>| format!("{start:#x}+{:#x}", end - start);
         let memory: Vec<String> = self.memory().into_iter().map(range).collect();
         if let Some(header) = self.mcount {
             arguments.push(format!("snapshot={}", range(header.state.clone())));
         }
         if !memory.is_empty() {
             arguments.push(format!("memory={}", memory.join(":")));
+        }
+        arguments.extend(self.kernel.map(kernel_arguments).unwrap_or_default());
+        if options.exact {
+            arguments.push("exact=on".to_owned());
         }
         if options.oracle {
             arguments.push("oracle=on".to_owned());
@@ -134,7 +145,11 @@ impl Plan<'_> {
         write("functions", self.functions.iter().flat_map(|function| [function.start, function.end]).collect())?;
         let isa = self.choice.machine.isa.parse().ok();
         let loops = isa.map(|isa| loops::find(isa, &self.image.segments, self.choice.load_bias, self.functions));
-        write("loops", loops.unwrap_or_default())
+        write("loops", loops.unwrap_or_default())?;
+        write("forgetful", self.unwind.forgetful.clone())?;
+        let mut rows = Vec::new();
+        self.unwind.rows.iter().for_each(|row| row.put(&mut rows));
+        fs::write(workspace.records().join("unwind"), rows)
     }
 
     /// Runs the image to one of its ends. `glance` sees the progress now and then.
@@ -262,6 +277,32 @@ impl Plan<'_> {
         });
         wait.unwrap_or(pc)
     }
+}
+
+/// `start+bytes`, as the plugin reads a range.
+fn range(Range { start, end }: Range<u64>) -> String {
+    format!("{start:#x}+{:#x}", end - start)
+}
+
+/// The plugin's arguments that say where the kernel keeps what.
+fn kernel_arguments(kernel: &Kernel) -> Vec<String> {
+    let Kernel { current, cores, pointer_bytes, running, idle, layout, switchers, delete } = kernel;
+    let list = |items: Vec<String>| (!items.is_empty()).then(|| items.join(":"));
+    let field = |field: fn(&Layout) -> Option<u64>| Some(format!("{:#x}", layout.as_ref().and_then(field)?));
+    let arguments = [
+        ("current", Some(range(*current..current + u64::from(cores * pointer_bytes)))),
+        (
+            "running",
+            running.as_ref().map(|running| range(running.address..running.address + u64::from(running.bytes))),
+        ),
+        ("idle", list(idle.iter().map(|address| format!("{address:#x}")).collect())),
+        ("name", layout.as_ref().map(|layout| range(layout.name.clone()))),
+        ("stack", field(|layout| Some(layout.stack))),
+        ("stackend", field(|layout| layout.stack_end)),
+        ("switchers", list(switchers.iter().cloned().map(range).collect())),
+        ("delete", delete.map(|address| format!("{address:#x}"))),
+    ];
+    arguments.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect()
 }
 
 /// The test finisher of the RISC-V `virt` machine (hw/riscv/virt.c, VIRT_TEST).

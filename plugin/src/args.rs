@@ -7,12 +7,15 @@ use std::ops::Range;
 
 use decode::Isa;
 
+use crate::task::Kernel;
+
 /// What the plugin is asked to do. Numbers may be decimal or `0x…`.
 #[derive(Debug)]
 pub(crate) struct Args {
     /// `dir`: where the records go, relative to QEMU's working directory. Also holds two lists of
-    /// addresses as little-endian u64: `functions`, start and end of each of the firmware's, sorted, and
-    /// `loops`, branches to their function's start that need no watching (see [`wire::definition`]).
+    /// addresses as little-endian u64: `functions`, start and end of each of the firmware's, sorted,
+    /// `loops`, branches to their function's start that need no watching (see [`wire::definition`]), and
+    /// `forgetful`, functions that do not keep their return address; and the table `unwind`.
     pub(crate) dir: String,
     /// `isa`: how to read instructions.
     pub(crate) isa: Isa,
@@ -34,6 +37,15 @@ pub(crate) struct Args {
     pub(crate) memory: Vec<Range<u64>>,
     /// `snapshot`: `start+bytes`, memory to copy when the window opens and when the run ends.
     pub(crate) snapshot: Option<Range<u64>>,
+    /// `depth`: most frames of a call stack; absent: no call stacks.
+    pub(crate) max_depth: Option<u64>,
+    /// `exact=on`: keep the exact call tree.
+    pub(crate) exact: bool,
+    /// `entry`: address of the firmware's first instruction.
+    pub(crate) entry: Option<u64>,
+    /// `current`, `running`: `start+bytes` of the kernel's variables; `idle`, `start:start…`; `name`,
+    /// `offset+bytes`, `stack`, `stackend`: where in a control block; `switchers`, `start+bytes:…`, `delete`.
+    pub(crate) kernel: Kernel,
     /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
     pub(crate) oracle: bool,
 }
@@ -67,6 +79,10 @@ impl Args {
             finisher: None,
             memory: Vec::new(),
             snapshot: None,
+            max_depth: None,
+            exact: false,
+            entry: None,
+            kernel: Kernel::default(),
             oracle: false,
         };
         let mut isa = None;
@@ -84,6 +100,17 @@ impl Args {
                 "finisher" => args.finisher = Some(number(value)?),
                 "oracle" => args.oracle = value == "on",
                 "memory" => args.memory = value.split(':').map(range).collect::<Result<_, _>>()?,
+                "depth" => args.max_depth = Some(number(value)?),
+                "exact" => args.exact = value == "on",
+                "entry" => args.entry = Some(number(value)?),
+                "current" => args.kernel.current = range(value)?,
+                "running" => args.kernel.running = Some(range(value)?),
+                "idle" => args.kernel.idle = value.split(':').map(number).collect::<Result<_, _>>()?,
+                "name" => args.kernel.name = Some(range(value)?),
+                "stack" => args.kernel.stack = Some(number(value)?),
+                "stackend" => args.kernel.stack_end = Some(number(value)?),
+                "switchers" => args.kernel.switchers = value.split(':').map(range).collect::<Result<_, _>>()?,
+                "delete" => args.kernel.delete = Some(number(value)?),
                 "snapshot" => args.snapshot = Some(range(value)?),
                 _ => return Err(format!("unknown argument '{key}'")),
             }

@@ -2,15 +2,19 @@
 //! the generated code is all that runs per instruction.
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, TRANSFER};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, TRANSFER};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::end::OnStore;
-use crate::qemu::{Block as QemuBlock, TranslateCallback, TranslateHook};
+use crate::exception::{OnException, OnTrapReturn};
+use crate::qemu::{Block as QemuBlock, Insn, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
+use crate::stack::{OnForgetful, Unwinder};
 use crate::state::{self, Block, Segment, State};
+use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
+use crate::tree::{OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
@@ -25,6 +29,10 @@ struct Planned {
     site: Option<Site>,
     breakpoint: bool,
     wait: bool,
+    trap_return: bool,
+    /// Control may go elsewhere than to the next instruction, and not by a call.
+    leaves_function: bool,
+    moves_sp: bool,
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
 }
@@ -58,14 +66,19 @@ impl State {
         };
         let block = self.blocks.number(block);
         let clock = self.scoreboard.cell(self.records.address(CLOCK));
+        if self.may_be_handler(first.pc) {
+            // Before a sample in this block is thought of.
+            qemu_block.call::<OnException>(insn_id(block, 0));
+        }
         if inline && !oracle {
             qemu_block.call_when_at_least::<OnBlock>(clock, DUE - plan.len() as u64, block);
         }
         let mut segments = segments.into_iter();
         let mut segment_end = 0;
         for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
+            self.follow(&insn, planned, block, index, index.checked_sub(1).and_then(|before| plan.get(before)));
             // Bounds come first, so that what they clear or read does not include this instruction.
-            if planned.bound {
+            if self.args.from == Some(planned.pc) || self.args.until == Some(planned.pc) {
                 insn.call::<OnBound>(insn_id(block, index));
             }
             if index == segment_end
@@ -102,6 +115,9 @@ impl State {
             if planned.breakpoint {
                 insn.call::<OnSemihosting>(insn_id(block, index));
             }
+            if planned.trap_return && (self.unwinder.is_some() || self.tree.is_some()) {
+                insn.call::<OnTrapReturn>(0);
+            }
             if planned.wait {
                 insn.call::<OnWait>(0);
             }
@@ -113,8 +129,38 @@ impl State {
         }
     }
 
+    /// Registers what stacks, tasks and the call tree need to know of an instruction, before its counters.
+    fn follow(&mut self, insn: &Insn<'_>, planned: &Planned, block: usize, index: usize, before: Option<&Planned>) {
+        let (pc, id) = (planned.pc, insn_id(block, index));
+        if self.tree.is_some() {
+            if before.is_some_and(|before| before.moves_sp) {
+                insn.call::<OnStackMove>(0);
+            }
+            if self.is_return_address(pc) {
+                insn.call::<OnReturn>(id);
+            }
+            if self.is_entry(pc) {
+                insn.call::<OnEntry>(id);
+            }
+            if planned.leaves_function && !self.args.isa.is_riscv() {
+                let exceptions = self.scoreboard.cell(self.records.address(EXCEPTIONS));
+                insn.call_when_at_least::<OnExceptionReturn>(exceptions, 1, 0);
+            }
+        }
+        let forgetful = |unwinder: &Unwinder| unwinder.forgetful.binary_search(&pc).is_ok();
+        if self.unwinder.as_ref().is_some_and(forgetful) {
+            insn.call::<OnForgetful>(id);
+        }
+        if self.args.kernel.delete == Some(pc) {
+            insn.call::<OnDelete>(0);
+        }
+        if planned.may_store && self.args.kernel.switchers.iter().any(|code| code.contains(&pc)) {
+            insn.call_after_store::<OnSwitch>(id);
+        }
+    }
+
     fn plan(&mut self, block: &QemuBlock) -> Vec<Planned> {
-        let isa = self.args.isa;
+        let (isa, exact) = (self.args.isa, self.args.exact);
         let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
         let mut conditional =
             block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
@@ -149,11 +195,17 @@ impl State {
                 pc,
                 size: decoded.len_bytes,
                 ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-                bound: self.args.from == Some(pc) || self.args.until == Some(pc),
+                bound: self.args.from == Some(pc) || self.args.until == Some(pc) || (exact && self.is_entry(pc)),
                 transfer,
                 site,
                 breakpoint: decode::is_breakpoint(isa, bytes),
                 wait: decode::is_wfi(isa, bytes),
+                trap_return: decode::is_trap_return(isa, bytes),
+                leaves_function: matches!(
+                    decoded.flow,
+                    Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
+                ),
+                moves_sp: exact && decode::moves_sp(isa, bytes),
                 may_store: decoded.may_leave && decoded.flow == Flow::Next,
             });
         }

@@ -45,6 +45,7 @@ impl StoreHook for OnStore {
 impl State {
     /// Ends the run here. The caller has settled the vCPU's events.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
+        self.note_paints();
         self.take_snapshot(wire::SNAPSHOT_END).unwrap_or_else(|error| self.write_failed(&error));
         self.close(end, value, pc)
     }

@@ -22,13 +22,17 @@
 mod args;
 mod count;
 mod end;
+mod exception;
 mod qemu;
 mod records;
 mod sample;
 mod semihosting;
 mod snapshot;
+mod stack;
 mod state;
+mod task;
 mod transfer;
+mod tree;
 mod wait;
 
 use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};

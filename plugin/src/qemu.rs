@@ -110,6 +110,19 @@ impl Block {
         })
     }
 
+    /// Calls `H` with `id` at the start of each execution.
+    pub(crate) fn call<H: Hook>(&self, id: usize) {
+        // SAFETY: the block is valid; `id` is only ever read as a number.
+        unsafe {
+            sys::qemu_plugin_register_vcpu_tb_exec_cb(
+                self.0,
+                Some(trampoline::<H>),
+                sys::qemu_plugin_cb_flags::QEMU_PLUGIN_CB_R_REGS,
+                id as *mut c_void,
+            );
+        }
+    }
+
     /// Calls `H` with `id` at the start of each execution while the vCPU's cell is at least `least`.
     pub(crate) fn call_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
         // SAFETY: block and cell are valid, see `Cell`; `id` is only ever read as a number.
@@ -303,14 +316,24 @@ impl Registers {
     /// Reads guest memory through the vCPU. The read *is* an access: devices notice and may end
     /// QEMU, so callers clip to memory first.
     pub(crate) fn read_memory(&mut self, address: u64, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_memory_into(address, len, &mut bytes).then_some(bytes)
+    }
+}
+
+impl Registers {
+    /// Reads guest memory into `bytes`, which it replaces; see [`Registers::read_memory`].
+    pub(crate) fn read_memory_into(&mut self, address: u64, len: usize, bytes: &mut Vec<u8>) -> bool {
+        bytes.clear();
         // SAFETY: buffer from glib, on the vCPU's thread; QEMU sizes the buffer itself.
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
             if !sys::qemu_plugin_read_memory_vaddr(address, self.buffer, len) {
-                return None;
+                return false;
             }
-            Some(std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize).to_vec())
+            bytes.extend_from_slice(std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize));
         }
+        true
     }
 }
 

@@ -15,6 +15,7 @@ use wire::sample::{Encoder, Sample};
 
 use crate::args::Args;
 use crate::qemu::{ExecCallback, Hook};
+use crate::stack::Stack;
 use crate::state::{self, Block, Segment, State};
 
 /// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
@@ -34,12 +35,13 @@ pub(crate) struct Vcpu {
 }
 
 /// A block in which the next event may lie.
-#[derive(Clone, Copy)]
 struct Suspect {
     block: usize,
     /// Index of the block's instruction that followed when `insns` was read.
     index: u64,
     insns: u64,
+    /// The callers at that instruction.
+    stack: Stack,
 }
 
 impl Vcpu {
@@ -81,6 +83,9 @@ impl Hook for OnBlock {
         let mut state = state::lock();
         let clock = state.clock(vcpu);
         state.settle(vcpu);
+        if clock & RECHECK != 0 && state.tree.is_some() {
+            state.leave_exceptions(vcpu);
+        }
         let Block { pc, ref sizes, .. } = *state.blocks.get(block);
         let length = sizes.len() as u64;
         if clock & ALARM != 0 {
@@ -143,10 +148,12 @@ impl Hook for OnSegment {
             state.records.counter(TRANSFER, vcpu).store(0, Ordering::Relaxed);
         }
         let (slot, length) = state.blocks.get(block).segment_at(index);
-        let suspect = Suspect { block, index, insns: state.insns(vcpu) };
+        let insns = state.insns(vcpu);
         state.records.add(slot, vcpu, 1);
         if state.records.add(CLOCK, vcpu, length.into()) >= DUE {
-            state.vcpus[vcpu as usize].suspect = Some(suspect);
+            let pc = state.blocks.get(block).pc_of(index);
+            let stack = state.take_stack(vcpu, pc);
+            state.vcpus[vcpu as usize].suspect = Some(Suspect { block, index, insns, stack });
             state.settle(vcpu);
             let insns = state.insns(vcpu);
             state.set_clock(vcpu, insns, false);
@@ -172,7 +179,8 @@ impl Hook for OracleSample {
         let mut state = state::lock();
         let insns = state.insns(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
-        state.event(vcpu, insns, pc, None);
+        let stack = state.take_stack(vcpu, pc);
+        state.event(vcpu, insns, pc, &stack, None);
         state.set_clock(vcpu, insns, false);
     };
 }
@@ -189,7 +197,7 @@ impl State {
 
     /// The next event of a vCPU, in instructions of the window: a sample or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
-        let Vcpu { next_sample, before_insns, .. } = self.vcpus[vcpu as usize];
+        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
         let none = u64::MAX;
         let max = self.args.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
         if self.window_open { max.min(next_sample).min(self.args.for_insns.unwrap_or(none)) } else { max }
@@ -212,6 +220,7 @@ impl State {
             taken.unwrap_or_else(|error| self.write_failed(&error));
         }
         self.records.clear_counters();
+        self.restart_tasks();
         let mut before_insns = 0;
         for vcpu in 0..self.vcpus.len() as u32 {
             let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };
@@ -229,25 +238,31 @@ impl State {
 
     /// Handles the events that fell into the suspected block, now that the clock says how far it came.
     pub(crate) fn settle(&mut self, vcpu: u32) {
-        let Some(suspect) = self.vcpus[vcpu as usize].suspect else { return };
         let insns = self.insns(vcpu);
+        if self.next_event(vcpu) > insns {
+            // Still suspected, if at all: the block may not be over.
+            return;
+        }
+        let Some(suspect) = self.vcpus[vcpu as usize].suspect.take() else { return };
         loop {
             let event = self.next_event(vcpu);
             if event > insns {
-                // Still suspected: the block may not be over.
+                self.vcpus[vcpu as usize].suspect = Some(suspect);
                 return;
             }
             let index = suspect.index + event - suspect.insns - 1;
             let pc = self.blocks.get(suspect.block).pc_of(index);
-            self.event(vcpu, event, pc, Some((suspect.block, index, insns)));
+            self.event(vcpu, event, pc, &suspect.stack, Some((suspect.block, index, insns)));
         }
     }
 
     /// Takes the sample that is due at instruction `event`, and ends the run at a limit. `overrun`
     /// says which block was executing, the event's index in it, and how far the clock went since.
-    pub(crate) fn event(&mut self, vcpu: u32, event: u64, pc: u64, overrun: Option<(usize, u64, u64)>) {
+    fn event(&mut self, vcpu: u32, event: u64, pc: u64, stack: &Stack, overrun: Option<(usize, u64, u64)>) {
         if self.window_open && self.vcpus[vcpu as usize].next_sample == event {
-            self.sample(&Sample { at_insns: event, pc, vcpu, ..Sample::default() });
+            let (stack, node) = (self.stack_id(stack), self.sampled_node(vcpu));
+            let task = self.cores[vcpu as usize].task;
+            self.sample(&Sample { at_insns: event, pc, vcpu, stack, task, node });
             let state = &mut self.vcpus[vcpu as usize];
             state.next_sample = event + state.step(&self.args);
         }
@@ -297,12 +312,22 @@ impl State {
     }
 
     /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
-    fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
+    pub(crate) fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
         let insns = self.insns(vcpu);
         let reach = self.blocks.get(block).sizes.len() as u64 - index;
         let suspected = self.next_event(vcpu) <= insns + reach;
-        self.vcpus[vcpu as usize].suspect = suspected.then_some(Suspect { block, index, insns });
+        let suspect = suspected.then(|| {
+            let pc = self.blocks.get(block).pc_of(index);
+            Suspect { block, index, insns, stack: self.take_stack(vcpu, pc) }
+        });
+        self.vcpus[vcpu as usize].suspect = suspect;
         self.set_clock(vcpu, insns, suspected);
+    }
+
+    /// Has the next block call back.
+    pub(crate) fn recheck(&self, vcpu: u32) {
+        let clock = self.records.counter(CLOCK, vcpu);
+        clock.store(clock.load(Ordering::Relaxed) | RECHECK, Ordering::Relaxed);
     }
 
     fn sample(&mut self, sample: &Sample) {

@@ -12,10 +12,14 @@ use std::thread::{self, ThreadId};
 use wire::definition::{Definition, Transfer, TransferKind};
 
 use crate::args::Args;
+use crate::exception::Core;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
+use crate::stack::Unwinder;
+use crate::task::Tasks;
 use crate::transfer::{Arcs, Sites};
+use crate::tree::Tree;
 use crate::wait::MainThread;
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
@@ -46,6 +50,15 @@ pub(crate) struct State {
     /// Notes already written.
     pub(crate) notes: HashSet<Definition>,
     pub(crate) vcpus: Vec<Vcpu>,
+    /// Exceptions and tasks of each vCPU.
+    pub(crate) cores: Vec<Core>,
+    pub(crate) tasks: Tasks,
+    /// None: no call stacks are taken.
+    pub(crate) unwinder: Option<Unwinder>,
+    /// The exact call tree, when asked for.
+    pub(crate) tree: Option<Tree>,
+    /// Entry of the firmware's first function.
+    pub(crate) first_function: Option<u64>,
     pub(crate) sampler: Sampler,
     pub(crate) window_open: bool,
     pub(crate) main_thread: MainThread,
@@ -124,6 +137,15 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
     };
     let loops = addresses("loops")?;
     let functions = addresses("functions")?.as_chunks().0.iter().map(|&[start, end]| start..end).collect();
+    let forgetful = addresses("forgetful")?;
+    let rows = wire::unwind::read(&std::fs::read(std::path::Path::new(&args.dir).join("unwind"))?)
+        .map_err(io::Error::other)?;
+    let max_depth = args.max_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
+    let unwinder = max_depth.map(|max_depth| Unwinder::new(rows, forgetful, max_depth));
+    let tree = args.exact.then(Tree::default);
+    if vcpus > 1 && tree.is_some() {
+        return Err(io::Error::other("the exact call tree follows one vCPU"));
+    }
     let records = Records::create(&args.dir, vcpus)?;
     let window_open = args.from.is_none();
     let mut state = State {
@@ -141,6 +163,11 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         interrupted_transfers: 0,
         it_blocks: HashMap::new(),
         notes: HashSet::new(),
+        cores: (0..vcpus).map(|_| Core::default()).collect(),
+        tasks: Tasks::default(),
+        unwinder,
+        tree,
+        first_function: None,
         vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),
         sampler: Sampler::default(),
         window_open,
@@ -149,6 +176,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         memory_readable: true,
         args,
     };
+    state.first_function = state.args.entry.map(|entry| state.function_of(entry).unwrap_or(entry));
     if window_open {
         state.open_window();
     } else {
@@ -202,6 +230,15 @@ impl State {
         }
         self.segments.insert(segment, slot);
         slot
+    }
+
+    /// Takes so many counters in a row; the caller defines them. Ends the run when the disk is full.
+    pub(crate) fn new_slots(&mut self, count: u32) -> u32 {
+        let first = self.records.new_slot().unwrap_or_else(|error| self.write_failed(&error));
+        for _ in 1..count {
+            self.records.new_slot().unwrap_or_else(|error| self.write_failed(&error));
+        }
+        first
     }
 
     /// Defines a new counter. Ends the run when the disk is full.

@@ -13,6 +13,7 @@ use wire::counters::TRANSFER;
 use wire::definition::{Definition, TransferKind};
 
 use crate::qemu::{ExecCallback, Hook};
+use crate::stack::is_exc_return;
 use crate::state::{self, State};
 
 /// An instruction whose target the next block tells.
@@ -216,36 +217,46 @@ impl State {
         self.args.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
     }
 
-    fn return_register(&mut self) -> u64 {
+    pub(crate) fn return_register(&mut self) -> u64 {
         self.general_register(if self.args.isa.is_riscv() { 1 } else { 14 })
     }
 
     /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.
-    fn code_address(&self, address: u64) -> u64 {
+    pub(crate) fn code_address(&self, address: u64) -> u64 {
         if self.args.isa.is_riscv() || is_exc_return(address) { address } else { address & !1 }
     }
 
     /// Is the block at `pc`, which just started, the first one of an exception?
     fn is_exception_entry(&mut self, pc: u64) -> bool {
         if self.args.isa.is_riscv() {
-            let name = if self.supervisor() { "stvec" } else { "mtvec" };
-            let vector = self.register(name);
-            // Vectored mode (bit 0) adds four bytes per interrupt cause, of which there are at most 64.
-            let base = vector & !3;
-            return pc == base || (vector & 1 == 1 && (base..base + 4 * 64).contains(&pc));
+            return self.is_trap_vector(pc);
         }
         // Armv7-M ARM B1.5.6: a handler starts with EXC_RETURN in lr, at the address in its vector.
         let exception = self.register("xpsr") & 0x1ff;
         if exception == 0 || !is_exc_return(self.register("lr")) {
             return false;
         }
-        // VTOR is a register of the core; reading it has no effect (B3.2.5).
-        let table = self.registers.as_mut().and_then(|registers| registers.read_memory(VTOR, 4));
-        let table = table.and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?))).unwrap_or(0);
-        self.memory_u32(u64::from(table) + 4 * exception).is_some_and(|vector| vector & !1 == pc)
+        let table = self.vector_table();
+        self.memory_u32(table + 4 * exception).is_some_and(|vector| vector & !1 == pc)
     }
 
-    fn supervisor(&mut self) -> bool {
+    /// Whether RISC-V traps lead to `pc`.
+    pub(crate) fn is_trap_vector(&mut self, pc: u64) -> bool {
+        let name = if self.supervisor() { "stvec" } else { "mtvec" };
+        let vector = self.register(name);
+        // Vectored mode (bit 0) adds four bytes per interrupt cause, of which there are at most 64.
+        let base = vector & !3;
+        pc == base || (vector & 1 == 1 && (base..base + 4 * 64).contains(&pc))
+    }
+
+    /// Address of a Cortex-M's vector table.
+    pub(crate) fn vector_table(&mut self) -> u64 {
+        // VTOR is a register of the core; reading it has no effect (Armv7-M ARM B3.2.5).
+        let table = self.registers.as_mut().and_then(|registers| registers.read_memory(VTOR, 4));
+        table.and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?))).unwrap_or(0).into()
+    }
+
+    pub(crate) fn supervisor(&mut self) -> bool {
         self.register("priv") == 1
     }
 
@@ -269,10 +280,6 @@ impl State {
         let pc = self.memory_u32(frame + 0x18)? & !1;
         Some(Interrupted { pc, return_addr })
     }
-}
-
-fn is_exc_return(address: u64) -> bool {
-    address >> 24 == 0xff
 }
 
 /// Most arcs that are told apart by their return address: far more than a firmware's code can have.

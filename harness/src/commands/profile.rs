@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use console::Term;
 use wire::control::Word;
+use wire::definition::FrameKind;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck::{self, in_target};
 use crate::export::{self, CONSOLE, FILES, summary};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
+use crate::kernel;
 use crate::machine::{self, Choice};
 use crate::mcount;
 use crate::options::Options;
@@ -22,8 +24,10 @@ use crate::output::Output;
 use crate::profile::{Facts, InTarget, Profile};
 use crate::progress::Bar;
 use crate::qemu::{self, Workspace};
+use crate::records::Records;
 use crate::run::{INTERRUPTED, Outcome, Plan};
 use crate::symbols::Symbols;
+use crate::unwind;
 use crate::verdict::{self, ExitCode, group};
 
 /// Runs the command.
@@ -66,15 +70,25 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let version = qemu::version(&emulator)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
+    let arm = choice.machine.arch == Arch::CortexM;
+    let functions = symbols.ranges();
+    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
+    let unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
+    let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
+    for warning in unwind.warnings.iter().chain(&kernel_warnings) {
+        eprintln!("warning: {warning}");
+    }
     let plan = Plan {
         image: &image,
         choice: &choice,
         emulator: &emulator,
         options: &options,
         icount_shift,
-        functions: &symbols.ranges(),
+        functions: &functions,
         from,
         until,
+        unwind: &unwind,
+        kernel: kernel.as_ref(),
         mcount: mcount.headers.first(),
     };
     explain_choice(&choice);
@@ -89,7 +103,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    export::write(&profile, &output)?;
+    export::write(&profile, &options, &output)?;
     // A machine without a serial port and semihosting prints nothing, and QEMU may end before it
     // opens the file.
     if workspace.console().exists() {
@@ -156,6 +170,17 @@ fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     image.symbols_from.as_ref().map(read).transpose()
 }
 
+/// Executions of the instruction that waits for an interrupt.
+fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
+    let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
+    let is_wait = |pc: u64| {
+        let code = plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
+        code.is_some_and(|code| decode::is_wfi(isa, code))
+    };
+    let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+    insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum()
+}
+
 /// Puts the saved model together.
 fn profile(
     plan: &Plan<'_>,
@@ -165,14 +190,22 @@ fn profile(
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
     let Outcome { records, end, in_target } = outcome;
-    let executed: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
-    let executed: Vec<u64> = executed.into_iter().collect();
+    let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let waits = waits(plan, &records);
+    for frame in &records.stacks {
+        match frame.kind {
+            FrameKind::Caller { return_addr } => named.insert(return_addr - 1),
+            FrameKind::Exception { pc, .. } => named.insert(pc),
+            FrameKind::Unknown(_) => false,
+        };
+    }
+    let named: Vec<u64> = named.into_iter().collect();
     let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
     let mut others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
     if let Some(table) = in_target.as_ref().and_then(InTarget::table) {
         others.extend(table.addresses());
     }
-    let (names, warnings) = symbols.names(&executed, &others);
+    let (names, warnings) = symbols.names(&named, &others);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -194,9 +227,9 @@ fn profile(
         window: options.window.clone(),
         before_window_insns: records.before_window_insns,
         end,
-        max_depth: None,
-        waits: 0,
-        unseen_switches: 0,
+        max_depth: options.max_depth,
+        waits,
+        unseen_switches: records.control.get(Word::UnseenSwitches),
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };

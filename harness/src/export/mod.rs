@@ -5,6 +5,7 @@ pub mod summary;
 
 use anyhow::Result;
 
+use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
 
@@ -21,7 +22,7 @@ pub const FLAMEGRAPH: &str = "flamegraph.svg";
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn write(profile: &Profile, output: &Output) -> Result<()> {
+pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()> {
     output.write(FILE_NAME, &profile.to_bytes()?)?;
     output.write(FLAMEGRAPH, &flamegraph::svg(profile)?)?;
     Ok(())

@@ -222,6 +222,19 @@ pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { word(bytes) == Some(riscv::WFI) } else { thumb::is_wfi(bytes) }
 }
 
+/// RISC-V `mret` and `sret`: the ends of trap handlers. Cortex-M returns from exceptions by ordinary jumps.
+#[must_use]
+pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && matches!(word(bytes), Some(riscv::MRET | riscv::SRET))
+}
+
+/// An instruction of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
+/// or sets it. What loads it from memory (a switch of stacks) is not among them.
+#[must_use]
+pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
+    if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
+}
+
 /// The first 16 bits.
 fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|b| u16::from_le_bytes(*b))

@@ -16,8 +16,8 @@ pub(crate) const WFI: u32 = 0x1050_0073;
 
 // Volume II, "Trap-Return Instructions"; `uret` is the withdrawn N extension's, `mnret` Smrnmi's.
 const URET: u32 = 0x0020_0073;
-const SRET: u32 = 0x1020_0073;
-const MRET: u32 = 0x3020_0073;
+pub(crate) const SRET: u32 = 0x1020_0073;
+pub(crate) const MRET: u32 = 0x3020_0073;
 const MNRET: u32 = 0x7020_0073;
 
 // "RV32/64G Instruction Set Listings", RISC-V base opcode map: bits 6:0.
@@ -176,4 +176,18 @@ fn compressed_jump(isa: Isa, pc: u64, insn: u32) -> u64 {
         | (bits(insn, 11, 11) << 4)
         | (bits(insn, 5, 3) << 1);
     isa.relative(pc, sign_extend(offset, 12))
+}
+
+/// "RV32I Base Integer Instruction Set": addi, sub; and their compressed forms with sp as the destination.
+pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
+    const SP: u32 = 2;
+    let Some(low) = half(bytes).map(u32::from) else { return false };
+    if low & 3 != 3 {
+        // c.addi and c.addi16sp; c.mv.
+        let to_sp = bits(low, 11, 7) == SP;
+        return to_sp && matches!((low & 3, bits(low, 15, 13)), (1, 0 | 3) | (2, 4)) && bits(low, 6, 2) != 0;
+    }
+    let Some(insn) = word(bytes) else { return false };
+    let (opcode, function) = (bits(insn, 6, 0), bits(insn, 14, 12));
+    bits(insn, 11, 7) == SP && function == 0 && matches!(opcode, 0x13 | 0x33)
 }

@@ -284,3 +284,25 @@ const fn multiply(isa: Isa, a: u32, b: u32) -> Insn {
 const fn is_general(reg: u32) -> bool {
     !matches!(reg, SP | PC)
 }
+
+/// Pushes (A7.7.101, stmdb, str and vstmdb with write-back), `sub sp`, and `mov sp`.
+pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
+    let Some(first) = half(bytes) else { return false };
+    if first < 0xe800 {
+        // push; sub sp, #imm; add and mov with a high destination.
+        return matches!(first >> 8, 0xb4 | 0xb5)
+            || first & 0xff80 == 0xb080
+            || (matches!(first >> 8, 0x44 | 0x46) && high_register(u32::from(first)) == SP);
+    }
+    let Some(second) = half(&bytes[2..]).map(u32::from) else { return false };
+    match first {
+        // stmdb sp!; str and strd with write-back.
+        0xe92d => true,
+        0xf84d => bits(second, 11, 8) == 0xd,
+        0xe96d => true,
+        // sub.w and subw sp, sp, #imm; sub.w sp, sp, reg.
+        0xf1ad | 0xf5ad | 0xf2ad | 0xf6ad | 0xebad => bits(second, 11, 8) == SP,
+        // vpush.
+        _ => first & 0xffbf == 0xed2d,
+    }
+}

@@ -36,6 +36,8 @@ pub enum Word {
     Unresolved,
     /// Control transfers between which and their target an exception was taken.
     Interrupted,
+    /// Switches between tasks that a sample noticed and no store showed.
+    UnseenSwitches,
     /// 1 when the fault words below were read as QEMU aborted.
     Fault,
     /// Cortex-M CFSR at the abort (Armv7-M ARM B3.2.15).

@@ -28,6 +28,9 @@ pub const TASK_SINCE: u32 = 5;
 /// Slot that holds the id of the vCPU's place in the exact call tree.
 pub const NODE: u32 = 4;
 
+/// Slot that holds how many exceptions are active on the vCPU, while the exact call tree is kept.
+pub const EXCEPTIONS: u32 = 6;
+
 /// First slot that a [`crate::definition`] may define.
 pub const FIRST_DEFINED: u32 = 8;
 

@@ -1,0 +1,8 @@
+//! Placeholder: being written.
+
+/// How stacks are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Fold.
+    pub fold_irqs: bool,
+}

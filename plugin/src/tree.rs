@@ -1,0 +1,255 @@
+//! The exact call tree: every call, return, exception and switch of tasks followed, for `--exact`.
+//!
+//! Each context (a task, an exception) has a shadow stack of the functions in it, with the stack pointer and
+//! return address that each had at its entry. These two tell calls from tail calls and loops, returns
+//! from jumps to the same place, and show what a longjmp left behind: a function whose entry was below the
+//! stack pointer is no more.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use wire::counters;
+use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
+
+use crate::qemu::{ExecCallback, Hook};
+use crate::sample::from_insn_id;
+use crate::state::{self, State};
+
+/// Most places of the tree that are told apart; calls beyond are counted in their callers.
+const MAX_NODES: usize = 1 << 22;
+
+/// The tree so far.
+#[derive(Default)]
+pub(crate) struct Tree {
+    nodes: HashMap<(u32, NodeKind), u32>,
+    /// First counter of each node, by id.
+    slots: Vec<u32>,
+}
+
+/// A function on a shadow stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shadow {
+    entry: u64,
+    entry_sp: u64,
+    return_addr: u64,
+    node: u32,
+}
+
+/// At a function's first instruction, before it is counted.
+pub(crate) struct OnEntry;
+
+impl Hook for OnEntry {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, index) = from_insn_id(id);
+        let mut state = state::lock();
+        let pc = state.blocks.get(block).pc_of(index);
+        if index > 0 {
+            state.settle(vcpu);
+        }
+        state.enter_function(vcpu, pc);
+    };
+}
+
+/// At an instruction after a call, before it is counted.
+pub(crate) struct OnReturn;
+
+impl Hook for OnReturn {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, index) = from_insn_id(id);
+        let mut state = state::lock();
+        let pc = state.blocks.get(block).pc_of(index);
+        if index > 0 {
+            state.settle(vcpu);
+        }
+        state.return_to(vcpu, pc);
+    };
+}
+
+/// After an instruction that may have made the stack deeper.
+pub(crate) struct OnStackMove;
+
+impl Hook for OnStackMove {
+    const CALL: ExecCallback = |vcpu, _| {
+        let mut state = state::lock();
+        if state.cores[vcpu as usize].exceptions.is_empty() {
+            let sp = state.stack_pointer();
+            state.note_stack_pointer(vcpu, sp);
+        }
+    };
+}
+
+/// At a Cortex-M jump that may return from an exception, while one is active: the next block will tell.
+pub(crate) struct OnExceptionReturn;
+
+impl Hook for OnExceptionReturn {
+    const CALL: ExecCallback = |vcpu, _| {
+        let state = state::lock();
+        state.recheck(vcpu);
+    };
+}
+
+impl State {
+    fn stack_pointer(&mut self) -> u64 {
+        self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 })
+    }
+
+    /// The innermost function of what a vCPU executes, or the node below which it starts.
+    fn node(&mut self, vcpu: u32) -> u32 {
+        let core = &self.cores[vcpu as usize];
+        let (frames, base) = match core.exceptions.last() {
+            Some(active) => (&active.frames, Some(active.node)),
+            None => (&core.thread, None),
+        };
+        match (frames.last(), base) {
+            (Some(shadow), _) => shadow.node,
+            (None, Some(node)) => node,
+            (None, None) => {
+                let task = core.task;
+                self.child(0, NodeKind::Root { task })
+            }
+        }
+    }
+
+    fn frames(&mut self, vcpu: u32) -> &mut Vec<Shadow> {
+        let core = &mut self.cores[vcpu as usize];
+        match core.exceptions.last_mut() {
+            Some(active) => &mut active.frames,
+            None => &mut core.thread,
+        }
+    }
+
+    /// The node below another one.
+    fn child(&mut self, parent: u32, kind: NodeKind) -> u32 {
+        let Some(tree) = &mut self.tree else { return 0 };
+        if let Some(&node) = tree.nodes.get(&(parent, kind)) {
+            return node;
+        }
+        if tree.slots.len() >= MAX_NODES {
+            return parent;
+        }
+        let slot = self.new_slots(NODE_COUNTERS);
+        self.note(&Definition::Node { slot, parent, kind });
+        let Some(tree) = &mut self.tree else { return 0 };
+        tree.slots.push(slot);
+        let node = tree.slots.len() as u32;
+        tree.nodes.insert((parent, kind), node);
+        node
+    }
+
+    fn count_node(&self, vcpu: u32, node: u32, counter: NodeCounter, amount: u64) {
+        let slot = self.tree.as_ref().and_then(|tree| tree.slots.get(node.checked_sub(1)? as usize));
+        if let Some(slot) = slot {
+            self.records.add(slot + counter as u32, vcpu, amount);
+        }
+    }
+
+    /// Counts what was executed since the last change to where it was executed.
+    pub(crate) fn attribute(&mut self, vcpu: u32) {
+        if self.tree.is_none() {
+            return;
+        }
+        let node = self.node(vcpu);
+        let insns = self.insns(vcpu);
+        let before = std::mem::replace(&mut self.cores[vcpu as usize].tree_insns, insns);
+        self.count_node(vcpu, node, NodeCounter::Insns, insns.saturating_sub(before));
+    }
+
+    /// Lets the records know where the vCPU is now.
+    pub(crate) fn node_changed(&mut self, vcpu: u32) {
+        if self.tree.is_some() {
+            let node = self.node(vcpu);
+            self.records.counter(counters::NODE, vcpu).store(node.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Where a vCPU is, for a sample; 0: no tree is kept.
+    pub(crate) fn sampled_node(&mut self, vcpu: u32) -> u32 {
+        if self.tree.is_some() { self.node(vcpu) } else { 0 }
+    }
+
+    fn enter_function(&mut self, vcpu: u32, entry: u64) {
+        let sp = self.stack_pointer();
+        let return_addr = self.return_register();
+        let return_addr = self.code_address(return_addr);
+        self.attribute(vcpu);
+        let is_return_addr = self.is_return_address(return_addr);
+        let caller = self.function_of(return_addr.wrapping_sub(1));
+        let outside = self.cores[vcpu as usize].exceptions.is_empty();
+        if outside {
+            self.note_stack_pointer(vcpu, sp);
+        }
+        let frames = self.frames(vcpu);
+        while frames.last().is_some_and(|top| top.entry_sp < sp) {
+            frames.pop();
+        }
+        if let Some(&top) = frames.last()
+            && top.entry_sp == sp
+        {
+            if top.return_addr == return_addr {
+                if top.entry == entry {
+                    // A loop to the function's start.
+                    return self.node_changed(vcpu);
+                }
+                frames.pop();
+            } else if caller != Some(top.entry) {
+                // It has returned, to where nobody looked. Otherwise it is one that keeps nothing on the stack.
+                frames.pop();
+            }
+        } else if !is_return_addr {
+            // Nobody called: a task starts.
+            frames.clear();
+        }
+        let parent = self.node(vcpu);
+        let limit = self.max_depth().max(1);
+        let frames = self.frames(vcpu);
+        // Deeper ones become siblings, so that calls are counted for each function.
+        let parent = if frames.len() < limit { parent } else { frames[limit - 1].node };
+        let node = self.child(parent, NodeKind::Function { entry });
+        self.frames(vcpu).push(Shadow { entry, entry_sp: sp, return_addr, node });
+        self.count_node(vcpu, node, NodeCounter::Calls, 1);
+        self.node_changed(vcpu);
+    }
+
+    fn return_to(&mut self, vcpu: u32, pc: u64) {
+        let sp = self.stack_pointer();
+        let frames = self.frames(vcpu);
+        let dead = frames.iter().rev().take_while(|frame| frame.entry_sp < sp).count();
+        let mut left = frames.len() - dead;
+        if left > 0 && frames[left - 1].entry_sp == sp && frames[left - 1].return_addr == pc {
+            left -= 1;
+        }
+        if left < frames.len() {
+            self.attribute(vcpu);
+            self.frames(vcpu).truncate(left);
+            self.node_changed(vcpu);
+        }
+    }
+
+    /// The node of an exception that comes now.
+    pub(crate) fn exception_node(&mut self, vcpu: u32, number: u64) -> u32 {
+        if self.tree.is_none() {
+            return 0;
+        }
+        let parent = self.node(vcpu);
+        self.child(parent, NodeKind::Exception { number })
+    }
+
+    /// After a switch of tasks: the active exceptions are now above the new one.
+    pub(crate) fn rebase(&mut self, vcpu: u32) {
+        if self.tree.is_none() {
+            return;
+        }
+        let mut exceptions = std::mem::take(&mut self.cores[vcpu as usize].exceptions);
+        let mut parent = self.node(vcpu);
+        for active in &mut exceptions {
+            active.node = self.child(parent, NodeKind::Exception { number: active.number });
+            parent = active.node;
+            for shadow in &mut active.frames {
+                shadow.node = self.child(parent, NodeKind::Function { entry: shadow.entry });
+                parent = shadow.node;
+            }
+        }
+        self.cores[vcpu as usize].exceptions = exceptions;
+        self.node_changed(vcpu);
+    }
+}
