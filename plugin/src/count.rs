@@ -14,7 +14,7 @@ use crate::stack::{OnForgetful, Unwinder};
 use crate::state::{self, Block, Segment, State};
 use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
-use crate::tree::{OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
+use crate::tree::{OnCrossing, OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
@@ -32,6 +32,8 @@ struct Planned {
     trap_return: bool,
     /// Control may go elsewhere than to the next instruction, and not by a call.
     leaves_function: bool,
+    /// The address in another function's middle that it may jump to.
+    crossing: Option<u64>,
     moves_sp: bool,
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
@@ -142,6 +144,9 @@ impl State {
             if self.is_entry(pc) {
                 insn.call::<OnEntry>(id);
             }
+            if let Some(target) = planned.crossing {
+                insn.call::<OnCrossing>(target as usize);
+            }
             if planned.leaves_function && !self.args.isa.is_riscv() {
                 let exceptions = self.scoreboard.cell(self.records.address(EXCEPTIONS));
                 insn.call_when_at_least::<OnExceptionReturn>(exceptions, 1, 0);
@@ -205,6 +210,14 @@ impl State {
                     decoded.flow,
                     Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
                 ),
+                crossing: match flow {
+                    Flow::Jump { target } | Flow::Branch { target }
+                        if exact && !self.is_entry(target) && self.function_of(target) != self.function_of(pc) =>
+                    {
+                        Some(target)
+                    }
+                    _ => None,
+                },
                 moves_sp: exact && decode::moves_sp(isa, bytes),
                 may_store: decoded.may_leave && decoded.flow == Flow::Next,
             });

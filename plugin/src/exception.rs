@@ -25,6 +25,8 @@ pub(crate) struct Core {
     pub(crate) exceptions: Vec<Active>,
     /// Functions of the code outside all exceptions, the outermost first; only for the exact tree.
     pub(crate) thread: Vec<Shadow>,
+    /// Where a jump leads that is about to enter another function in its middle.
+    pub(crate) crossing: Option<u64>,
     /// The running task.
     pub(crate) task: u32,
     /// Address of its control block.

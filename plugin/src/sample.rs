@@ -85,6 +85,8 @@ impl Hook for OnBlock {
         state.settle(vcpu);
         if clock & RECHECK != 0 && state.tree.is_some() {
             state.leave_exceptions(vcpu);
+            let pc = state.blocks.get(block).pc;
+            state.cross_over(vcpu, pc);
         }
         let Block { pc, ref sizes, .. } = *state.blocks.get(block);
         let length = sizes.len() as u64;

@@ -88,7 +88,33 @@ impl Hook for OnExceptionReturn {
     };
 }
 
+/// At a jump into the middle of another function, before it executes: the next block will tell.
+pub(crate) struct OnCrossing;
+
+impl Hook for OnCrossing {
+    const CALL: ExecCallback = |vcpu, target| {
+        let mut state = state::lock();
+        state.cores[vcpu as usize].crossing = Some(target as u64);
+        state.recheck(vcpu);
+    };
+}
+
 impl State {
+    /// At a block's start: whether it is where a jump into another function's middle led.
+    pub(crate) fn cross_over(&mut self, vcpu: u32, pc: u64) {
+        if self.cores[vcpu as usize].crossing.take() != Some(pc) {
+            return;
+        }
+        let Some(entry) = self.function_of(pc) else { return };
+        self.attribute(vcpu);
+        if let Some(shadow) = self.frames(vcpu).pop() {
+            let parent = self.node(vcpu);
+            let node = self.child(parent, NodeKind::Function { entry });
+            self.frames(vcpu).push(Shadow { entry, node, ..shadow });
+            self.node_changed(vcpu);
+        }
+    }
+
     fn stack_pointer(&mut self) -> u64 {
         self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 })
     }
