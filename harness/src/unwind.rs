@@ -1,20 +1,184 @@
-//! Placeholder: being written.
+//! How to walk the firmware's stacks, from whatever its ELF says about that: a sorted table for the plugin.
+//!
+//! In order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; Arm's
+//! exception tables ([`exidx`]), which hold in a function's body; on RISC-V the frame pointer that a
+//! function's own first instructions set up ([`prologue`]). What none of them covers has no rule, and
+//! stacks end there and say so.
+
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+use decode::{Flow, Isa, decode};
+use object::{Object as _, ObjectSection as _};
+use wire::unwind::{Base, Row, Rule, Saved};
 
 use crate::image::Segment;
 
-/// Table.
-#[derive(Debug, Default)]
+mod cfi;
+mod exidx;
+mod prologue;
+
+/// The plugin's table, and what was found on the way.
+#[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Rows.
-    pub rows: Vec<wire::unwind::Row>,
-    /// Forgetful.
+    /// Rules by address (load bias included), sorted.
+    pub rows: Vec<Row>,
+    /// Entries (load bias included, sorted) of functions that never return and so do not keep their return
+    /// address: they have rules, none of which saves it, and they call.
     pub forgetful: Vec<u64>,
-    /// Warnings.
+    /// What could not be read, one sentence per cause.
     pub warnings: Vec<String>,
 }
 
-/// Table.
-pub fn table(_: Option<&[u8]>, _: decode::Isa, _: &[Segment], _: u64, _: &[Range<u64>]) -> Table {
-    Table::default()
+/// At a function's first instruction: nothing is saved yet.
+const ENTRY: Rule = Rule {
+    base: Base::StackPointer,
+    cfa_offset_bytes: 0,
+    return_addr: Saved::Register,
+    frame_pointer: Saved::Register,
+};
+
+/// Rules of one function or piece of code, by address; up to the piece's end.
+type Rules = BTreeMap<u64, Option<Rule>>;
+
+/// Makes the table. `elf` is the file with the symbols, `segments` the image's code (without load bias),
+/// `functions` the addresses of its functions (sorted, with load bias).
+pub fn table(
+    elf: Option<&[u8]>,
+    isa: Isa,
+    segments: &[Segment],
+    load_bias: u64,
+    functions: &[Range<u64>],
+) -> Table {
+    let mut table = Table::default();
+    let code = Code { isa, segments, load_bias };
+    let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
+    let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
+    if let Some(file) = &file {
+        for (start, end, rules) in cfi::read(file, isa, load_bias, functions, &mut table.warnings) {
+            known.entry(start).or_insert((end, rules));
+        }
+        if !isa.is_riscv() {
+            for (start, end, rules) in exidx::read(file, load_bias, functions) {
+                known.entry(start).or_insert((end, rules));
+            }
+        }
+    }
+    if isa.is_riscv() {
+        for function in functions {
+            if !known.contains_key(&function.start)
+                && let Some(rules) = prologue::read(&code, function)
+            {
+                known.insert(function.start, (function.end, rules));
+            }
+        }
+    }
+    for (&start, (end, rules)) in &mut known {
+        if !isa.is_riscv() {
+            mend_mcount(&code, start..*end, rules);
+        }
+        if forgets(&code, start..*end, rules) {
+            table.forgetful.push(start);
+        }
+    }
+    let mut rows: BTreeMap<u64, Option<Rule>> = BTreeMap::new();
+    for (end, rules) in known.values() {
+        rows.entry(*end).or_insert(None);
+        rows.extend(rules.iter().map(|(&pc, &rule)| (pc, rule)));
+    }
+    for (pc, rule) in rows {
+        if table.rows.last().map_or(rule.is_some(), |last| last.rule != rule) {
+            table.rows.push(Row { pc, rule });
+        }
+    }
+    table
+}
+
+/// The image's code, by address with load bias.
+struct Code<'a> {
+    isa: Isa,
+    segments: &'a [Segment],
+    load_bias: u64,
+}
+
+impl<'a> Code<'a> {
+    fn bytes(&self, address: u64) -> Option<&'a [u8]> {
+        let address = address.wrapping_sub(self.load_bias);
+        let segment = self.segments.iter().find(|segment| segment.run_range().contains(&address))?;
+        segment.data.get(usize::try_from(address - segment.run_addr).ok()?..)
+    }
+
+    fn half(&self, address: u64) -> Option<u16> {
+        Some(u16::from_le_bytes(*self.bytes(address)?.first_chunk()?))
+    }
+}
+
+/// The rule that holds at an address.
+fn rule_at(rules: &Rules, pc: u64) -> Option<Rule> {
+    *rules.range(..=pc).next_back()?.1
+}
+
+/// `push {lr}`, which gcc -pg puts before its call of the runtime.
+const PUSH_LR: u16 = 0xb500;
+
+/// gcc's unwind information does not know of that push, which the runtime takes back: while it is called,
+/// the stack is a word deeper and the return address lies there.
+fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
+    let mut pc = function.start;
+    while pc < function.end {
+        let Some(bytes) = code.bytes(pc) else { return };
+        let insn = decode(code.isa, pc, bytes);
+        let call = pc + 2;
+        let is_call = code.half(pc) == Some(PUSH_LR)
+            && code.bytes(call).is_some_and(|bytes| matches!(decode(code.isa, call, bytes).flow, Flow::Call { .. }));
+        if is_call
+            && let (Some(before), Some(after)) = (rule_at(rules, pc), rule_at(rules, call))
+            && before == after
+            && before.base == Base::StackPointer
+        {
+            let deeper = Rule {
+                cfa_offset_bytes: before.cfa_offset_bytes + 4,
+                return_addr: if before.return_addr == Saved::Register {
+                    Saved::AtCfa(-before.cfa_offset_bytes - 4)
+                } else {
+                    before.return_addr
+                },
+                ..before
+            };
+            let next = call + 4;
+            let back = rule_at(rules, next);
+            rules.entry(next).or_insert(back);
+            rules.insert(call, Some(deeper));
+        }
+        pc += u64::from(insn.len_bytes);
+    }
+}
+
+/// Whether a function calls and nowhere saves its own return address.
+fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
+    // The one that `mend_mcount` found at the call of the runtime does not count: it is taken back.
+    let saves = |(pc, rule): (&u64, &Option<Rule>)| {
+        let is_mcount = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
+        rule.is_some_and(|rule| rule.return_addr != Saved::Register) && !is_mcount
+    };
+    if rules.values().all(Option::is_none) || rules.iter().any(saves) {
+        return false;
+    }
+    let mut pc = function.start;
+    while pc < function.end {
+        let Some(bytes) = code.bytes(pc) else { return false };
+        let insn = decode(code.isa, pc, bytes);
+        let after_push = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
+        if matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. }) && !after_push {
+            return true;
+        }
+        pc += u64::from(insn.len_bytes);
+    }
+    false
+}
+
+/// The bytes of a section, decompressed where they were compressed.
+fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::borrow::Cow<'data, [u8]>)> {
+    let section = file.section_by_name(name)?;
+    Some((section.address(), section.uncompressed_data().ok()?))
 }
