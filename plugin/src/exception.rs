@@ -128,6 +128,9 @@ impl State {
             let frame_bytes = if self.args.isa.is_riscv() { 0 } else { 32 };
             self.note_stack_pointer(vcpu, interrupted.sp.wrapping_sub(frame_bytes));
         }
+        if let Some(interrupted) = interrupted {
+            self.catch_up(vcpu, interrupted);
+        }
         let node = self.exception_node(vcpu, number);
         let active = Active { number, handler: pc, entry_sp, interrupted, frames: Vec::new(), node };
         self.cores[vcpu as usize].exceptions.push(active);

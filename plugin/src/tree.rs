@@ -13,6 +13,7 @@ use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
 
 use crate::qemu::{ExecCallback, Hook};
 use crate::sample::from_insn_id;
+use crate::stack::Context;
 use crate::state::{self, State};
 
 /// Most places of the tree that are told apart; calls beyond are counted in their callers.
@@ -32,7 +33,16 @@ pub(crate) struct Shadow {
     entry: u64,
     entry_sp: u64,
     return_addr: u64,
+    /// Nobody called it, and the stack pointer may not have been set up yet: it cannot be left behind.
+    is_root: bool,
     node: u32,
+}
+
+impl Shadow {
+    /// Whether the stack pointer says that the function is no more.
+    fn is_dead(&self, sp: u64) -> bool {
+        self.entry_sp < sp && !self.is_root
+    }
 }
 
 /// At a function's first instruction, before it is counted.
@@ -194,9 +204,14 @@ impl State {
     }
 
     fn enter_function(&mut self, vcpu: u32, entry: u64) {
-        let sp = self.stack_pointer();
-        let return_addr = self.return_register();
-        let return_addr = self.code_address(return_addr);
+        let at = self.context(entry);
+        self.arrive_at_entry(vcpu, at);
+    }
+
+    /// A function starts with these registers.
+    fn arrive_at_entry(&mut self, vcpu: u32, at: Context) {
+        let Context { pc: entry, sp, .. } = at;
+        let return_addr = self.code_address(at.return_addr);
         self.attribute(vcpu);
         let is_return_addr = self.is_return_address(return_addr);
         let caller = self.function_of(return_addr.wrapping_sub(1));
@@ -205,7 +220,7 @@ impl State {
             self.note_stack_pointer(vcpu, sp);
         }
         let frames = self.frames(vcpu);
-        while frames.last().is_some_and(|top| top.entry_sp < sp) {
+        while frames.last().is_some_and(|top| top.is_dead(sp)) {
             frames.pop();
         }
         if let Some(&top) = frames.last()
@@ -222,24 +237,30 @@ impl State {
                 frames.pop();
             }
         } else if !is_return_addr {
-            // Nobody called: a task starts.
+            // Nobody called: the image starts, or a task.
             frames.clear();
         }
+        let is_root = !is_return_addr && frames.is_empty();
         let parent = self.node(vcpu);
         let limit = self.max_depth().max(1);
         let frames = self.frames(vcpu);
         // Deeper ones become siblings, so that calls are counted for each function.
         let parent = if frames.len() < limit { parent } else { frames[limit - 1].node };
         let node = self.child(parent, NodeKind::Function { entry });
-        self.frames(vcpu).push(Shadow { entry, entry_sp: sp, return_addr, node });
+        self.frames(vcpu).push(Shadow { entry, entry_sp: sp, return_addr, is_root, node });
         self.count_node(vcpu, node, NodeCounter::Calls, 1);
         self.node_changed(vcpu);
     }
 
     fn return_to(&mut self, vcpu: u32, pc: u64) {
         let sp = self.stack_pointer();
+        self.arrive_after_call(vcpu, pc, sp);
+    }
+
+    /// Code goes on at an address after a call with this stack pointer.
+    fn arrive_after_call(&mut self, vcpu: u32, pc: u64, sp: u64) {
         let frames = self.frames(vcpu);
-        let dead = frames.iter().rev().take_while(|frame| frame.entry_sp < sp).count();
+        let dead = frames.iter().rev().take_while(|frame| frame.is_dead(sp)).count();
         let mut left = frames.len() - dead;
         if left > 0 && frames[left - 1].entry_sp == sp && frames[left - 1].return_addr == pc {
             left -= 1;
@@ -248,6 +269,20 @@ impl State {
             self.attribute(vcpu);
             self.frames(vcpu).truncate(left);
             self.node_changed(vcpu);
+        }
+    }
+
+    /// An exception comes before the instruction at which the code was about to go on: whether a function
+    /// was just entered or left, its hook would have noticed at that instruction.
+    pub(crate) fn catch_up(&mut self, vcpu: u32, interrupted: Context) {
+        if self.tree.is_none() {
+            return;
+        }
+        if self.is_return_address(interrupted.pc) {
+            self.arrive_after_call(vcpu, interrupted.pc, interrupted.sp);
+        }
+        if self.is_entry(interrupted.pc) {
+            self.arrive_at_entry(vcpu, interrupted);
         }
     }
 
