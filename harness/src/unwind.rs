@@ -1,9 +1,9 @@
 //! How to walk the firmware's stacks, from whatever its ELF says about that: a sorted table for the plugin.
 //!
 //! In order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; Arm's
-//! exception tables ([`exidx`]), which hold in a function's body; on RISC-V the frame pointer that a
-//! function's own first instructions set up ([`prologue`]). What none of them covers has no rule, and
-//! stacks end there and say so.
+//! exception tables ([`exidx`]), which hold in a function's body; the instructions themselves ([`code`]), for
+//! assembly and for images without debug information. What none of them covers has no rule, and stacks end
+//! there and say so.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use wire::unwind::{Base, Row, Rule, Saved};
 use crate::image::Segment;
 
 mod cfi;
+mod code;
 mod exidx;
-mod prologue;
 
 /// The plugin's table, and what was found on the way.
 #[derive(Clone, Debug, Default)]
@@ -43,13 +43,7 @@ type Rules = BTreeMap<u64, Option<Rule>>;
 
 /// Makes the table. `elf` is the file with the symbols, `segments` the image's code (without load bias),
 /// `functions` the addresses of its functions (sorted, with load bias).
-pub fn table(
-    elf: Option<&[u8]>,
-    isa: Isa,
-    segments: &[Segment],
-    load_bias: u64,
-    functions: &[Range<u64>],
-) -> Table {
+pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Table {
     let mut table = Table::default();
     let code = Code { isa, segments, load_bias };
     let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
@@ -64,14 +58,8 @@ pub fn table(
             }
         }
     }
-    if isa.is_riscv() {
-        for function in functions {
-            if !known.contains_key(&function.start)
-                && let Some(rules) = prologue::read(&code, function)
-            {
-                known.insert(function.start, (function.end, rules));
-            }
-        }
+    for (start, end, rules) in code::read(&code, functions, |function| known.contains_key(&function.start)) {
+        known.insert(start, (end, rules));
     }
     for (&start, (end, rules)) in &mut known {
         if !isa.is_riscv() {
@@ -125,6 +113,8 @@ const PUSH_LR: u16 = 0xb500;
 /// the stack is a word deeper and the return address lies there.
 fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     let mut pc = function.start;
+    // How much deeper the stack is than at the start, by the instructions so far: the prologue is straight.
+    let mut depth_bytes = 0;
     while pc < function.end {
         let Some(bytes) = code.bytes(pc) else { return };
         let insn = decode(code.isa, pc, bytes);
@@ -134,12 +124,11 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
         if is_call
             && let (Some(before), Some(after)) = (rule_at(rules, pc), rule_at(rules, call))
             && before == after
-            && before.base == Base::StackPointer
         {
             let deeper = Rule {
-                cfa_offset_bytes: before.cfa_offset_bytes + 4,
+                cfa_offset_bytes: before.cfa_offset_bytes + if before.base == Base::StackPointer { 4 } else { 0 },
                 return_addr: if before.return_addr == Saved::Register {
-                    Saved::AtCfa(-before.cfa_offset_bytes - 4)
+                    Saved::AtCfa(-depth_bytes - 4)
                 } else {
                     before.return_addr
                 },
@@ -149,7 +138,9 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
             let back = rule_at(rules, next);
             rules.entry(next).or_insert(back);
             rules.insert(call, Some(deeper));
+            return;
         }
+        depth_bytes += code::deepens(code.isa, bytes);
         pc += u64::from(insn.len_bytes);
     }
 }

@@ -78,7 +78,12 @@ fn look() {
     let profile = run.profile();
     let differences = differences(&profile);
     let total: u64 = differences.values().sum();
-    println!("{name}: {total} of {} differ; {} stacks, {} nodes", profile.samples.len(), profile.stacks.len(), profile.tree.len());
+    println!(
+        "{name}: {total} of {} differ; {} stacks, {} nodes",
+        profile.samples.len(),
+        profile.stacks.len(),
+        profile.tree.len()
+    );
     let mut rows: Vec<_> = differences.iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for ((unwound, followed, pc), count) in rows.iter().take(12) {

@@ -325,16 +325,16 @@ __asm__(".pushsection .text.__gnu_mcount_nc,\"ax\",%progbits\n"
         "ldr r0, [sp, #20]\n"
         "mov r1, lr\n"
 #if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
-        "strd r0, r1, [sp, #16]\n" /* swapped: lr comes off first */
-        "bl mcount_count\n"
-        "pop {r0-r3, lr}\n"
-        "pop {pc}\n"
+        "bl mcount_count\n" /* until here the stack is as an unwinder expects it */
+        "pop {r0-r3}\n"
+        "ldr lr, [sp, #4]\n"
+        "ldr pc, [sp], #8\n"
 #else
-        "str r0, [sp, #16]\n"
-        "str r1, [sp, #20]\n"
         "bl mcount_count\n"
-        "ldr r0, [sp, #16]\n"
+        "ldr r0, [sp, #20]\n"
         "mov lr, r0\n"
+        "ldr r0, [sp, #16]\n"
+        "str r0, [sp, #20]\n"
         "pop {r0-r3}\n"
         "add sp, #4\n"
         "pop {pc}\n"

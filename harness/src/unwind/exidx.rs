@@ -14,11 +14,7 @@ const LR: u32 = 14;
 const FP: u32 = 7;
 
 /// The functions that have such tables: start, end, rules; load bias included.
-pub(super) fn read(
-    file: &object::File<'_>,
-    load_bias: u64,
-    functions: &[Range<u64>],
-) -> Vec<(u64, u64, Rules)> {
+pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u64>]) -> Vec<(u64, u64, Rules)> {
     let Some((address, index)) = section(file, ".ARM.exidx") else { return Vec::new() };
     let (table_address, table) = section(file, ".ARM.extab").unwrap_or_default();
     let mut found = Vec::new();
