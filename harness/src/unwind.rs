@@ -125,8 +125,11 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
             && let (Some(before), Some(after)) = (rule_at(rules, pc), rule_at(rules, call))
             && before == after
         {
+            // A nested function saves its static chain around all this, which gcc does not say either.
+            let on_sp = before.base == Base::StackPointer;
+            let unsaid_bytes = if on_sp { depth_bytes - before.cfa_offset_bytes } else { 0 };
             let deeper = Rule {
-                cfa_offset_bytes: before.cfa_offset_bytes + if before.base == Base::StackPointer { 4 } else { 0 },
+                cfa_offset_bytes: before.cfa_offset_bytes + unsaid_bytes + if on_sp { 4 } else { 0 },
                 return_addr: if before.return_addr == Saved::Register {
                     Saved::AtCfa(-depth_bytes - 4)
                 } else {
@@ -136,7 +139,16 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
             };
             let next = call + 4;
             let back = rule_at(rules, next);
-            rules.entry(next).or_insert(back);
+            if unsaid_bytes > 0
+                && let Some(back) = back
+            {
+                let restored = code.next(next);
+                rules.entry(restored).or_insert(Some(back));
+                let cfa_offset_bytes = back.cfa_offset_bytes + unsaid_bytes;
+                rules.insert(next, Some(Rule { cfa_offset_bytes, ..back }));
+            } else {
+                rules.entry(next).or_insert(back);
+            }
             rules.insert(call, Some(deeper));
             return;
         }

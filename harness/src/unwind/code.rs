@@ -100,7 +100,7 @@ impl Code<'_> {
     }
 
     /// Address of the instruction after the one at `pc`.
-    fn next(&self, pc: u64) -> u64 {
+    pub(super) fn next(&self, pc: u64) -> u64 {
         pc + self.bytes(pc).map_or(2, |bytes| u64::from(decode(self.isa, pc, bytes).len_bytes))
     }
 }
