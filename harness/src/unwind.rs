@@ -58,13 +58,18 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
             }
         }
     }
-    for (start, end, rules) in code::read(&code, functions, |function| known.contains_key(&function.start)) {
+    // gcc describes a function in assembly of its own (`naked`) as one that does nothing.
+    let says_nothing = |function: &Range<u64>, rules: &Rules| {
+        rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
+    };
+    let is_known = |function: &Range<u64>| {
+        known.get(&function.start).is_some_and(|(_, rules)| !says_nothing(function, rules))
+    };
+    for (start, end, rules) in code::read(&code, functions, is_known) {
         known.insert(start, (end, rules));
     }
     for (&start, (end, rules)) in &mut known {
-        if !isa.is_riscv() {
-            mend_mcount(&code, start..*end, rules);
-        }
+        mend_mcount(&code, start..*end, rules);
         if forgets(&code, start..*end, rules) {
             table.forgetful.push(start);
         }
@@ -109,52 +114,62 @@ fn rule_at(rules: &Rules, pc: u64) -> Option<Rule> {
 /// `push {lr}`, which gcc -pg puts before its call of the runtime.
 const PUSH_LR: u16 = 0xb500;
 
+/// Where a function calls the runtime after that push, and how much deeper the stack was before it.
+fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
+    if code.isa.is_riscv() {
+        return None;
+    }
+    let mut pc = function.start;
+    // By the instructions so far: the prologue is straight.
+    let mut depth_bytes = 0;
+    while pc < function.end {
+        let bytes = code.bytes(pc)?;
+        let flow = decode(code.isa, pc, bytes).flow;
+        let call = pc + 2;
+        if code.half(pc) == Some(PUSH_LR)
+            && matches!(decode(code.isa, call, code.bytes(call)?).flow, Flow::Call { .. })
+        {
+            return Some((call, depth_bytes));
+        }
+        if flow != Flow::Next {
+            return None;
+        }
+        depth_bytes += code::deepens(code.isa, bytes);
+        pc = code.next(pc);
+    }
+    None
+}
+
 /// gcc's unwind information does not know of that push, which the runtime takes back: while it is called,
 /// the stack is a word deeper and the return address lies there.
 fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
-    let mut pc = function.start;
-    // How much deeper the stack is than at the start, by the instructions so far: the prologue is straight.
-    let mut depth_bytes = 0;
-    while pc < function.end {
-        let Some(bytes) = code.bytes(pc) else { return };
-        let insn = decode(code.isa, pc, bytes);
-        let call = pc + 2;
-        let is_call = code.half(pc) == Some(PUSH_LR)
-            && code.bytes(call).is_some_and(|bytes| matches!(decode(code.isa, call, bytes).flow, Flow::Call { .. }));
-        if is_call
-            && let (Some(before), Some(after)) = (rule_at(rules, pc), rule_at(rules, call))
-            && before == after
-        {
-            // A nested function saves its static chain around all this, which gcc does not say either.
-            let on_sp = before.base == Base::StackPointer;
-            let unsaid_bytes = if on_sp { depth_bytes - before.cfa_offset_bytes } else { 0 };
-            let deeper = Rule {
-                cfa_offset_bytes: before.cfa_offset_bytes + unsaid_bytes + if on_sp { 4 } else { 0 },
-                return_addr: if before.return_addr == Saved::Register {
-                    Saved::AtCfa(-depth_bytes - 4)
-                } else {
-                    before.return_addr
-                },
-                ..before
-            };
-            let next = call + 4;
-            let back = rule_at(rules, next);
-            if unsaid_bytes > 0
-                && let Some(back) = back
-            {
-                let restored = code.next(next);
-                rules.entry(restored).or_insert(Some(back));
-                let cfa_offset_bytes = back.cfa_offset_bytes + unsaid_bytes;
-                rules.insert(next, Some(Rule { cfa_offset_bytes, ..back }));
-            } else {
-                rules.entry(next).or_insert(back);
-            }
-            rules.insert(call, Some(deeper));
-            return;
-        }
-        depth_bytes += code::deepens(code.isa, bytes);
-        pc += u64::from(insn.len_bytes);
+    let Some((call, depth_bytes)) = mcount_call(code, &function) else { return };
+    let (Some(before), Some(after)) = (rule_at(rules, call - 2), rule_at(rules, call)) else { return };
+    if before != after {
+        return;
     }
+    // A nested function saves its static chain around all this, which gcc does not say either.
+    let on_sp = before.base == Base::StackPointer;
+    let unsaid_bytes = if on_sp { depth_bytes - before.cfa_offset_bytes } else { 0 };
+    let deeper = Rule {
+        cfa_offset_bytes: before.cfa_offset_bytes + unsaid_bytes + if on_sp { 4 } else { 0 },
+        return_addr: match before.return_addr {
+            Saved::Register => Saved::AtCfa(-depth_bytes - 4),
+            saved => saved,
+        },
+        ..before
+    };
+    let next = code.next(call);
+    if let Some(back) = rule_at(rules, next) {
+        if unsaid_bytes > 0 {
+            rules.entry(code.next(next)).or_insert(Some(back));
+            let cfa_offset_bytes = back.cfa_offset_bytes + unsaid_bytes;
+            rules.insert(next, Some(Rule { cfa_offset_bytes, ..back }));
+        } else {
+            rules.entry(next).or_insert(Some(back));
+        }
+    }
+    rules.insert(call, Some(deeper));
 }
 
 /// Whether a function calls and nowhere saves its own return address.

@@ -210,6 +210,15 @@ impl State {
                     match kept.filter(|kept| Some(kept.entry) == function) {
                         Some(kept) => kept.return_addr,
                         None if innermost && function == Some(at.pc) => at.return_addr,
+                        // A handler in assembly with unwind information that knows nothing of it.
+                        None if level > 0 && handler == function => {
+                            match self.cross(vcpu, level, stack) {
+                                Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
+                                None => return Ok(()),
+                            }
+                            level -= 1;
+                            continue;
+                        }
                         None => return Err(Unknown::NotKept),
                     }
                 }

@@ -33,7 +33,7 @@ pub(crate) struct Shadow {
     entry: u64,
     entry_sp: u64,
     return_addr: u64,
-    /// Nobody called it, and the stack pointer may not have been set up yet: it cannot be left behind.
+    /// Nobody called it, and it may set up or switch its stack: the stack pointer does not say when it ends.
     is_root: bool,
     node: u32,
 }
@@ -240,7 +240,7 @@ impl State {
             // Nobody called: the image starts, or a task.
             frames.clear();
         }
-        let is_root = !is_return_addr && frames.is_empty();
+        let is_root = frames.is_empty() && (!is_return_addr || !outside);
         let parent = self.node(vcpu);
         let limit = self.max_depth().max(1);
         let frames = self.frames(vcpu);
