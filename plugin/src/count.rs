@@ -14,7 +14,7 @@ use crate::stack::{OnForgetful, Unwinder};
 use crate::state::{self, Block, Segment, State};
 use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
-use crate::tree::{OnCrossing, OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
+use crate::tree::{OnCall, OnCrossing, OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
@@ -32,6 +32,8 @@ struct Planned {
     trap_return: bool,
     /// Control may go elsewhere than to the next instruction, and not by a call.
     leaves_function: bool,
+    /// Its return address, when it may call what is no known function.
+    calling: Option<u64>,
     /// The address in another function's middle that it may jump to.
     crossing: Option<u64>,
     moves_sp: bool,
@@ -147,6 +149,9 @@ impl State {
             if let Some(target) = planned.crossing {
                 insn.call::<OnCrossing>(target as usize);
             }
+            if let Some(return_addr) = planned.calling {
+                insn.call::<OnCall>(return_addr as usize);
+            }
             if planned.leaves_function && !self.args.isa.is_riscv() {
                 let exceptions = self.scoreboard.cell(self.records.address(EXCEPTIONS));
                 insn.call_when_at_least::<OnExceptionReturn>(exceptions, 1, 0);
@@ -210,6 +215,12 @@ impl State {
                     decoded.flow,
                     Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
                 ),
+                calling: match flow {
+                    Flow::Call { target } if !self.is_entry(target) => Some(next),
+                    Flow::IndirectCall { .. } => Some(next),
+                    _ => None,
+                }
+                .filter(|_| exact),
                 crossing: match flow {
                     Flow::Jump { target } | Flow::Branch { target }
                         if exact && !self.is_entry(target) && self.function_of(target) != self.function_of(pc) =>

@@ -87,6 +87,7 @@ impl Hook for OnBlock {
             state.leave_exceptions(vcpu);
             let pc = state.blocks.get(block).pc;
             state.cross_over(vcpu, pc);
+            state.call_unknown(vcpu, pc);
         }
         let Block { pc, ref sizes, .. } = *state.blocks.get(block);
         let length = sizes.len() as u64;

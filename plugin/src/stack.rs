@@ -172,8 +172,7 @@ impl State {
                 // Assembly. A leaf of it that C called still has its return address in the register.
                 let caller = self.code_address(at.return_addr);
                 let leaf = innermost
-                    && function.is_some()
-                    && self.function_of(caller.wrapping_sub(1)) != function
+                    && (function.is_none() || self.function_of(caller.wrapping_sub(1)) != function)
                     && (level == 0 || entry_return_addr != Some(at.return_addr))
                     && self.is_return_address(caller)
                     && self.has_rule(caller.wrapping_sub(1));

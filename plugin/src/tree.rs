@@ -109,7 +109,27 @@ impl Hook for OnCrossing {
     };
 }
 
+/// At a call of what is no known function, before it executes: the next block is one.
+pub(crate) struct OnCall;
+
+impl Hook for OnCall {
+    const CALL: ExecCallback = |vcpu, return_addr| {
+        let mut state = state::lock();
+        state.cores[vcpu as usize].calling = Some(return_addr as u64);
+        state.recheck(vcpu);
+    };
+}
+
 impl State {
+    /// At a block's start: whether a call led there that no hook at its start will notice.
+    pub(crate) fn call_unknown(&mut self, vcpu: u32, pc: u64) {
+        let Some(return_addr) = self.cores[vcpu as usize].calling.take() else { return };
+        let at = self.context(pc);
+        if !self.is_entry(pc) && self.code_address(at.return_addr) == return_addr {
+            self.arrive_at_entry(vcpu, at);
+        }
+    }
+
     /// At a block's start: whether it is where a jump into another function's middle led.
     pub(crate) fn cross_over(&mut self, vcpu: u32, pc: u64) {
         if self.cores[vcpu as usize].crossing.take() != Some(pc) {
@@ -278,6 +298,7 @@ impl State {
         if self.tree.is_none() {
             return;
         }
+        self.cross_over(vcpu, interrupted.pc);
         if self.is_return_address(interrupted.pc) {
             self.arrive_after_call(vcpu, interrupted.pc, interrupted.sp);
         }
