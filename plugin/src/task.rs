@@ -214,7 +214,8 @@ impl State {
         name.truncate(name.floor_char_boundary(MAX_TEXT_BYTES));
         let field = |state: &mut State, offset: Option<u64>| state.pointer(tcb + offset?);
         let stack_start = field(self, kernel.stack).unwrap_or(0);
-        let stack_end = field(self, kernel.stack_end).unwrap_or(0);
+        // The kernel notes the last word's address.
+        let stack_end = field(self, kernel.stack_end).map_or(0, |last| last + self.pointer_bytes());
         let is_idle = kernel.idle.iter().any(|&variable| self.pointer(variable) == Some(tcb));
         let slot = self.new_slots(wire::definition::TASK_COUNTERS);
         self.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle });

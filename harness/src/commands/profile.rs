@@ -13,7 +13,7 @@ use wire::definition::FrameKind;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck::{self, in_target};
-use crate::export::{self, CONSOLE, FILES, summary};
+use crate::export::{self, CONSOLE, FILES, summary, tasks};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
 use crate::kernel;
@@ -127,6 +127,7 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         layout.width_columns = columns;
     }
     summary::write(&table, &crosscheck, layout, &mut out)?;
+    tasks::write(profile, &mut out)?;
     writeln!(out)?;
     writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {

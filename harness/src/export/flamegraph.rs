@@ -1,5 +1,5 @@
-//! The picture: each function with what was inlined into it, as wide as its exact number of
-//! instructions.
+//! The pictures: call stacks as wide as their instructions, sorted by name (the flamegraph) or in the order
+//! of time (the flamechart). A function's widths add up to its exact number of instructions.
 //!
 //! inferno draws it and has its ways, all met here: a frame's name must not contain `;` nor end in a
 //! space and digits; lines that are sorted as text tear a frame apart (`f`, `f2`, `f;g`, since `2` is
@@ -12,8 +12,9 @@ use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection};
 
-use crate::functions::Place;
+use crate::functions;
 use crate::profile::Profile;
+use crate::stacks::{Frame, Kind, Stacks, View};
 use crate::verdict::group;
 
 /// Width of the picture in pixels.
@@ -33,15 +34,68 @@ const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 ///
 /// # Errors
 /// When inferno fails; it has no reason to.
-pub fn svg(profile: &Profile) -> Result<Vec<u8>> {
-    let stacks = stacks(profile);
+pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
+    let stacks: Vec<(Vec<Frame>, u64)> = Stacks::new(profile, view).insns().into_iter().collect();
+    // Sorted by the names as they are shown, so that what is shown alike is one frame.
+    let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for (frames, insns) in &stacks {
+        *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
+    }
+    draw(profile, &stacks, shown.into_iter(), &clean(&profile.facts.image_name), subtitle(profile))
+}
+
+/// Draws the samples of a profile in the order of time as SVG.
+///
+/// # Errors
+/// As [`svg`].
+pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
+    let named = Stacks::new(profile, view);
+    let several = profile.vcpus.len() > 1;
+    let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
+    for vcpu in 0..profile.vcpus.len() as u32 {
+        let mut before_insns = 0;
+        let mut last = None;
+        for sample in profile.samples.iter().filter(|sample| sample.vcpu == vcpu) {
+            let insns = sample.at_insns - before_insns;
+            before_insns = sample.at_insns;
+            let key = (sample.pc, sample.stack, sample.task);
+            if last.replace(key) == Some(key)
+                && let Some((_, width)) = stacks.last_mut()
+            {
+                *width += insns;
+                continue;
+            }
+            let mut frames = named.of(sample);
+            if several {
+                frames.insert(0, Frame { name: format!("vCPU {vcpu}:"), kind: Kind::Other });
+            }
+            match stacks.last_mut() {
+                Some((same, width)) if *same == frames => *width += insns,
+                _ => stacks.push((frames, insns)),
+            }
+        }
+    }
+    let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
+    let title = format!("{} in the order of time", clean(&profile.facts.image_name));
+    let subtitle = format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
+    draw(profile, &stacks, shown, &title, subtitle)
+}
+
+/// Draws frames with their widths from left to right.
+fn draw(
+    profile: &Profile,
+    stacks: &[(Vec<Frame>, u64)],
+    shown: impl DoubleEndedIterator<Item = (Vec<String>, u64)>,
+    title: &str,
+    subtitle: String,
+) -> Result<Vec<u8>> {
     if stacks.is_empty() {
         return Ok(empty(profile).into_bytes());
     }
-    let mut palette = palette(&stacks);
+    let mut palette = palette(stacks);
     let mut options = Options::default();
-    options.title = clean(&profile.facts.image_name);
-    options.subtitle = Some(subtitle(profile));
+    options.title = title.to_owned();
+    options.subtitle = Some(subtitle);
     options.count_name = "instructions".to_owned();
     options.image_width = Some(WIDTH);
     options.font_width = LETTER;
@@ -52,56 +106,88 @@ pub fn svg(profile: &Profile) -> Result<Vec<u8>> {
     options.text_truncate_direction = TextTruncateDirection::Right;
     // In the order given, which it takes from the end.
     options.flame_chart = true;
-    let lines: Vec<String> =
-        stacks.iter().rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
+    let lines: Vec<String> = shown.rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
     let mut svg = Vec::new();
     inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;
-    Ok(svg)
+    Ok(annotate(profile, &String::from_utf8(svg)?).into_bytes())
 }
 
-/// Instructions by frames: the function, then what was inlined into it.
-fn stacks(profile: &Profile) -> BTreeMap<Vec<String>, u64> {
-    let mut stacks = BTreeMap::new();
-    for (pc, insns) in profile.insns() {
-        if insns == 0 {
-            continue;
+/// A frame's name as it is shown.
+fn show(frame: &Frame) -> String {
+    let name = clean(&frame.name);
+    if frame.kind == Kind::Inlined { name + INLINED } else { name }
+}
+
+/// Adds calls and place of definition to the hover texts of functions, inside their parentheses, since
+/// inferno's script takes the last pair off to get the name.
+fn annotate(profile: &Profile, svg: &str) -> String {
+    let table = functions::table(profile);
+    let mut details: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for row in table.rows.iter().filter(|row| row.kind == functions::Kind::Function) {
+        let mut detail = format!(", {} {}", group(row.calls), if row.calls == 1 { "call" } else { "calls" });
+        if let (Some(file), Some(line)) = (&row.file, row.line) {
+            let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
         }
-        let mut frames = vec![clean(&Place::of(profile, pc).to_string())];
-        let inlined = profile.names.frames_at(pc).iter().filter(|frame| frame.inlined);
-        let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
-        frames.extend(inlined.map(|frame| format!("{}{INLINED}", clean(name(frame.function)))));
-        *stacks.entry(frames).or_default() += insns;
+        // Two functions of one name: which of them is meant is not to be seen.
+        details.entry(clean(&row.name)).and_modify(|detail| *detail = None).or_insert(Some(escape(&detail)));
     }
-    stacks
+    let mut parts = svg.split("<title>");
+    let mut annotated = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        annotated.push_str("<title>");
+        let detail = part.split_once("</title>").and_then(|(title, rest)| {
+            let name = unescape(title.rsplit_once(" (")?.0);
+            let detail = details.get(&name)?.as_ref()?;
+            Some((title.strip_suffix(')')?, detail, rest))
+        });
+        match detail {
+            Some((title, detail, rest)) => {
+                let _ = write!(annotated, "{title}{detail})</title>{rest}");
+            }
+            None => annotated.push_str(part),
+        }
+    }
+    annotated
 }
 
-/// Colours by the name of the frame. The warmer, the more instructions; inlined frames are green, so
-/// that they can be told from functions at a glance; what has no name is grey. A little of the name's
-/// hash in every colour tells neighbours apart, the same in every picture.
-fn palette(stacks: &BTreeMap<Vec<String>, u64>) -> PaletteMap {
-    let mut insns: BTreeMap<&str, u64> = BTreeMap::new();
+fn unescape(text: &str) -> String {
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
+    text.replace("&#39;", "'").replace("&amp;", "&")
+}
+
+fn period(profile: &Profile) -> String {
+    let period = group(profile.facts.period_insns);
+    if profile.facts.jitter_seed.is_some() { format!("{period} (dithered)") } else { period }
+}
+
+/// Colours by the name of the frame. Functions are the warmer, the more instructions they execute
+/// themselves; inlined frames are green, tasks blue, interrupts purple, so that each can be told at a
+/// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
+/// same in every picture.
+fn palette(stacks: &[(Vec<Frame>, u64)]) -> PaletteMap {
+    let mut insns: BTreeMap<String, (Kind, u64)> = BTreeMap::new();
     for (frames, count) in stacks {
+        // What executes is the last function with what is inlined into it.
+        let function = frames.iter().rposition(|frame| frame.kind != Kind::Inlined).unwrap_or(0);
         for (depth, frame) in frames.iter().enumerate() {
+            let (_, sum) = insns.entry(show(frame)).or_insert((frame.kind, 0));
             // A function inlined into itself counts once.
-            if !frames[..depth].contains(frame) {
-                *insns.entry(frame).or_default() += count;
+            if depth >= function && !frames[function..depth].contains(frame) {
+                *sum += count;
             }
         }
     }
-    let hottest = insns.values().copied().max().unwrap_or(1) as f64;
+    let hottest = insns.values().map(|&(_, insns)| insns).max().unwrap_or(1).max(1) as f64;
     let mut palette = PaletteMap::default();
     // The frame below all others has no name.
     palette.insert("", ROOT);
-    for (&frame, &insns) in &insns {
-        palette.insert(frame, color(frame, insns as f64 / hottest));
+    for (frame, &(kind, insns)) in &insns {
+        palette.insert(frame, color(frame, kind, insns as f64 / hottest));
     }
     palette
 }
 
-fn color(frame: &str, heat: f64) -> Color {
-    if frame.starts_with('[') {
-        return GREY;
-    }
+fn color(frame: &str, kind: Kind, heat: f64) -> Color {
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/).
     let hash = frame
         .bytes()
@@ -109,10 +195,14 @@ fn color(frame: &str, heat: f64) -> Color {
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
     // Most functions are far below the hottest; the root spreads them out.
     let heat = heat.sqrt();
-    let (hue, saturation, lightness) = if frame.ends_with(INLINED) {
-        (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat)
-    } else {
-        (48.0 - 34.0 * heat + 10.0 * dither, 0.62 + 0.30 * heat, 0.80 - 0.18 * heat + 0.03 * dither)
+    let (hue, saturation, lightness) = match kind {
+        Kind::Other => return GREY,
+        Kind::Task => (212.0 + 24.0 * dither, 0.52, 0.74 + 0.05 * dither),
+        Kind::Irq => (285.0 + 24.0 * dither, 0.45, 0.76 + 0.05 * dither),
+        Kind::Inlined => (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat),
+        Kind::Function => {
+            (48.0 - 34.0 * heat + 10.0 * dither, 0.62 + 0.30 * heat, 0.80 - 0.18 * heat + 0.03 * dither)
+        }
     };
     from_hsl(hue, saturation, lightness)
 }
@@ -166,7 +256,12 @@ fn subtitle(profile: &Profile) -> String {
     if let Some(function) = &facts.window.until {
         let _ = write!(subtitle, ", until {function}");
     }
-    clean(&format!("{subtitle}; widths are exact counts").replace(';', " \u{b7}"))
+    let stacks = match (profile.tree.is_empty(), facts.max_depth) {
+        (false, _) => "exact call tree".to_owned(),
+        (true, Some(_)) => format!("stacks sampled every {} instructions", period(profile)),
+        (true, None) => "no stacks".to_owned(),
+    };
+    clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
 }
 
 /// What is shown when there is nothing to show.
@@ -195,7 +290,7 @@ mod tests {
     use crate::functions::testing::empty;
 
     fn drawn(profile: &Profile) -> String {
-        String::from_utf8(svg(profile).unwrap()).unwrap()
+        String::from_utf8(svg(profile, View::default()).unwrap()).unwrap()
     }
 
     /// The hover texts, which have the exact numbers.
@@ -217,10 +312,10 @@ mod tests {
         let titles = titles(&drawn(&profile));
         for expected in [
             "all (1,501 instructions, 100%)",
-            "main (1,500 instructions, 99.93%)",
+            "main (1,500 instructions, 99.93%, 1,000 calls, src/blinky.c:7)",
             "mix (inlined) (1,500 instructions, 99.93%)",
             "rotate (inlined) (1,000 instructions, 66.62%)",
-            "other (1 instructions, 0.07%)",
+            "other (1 instructions, 0.07%, 1 call, src/blinky.c:7)",
         ] {
             assert!(titles.iter().any(|title| title == expected), "{expected} not in {titles:#?}");
         }
@@ -283,7 +378,7 @@ mod tests {
         let titles = titles(&drawn(&profile));
         let of_f: Vec<_> =
             titles.iter().filter(|title| title.starts_with("f (") && !title.starts_with("f (1)")).collect();
-        assert_eq!(of_f, ["f (7 instructions, 43.75%)"], "{titles:#?}");
+        assert_eq!(of_f, ["f (7 instructions, 43.75%, 5 calls, src/blinky.c:7)"], "{titles:#?}");
     }
 
     #[test]
@@ -292,13 +387,13 @@ mod tests {
         for at in (0x40..0x400).step_by(4) {
             profile = profile.function(&format!("function{at}"), at, 4).insn(at, at);
         }
-        assert_eq!(svg(&profile).unwrap(), svg(&profile).unwrap());
+        assert_eq!(svg(&profile, View::default()).unwrap(), svg(&profile, View::default()).unwrap());
     }
 
     #[test]
     fn what_has_no_name_is_grey_and_the_hottest_is_the_warmest() {
-        assert_eq!(color("[boot rom]", 1.0), GREY);
-        let (hot, cold) = (color("main", 1.0), color("main", 0.01));
+        assert_eq!(color("[boot rom]", Kind::Other, 1.0), GREY);
+        let (hot, cold) = (color("main", Kind::Function, 1.0), color("main", Kind::Function, 0.01));
         assert!(hot.r > 230 && hot.g < 130, "{hot:?}");
         assert!(cold.g > 180, "{cold:?}");
     }

@@ -2,6 +2,7 @@
 
 pub mod flamegraph;
 pub mod summary;
+pub mod tasks;
 
 use anyhow::Result;
 
@@ -18,12 +19,18 @@ pub const CONSOLE: &str = "console.log";
 /// Name of the flamegraph in a profile directory.
 pub const FLAMEGRAPH: &str = "flamegraph.svg";
 
+/// Name of the flamechart, where it is asked for.
+pub const FLAMECHART: &str = "flamechart.svg";
+
 /// Adds the saved profile and the flamegraph to a profile directory.
 ///
 /// # Errors
 /// When they cannot be written.
 pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()> {
     output.write(FILE_NAME, &profile.to_bytes()?)?;
-    output.write(FLAMEGRAPH, &flamegraph::svg(profile)?)?;
+    output.write(FLAMEGRAPH, &flamegraph::svg(profile, options.view)?)?;
+    if options.flamechart {
+        output.write(FLAMECHART, &flamegraph::chart(profile, options.view)?)?;
+    }
     Ok(())
 }
