@@ -6,9 +6,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use addr2line::gimli::{
-    self, AttributeValue, DwTag, EndianSlice, LittleEndian, SectionId, UnitOffset,
-};
+use addr2line::gimli::{self, AttributeValue, DwTag, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -60,10 +58,22 @@ pub struct Layout {
 /// task the running one before the scheduler starts, and the scheduler's start and end. The third line
 /// is where compilers inline prvAddNewTaskToReadyList without telling.
 const SWITCHERS: [&str; 16] = [
-    "vTaskSwitchContext", "prvSelectHighestPriorityTask", "vTaskSuspend", "vTaskResetState",
-    "prvAddNewTaskToReadyList", "prvCreateIdleTasks", "vTaskStartScheduler", "vTaskEndScheduler",
-    "xTaskCreate", "xTaskCreateStatic", "xTaskCreateRestricted", "xTaskCreateRestrictedStatic",
-    "xTaskCreateAffinitySet", "xTaskCreateStaticAffinitySet", "prvCreateTask", "prvCreateStaticTask",
+    "vTaskSwitchContext",
+    "prvSelectHighestPriorityTask",
+    "vTaskSuspend",
+    "vTaskResetState",
+    "prvAddNewTaskToReadyList",
+    "prvCreateIdleTasks",
+    "vTaskStartScheduler",
+    "vTaskEndScheduler",
+    "xTaskCreate",
+    "xTaskCreateStatic",
+    "xTaskCreateRestricted",
+    "xTaskCreateRestrictedStatic",
+    "xTaskCreateAffinitySet",
+    "xTaskCreateStaticAffinitySet",
+    "prvCreateTask",
+    "prvCreateStaticTask",
 ];
 
 /// Most characters of a task's name that are believed.
@@ -126,7 +136,9 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         idle.push(one.address);
     }
     if let Some(array) = variable("xIdleTaskHandles") {
-        idle.extend((0..array.bytes / u64::from(pointer_bytes)).map(|n| array.address + n * u64::from(pointer_bytes)));
+        idle.extend(
+            (0..array.bytes / u64::from(pointer_bytes)).map(|n| array.address + n * u64::from(pointer_bytes)),
+        );
     }
     let kernel = Kernel {
         current,
@@ -138,7 +150,10 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         idle,
         layout,
         switchers,
-        delete: symbols.iter().find(|symbol| symbol.is_code && symbol.name == "vTaskDelete").map(|symbol| symbol.address),
+        delete: symbols
+            .iter()
+            .find(|symbol| symbol.is_code && symbol.name == "vTaskDelete")
+            .map(|symbol| symbol.address),
     };
     (Some(kernel), warnings)
 }
@@ -181,9 +196,7 @@ impl<'a> Symbol<'a> {
 }
 
 /// The debug sections, decompressed where they were compressed.
-fn dwarf<'data>(
-    file: &object::File<'data>,
-) -> gimli::Result<gimli::DwarfSections<std::borrow::Cow<'data, [u8]>>> {
+fn dwarf<'data>(file: &object::File<'data>) -> gimli::Result<gimli::DwarfSections<std::borrow::Cow<'data, [u8]>>> {
     let load = |id: SectionId| -> Result<_, Infallible> {
         let section = file.section_by_name(id.name());
         Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
@@ -204,7 +217,8 @@ fn search(dwarf: &gimli::Dwarf<Slice<'_>>, inlined: &mut BTreeSet<u64>) -> gimli
             match entry.tag() {
                 gimli::DW_TAG_variable if layout.is_none() => {
                     if matches!(name(dwarf, &unit, entry)?, Some("pxCurrentTCB" | "pxCurrentTCBs")) {
-                        layout = structure(&unit, entry)?.map(|at| layout_at(dwarf, &unit, at)).transpose()?.flatten();
+                        layout =
+                            structure(&unit, entry)?.map(|at| layout_at(dwarf, &unit, at)).transpose()?.flatten();
                     }
                 }
                 gimli::DW_TAG_subprogram => {

@@ -368,6 +368,9 @@ mod tests {
         assert_eq!(divide(10, &[1, 1, 1]), [4, 3, 3]);
         assert_eq!(divide(7, &[5, 2]), [5, 2]);
         assert_eq!(divide(3, &[1, 1000]), [0, 3]);
-        assert_eq!(divide(u64::MAX, &[u64::MAX, 1, u64::MAX]).iter().map(|&n| u128::from(n)).sum::<u128>(), u64::MAX.into());
+        assert_eq!(
+            divide(u64::MAX, &[u64::MAX, 1, u64::MAX]).iter().map(|&n| u128::from(n)).sum::<u128>(),
+            u64::MAX.into()
+        );
     }
 }

@@ -62,9 +62,8 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
     };
-    let is_known = |function: &Range<u64>| {
-        known.get(&function.start).is_some_and(|(_, rules)| !says_nothing(function, rules))
-    };
+    let is_known =
+        |function: &Range<u64>| known.get(&function.start).is_some_and(|(_, rules)| !says_nothing(function, rules));
     for (start, end, rules) in code::read(&code, functions, is_known) {
         known.insert(start, (end, rules));
     }

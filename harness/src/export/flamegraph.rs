@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
-use inferno::flamegraph::{Options, TextTruncateDirection};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 use crate::functions;
 use crate::profile::Profile;
@@ -77,7 +77,8 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
     }
     let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
     let title = format!("{} in the order of time", clean(&profile.facts.image_name));
-    let subtitle = format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
+    let subtitle =
+        format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
     draw(profile, &stacks, shown, &title, subtitle)
 }
 
@@ -102,6 +103,8 @@ fn draw(
     options.frame_height = 18;
     options.bgcolors = Some(BackgroundColor::Flat(BACKGROUND));
     options.palette_map = Some(&mut palette);
+    // The root on top, so that it is on the first screen however deep the stacks are.
+    options.direction = Direction::Inverted;
     options.deterministic = true;
     options.text_truncate_direction = TextTruncateDirection::Right;
     // In the order given, which it takes from the end.

@@ -95,7 +95,9 @@ fn stack_used(task: &Task, is_exact: bool) -> String {
     match (task.stack_end, stack_bytes(task)) {
         (Some(end), Some(size)) => format!("{bound}{} of {}", group(end.saturating_sub(deepest)), group(size)),
         // The kernel does not keep the size: what is left is known all the same.
-        _ => format!("{} {} left", if is_exact { "" } else { "\u{2264}" }, group(deepest.saturating_sub(start))).trim().to_owned(),
+        _ => format!("{} {} left", if is_exact { "" } else { "\u{2264}" }, group(deepest.saturating_sub(start)))
+            .trim()
+            .to_owned(),
     }
 }
 
