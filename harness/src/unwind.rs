@@ -69,6 +69,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     }
     for (&start, (end, rules)) in &mut known {
         mend_mcount(&code, start..*end, rules);
+        code::mend_epilogues(&code, start..*end, rules);
         if forgets(&code, start..*end, rules) {
             table.forgetful.push(start);
         }

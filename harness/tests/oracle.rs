@@ -5,6 +5,7 @@ mod common;
 
 use common::{all_images, image_args, in_parallel, run};
 use harness::profile::Profile;
+use wire::sample::Sample;
 
 fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
@@ -19,7 +20,10 @@ fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) 
         assert_eq!(fast.insns.len(), oracle.insns.len(), "{context}: vCPU {vcpu}, executed addresses");
     }
     for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
-        assert_eq!(fast, oracle, "{context}: sample {index} is the first different one");
+        // Stacks are taken where blocks start, the oracle's in their middle, where unwind information has gaps;
+        // `stacks.rs` holds them against every call and return.
+        let all_but_stack = |sample: &Sample| Sample { stack: 0, ..*sample };
+        assert_eq!(all_but_stack(fast), all_but_stack(oracle), "{context}: sample {index} is the first different one");
     }
     assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
 }

@@ -111,3 +111,25 @@ fn look() {
         }
     }
 }
+
+#[test]
+fn look_oracle() {
+    let Ok(name) = std::env::var("ORACLE") else { return };
+    let fast = run(&name, &["--period", "97"]).profile();
+    let slow = run(&name, &["--period", "97", "--oracle"]).profile();
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    let mut total = 0;
+    for (one, other) in fast.samples.iter().zip(&slow.samples) {
+        let (a, b) = (unwound(&fast, one), unwound(&slow, other));
+        if a != b || one.task != other.task {
+            total += 1;
+            *rows.entry(format!("{:#x} {} {}\n   {}\n   {}", one.pc, one.task, other.task, shown(&fast, &a), shown(&slow, &b))).or_default() += 1;
+        }
+    }
+    println!("{name}: {total} of {} differ", fast.samples.len());
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (row, count) in rows.iter().take(3) {
+        println!("{count} {row}");
+    }
+}

@@ -14,7 +14,7 @@ use crate::stack::{OnForgetful, Unwinder};
 use crate::state::{self, Block, Segment, State};
 use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
-use crate::tree::{OnCall, OnCrossing, OnEntry, OnExceptionReturn, OnReturn, OnStackMove};
+use crate::tree::{OnCall, OnCrossing, OnEntry, OnExceptionReturn, OnJump, OnReturn, OnStackMove};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.
@@ -32,6 +32,7 @@ struct Planned {
     trap_return: bool,
     /// Control may go elsewhere than to the next instruction, and not by a call.
     leaves_function: bool,
+    jumps_anywhere: bool,
     /// Its return address, when it may call what is no known function.
     calling: Option<u64>,
     /// The address in another function's middle that it may jump to.
@@ -149,6 +150,9 @@ impl State {
             if let Some(target) = planned.crossing {
                 insn.call::<OnCrossing>(target as usize);
             }
+            if planned.jumps_anywhere {
+                insn.call::<OnJump>(0);
+            }
             if let Some(return_addr) = planned.calling {
                 insn.call::<OnCall>(return_addr as usize);
             }
@@ -215,6 +219,7 @@ impl State {
                     decoded.flow,
                     Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
                 ),
+                jumps_anywhere: exact && matches!(flow, Flow::IndirectJump { .. } | Flow::ComputedJump),
                 calling: match flow {
                     Flow::Call { target } if !self.is_entry(target) => Some(next),
                     Flow::IndirectCall { .. } => Some(next),

@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) thread: Vec<Shadow>,
     /// Where a jump leads that is about to enter another function in its middle.
     pub(crate) crossing: Option<u64>,
+    /// A jump to an unknown place is about to be made.
+    pub(crate) jumping: bool,
     /// Return address of a call that is about to enter what is no known function.
     pub(crate) calling: Option<u64>,
     /// The running task.

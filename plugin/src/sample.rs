@@ -86,6 +86,7 @@ impl Hook for OnBlock {
         if clock & RECHECK != 0 && state.tree.is_some() {
             state.leave_exceptions(vcpu);
             let pc = state.blocks.get(block).pc;
+            state.jump_out(vcpu, pc);
             state.cross_over(vcpu, pc);
             state.call_unknown(vcpu, pc);
         }

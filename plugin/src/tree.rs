@@ -109,6 +109,17 @@ impl Hook for OnCrossing {
     };
 }
 
+/// At a jump to where the code does not say, before it executes: it may leave functions behind (longjmp).
+pub(crate) struct OnJump;
+
+impl Hook for OnJump {
+    const CALL: ExecCallback = |vcpu, _| {
+        let mut state = state::lock();
+        state.cores[vcpu as usize].jumping = true;
+        state.recheck(vcpu);
+    };
+}
+
 /// At a call of what is no known function, before it executes: the next block is one.
 pub(crate) struct OnCall;
 
@@ -127,6 +138,27 @@ impl State {
         let at = self.context(pc);
         if !self.is_entry(pc) && self.code_address(at.return_addr) == return_addr {
             self.arrive_at_entry(vcpu, at);
+        }
+    }
+
+    /// At a block's start: whether a jump led there that left functions behind.
+    pub(crate) fn jump_out(&mut self, vcpu: u32, pc: u64) {
+        if !std::mem::take(&mut self.cores[vcpu as usize].jumping) {
+            return;
+        }
+        let sp = self.stack_pointer();
+        let function = self.function_of(pc);
+        let frames = self.frames(vcpu);
+        let mut left = frames.len() - frames.iter().rev().take_while(|frame| frame.is_dead(sp)).count();
+        // One that has kept nothing on the stack is not seen to be dead.
+        let is_left = |frame: &Shadow| frame.entry_sp == sp && Some(frame.entry) != function;
+        if left > 1 && is_left(&frames[left - 1]) && Some(frames[left - 2].entry) == function {
+            left -= 1;
+        }
+        if left < frames.len() {
+            self.attribute(vcpu);
+            self.frames(vcpu).truncate(left);
+            self.node_changed(vcpu);
         }
     }
 

@@ -53,14 +53,14 @@ pub(super) fn read(
     for later in [false, true] {
         for start in starts.clone().filter(|start| reached.contains(start) == later) {
             if !walk.rules.contains_key(&start) {
-                walk.open.push((start, Some(ENTRY), 0));
+                walk.open.push((start, Some(Known::at(ENTRY)), 0));
                 walk.follow();
             }
         }
     }
     let rules_of = |function: &&Range<u64>| {
-        let mut rules: Rules =
-            walk.rules.range(function.start..function.end).map(|(&pc, &rule)| (pc, rule)).collect();
+        let reached = walk.rules.range(function.start..function.end);
+        let mut rules: Rules = reached.map(|(&pc, known)| (pc, known.map(|known| known.rule))).collect();
         // Code that nothing leads to, such as a switch's cases, and data.
         let mut last: Option<u64> = None;
         for &pc in walk.rules.range(function.start..function.end).map(|(pc, _)| pc) {
@@ -109,9 +109,9 @@ struct Walk<'a> {
     code: &'a Code<'a>,
     unknown: &'a [&'a Range<u64>],
     /// What holds at each instruction that was reached.
-    rules: BTreeMap<u64, Option<Rule>>,
+    rules: BTreeMap<u64, Option<Known>>,
     /// Instructions to go on from, what holds there, and how many from there on are conditional.
-    open: Vec<(u64, Option<Rule>, u8)>,
+    open: Vec<(u64, Option<Known>, u8)>,
 }
 
 impl Walk<'_> {
@@ -188,42 +188,86 @@ impl Walk<'_> {
     }
 }
 
+/// gcc 12 says nothing of the epilogues that it makes for processors without Thumb-2: the stack shrinks, and
+/// the rule stays. Follows the instructions from such a place to the function's end or next jump.
+pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
+    if code.isa.is_riscv() {
+        return;
+    }
+    let said = rules.clone();
+    let rule_at = |pc: u64| said.range(..=pc).next_back().and_then(|(_, rule)| *rule);
+    // What holds now, where that is not what is said.
+    let mut mended: Option<Rule> = None;
+    let mut pc = function.start;
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        let next = code.next(pc);
+        let shrinks = |effect: &Effect| matches!(effect, Effect::MoveSp(1..));
+        let effects = effects(code.isa, bytes);
+        let is_unsaid = rule_at(pc) == rule_at(next) && effects.iter().any(shrinks);
+        if let Some(before) = mended.or(rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)) {
+            let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
+            let after = effects.into_iter().try_fold(Known::at(before), apply).map(|known| known.rule);
+            mended = after.filter(|_| !ends);
+            let rule = if ends { rule_at(next) } else { after };
+            rules.insert(next, rule);
+        }
+        pc = next;
+    }
+}
+
 /// How much deeper an instruction makes the stack.
 pub(super) fn deepens(isa: Isa, bytes: &[u8]) -> i32 {
     let moves = effects(isa, bytes).into_iter().map(|effect| if let Effect::MoveSp(n) = effect { -n } else { 0 });
     moves.sum()
 }
 
+/// What holds at an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    rule: Rule,
+    /// Canonical frame address minus sp, also while the rule goes by the frame pointer.
+    depth_bytes: Option<i32>,
+}
+
+impl Known {
+    fn at(rule: Rule) -> Known {
+        Known { rule, depth_bytes: (rule.base == Base::StackPointer).then_some(rule.cfa_offset_bytes) }
+    }
+}
+
 /// What holds after an instruction.
-fn apply(mut rule: Rule, effect: Effect) -> Option<Rule> {
-    let cfa_offset_bytes = rule.cfa_offset_bytes;
-    match (effect, rule.base) {
-        (Effect::LoseSp, Base::StackPointer) => return None,
-        (Effect::MoveSp(n), Base::StackPointer) => rule.cfa_offset_bytes -= n,
-        (Effect::Store(register, n), Base::StackPointer) => {
-            *rule.saved(register) = Saved::AtCfa(n - cfa_offset_bytes);
-        }
-        (Effect::Load(register, n), Base::StackPointer) => {
-            let saved = rule.saved(register);
-            if *saved == Saved::AtCfa(n - cfa_offset_bytes) {
-                *saved = Saved::Register;
+fn apply(mut known: Known, effect: Effect) -> Option<Known> {
+    let Known { rule, depth_bytes } = &mut known;
+    match (effect, *depth_bytes) {
+        (Effect::LoseSp, _) => *depth_bytes = None,
+        (Effect::MoveSp(n), Some(depth)) => *depth_bytes = Some(depth - n),
+        (Effect::Store(register, n), Some(depth)) => *rule.saved(register) = Saved::AtCfa(n - depth),
+        (Effect::Load(register, n), Some(depth)) => {
+            let is_own = *rule.saved(register) == Saved::AtCfa(n - depth);
+            if is_own {
+                *rule.saved(register) = Saved::Register;
+            }
+            if register == Register::FramePointer && rule.base == Base::FramePointer {
+                rule.base = Base::StackPointer;
             }
         }
+        (Effect::Load(Register::FramePointer, _), None) if rule.base == Base::FramePointer => return None,
         // Only where the caller's frame pointer is kept is this one a frame pointer.
-        (Effect::SetFp(n), Base::StackPointer) if rule.frame_pointer != Saved::Register => {
+        (Effect::SetFp(n), Some(depth)) if rule.frame_pointer != Saved::Register => {
             rule.base = Base::FramePointer;
-            rule.cfa_offset_bytes -= n;
+            rule.cfa_offset_bytes = depth - n;
         }
-        (Effect::SetSp(n), Base::FramePointer) => {
-            rule.base = Base::StackPointer;
-            rule.cfa_offset_bytes -= n;
-        }
-        (Effect::SetSp(_), Base::StackPointer) => return None,
-        (Effect::MoveFp(n), Base::FramePointer) => rule.cfa_offset_bytes -= n,
-        (Effect::Load(Register::FramePointer, _), Base::FramePointer) => return None,
+        (Effect::SetSp(n), _) if rule.base == Base::FramePointer => *depth_bytes = Some(rule.cfa_offset_bytes - n),
+        (Effect::SetSp(_), _) => *depth_bytes = None,
+        (Effect::MoveFp(n), _) if rule.base == Base::FramePointer => rule.cfa_offset_bytes -= n,
         _ => {}
     }
-    Some(rule)
+    if rule.base == Base::StackPointer {
+        rule.cfa_offset_bytes = (*depth_bytes)?;
+    }
+    Some(known)
 }
 
 trait SavedRegisters {
