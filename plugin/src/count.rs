@@ -178,6 +178,7 @@ impl State {
         let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
         let mut conditional =
             block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
+        let mut lr_was_set = false;
         let mut upper: Option<(u8, u64)> = None;
         for insn in block.insns() {
             let pc = insn.pc();
@@ -197,6 +198,8 @@ impl State {
                 };
             }
             upper = decode::auipc(isa, pc, bytes);
+            let sets_lr = lr_was_set;
+            lr_was_set |= decode::sets_lr(isa, bytes);
             let next = pc + u64::from(decoded.len_bytes);
             let (transfer, site) = self.transfer(pc, next, flow, conditional > 0);
             if conditional > 0 {
@@ -219,7 +222,13 @@ impl State {
                     decoded.flow,
                     Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
                 ),
-                jumps_anywhere: exact && matches!(flow, Flow::IndirectJump { .. } | Flow::ComputedJump),
+                jumps_anywhere: exact
+                    && match flow {
+                        Flow::IndirectJump { .. } | Flow::ComputedJump => true,
+                        // gcc's helpers for switches return to another place than they were called from.
+                        Flow::Return => sets_lr,
+                        _ => false,
+                    },
                 calling: match flow {
                     Flow::Call { target } if !self.is_entry(target) => Some(next),
                     Flow::IndirectCall { .. } => Some(next),

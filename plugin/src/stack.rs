@@ -247,7 +247,7 @@ impl State {
             let caller = self.code_address(caller);
             if !self.is_return_address(caller) {
                 // What starts without a call: the image itself, a task.
-                return if self.is_root(caller) { Ok(()) } else { Err(broken) };
+                return if !assumed && self.is_root(caller) { Ok(()) } else { Err(broken) };
             }
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,

@@ -262,7 +262,9 @@ impl State {
 
     /// A function starts with these registers.
     fn arrive_at_entry(&mut self, vcpu: u32, at: Context) {
-        let Context { pc: entry, sp, .. } = at;
+        let Context { pc, sp, .. } = at;
+        // A call into a function's middle, as only assembly has it, is none of that function.
+        let entry = self.function_of(pc).unwrap_or(pc);
         let return_addr = self.code_address(at.return_addr);
         self.attribute(vcpu);
         let is_return_addr = self.is_return_address(return_addr);
@@ -300,7 +302,7 @@ impl State {
         let parent = if frames.len() < limit { parent } else { frames[limit - 1].node };
         let node = self.child(parent, NodeKind::Function { entry });
         self.frames(vcpu).push(Shadow { entry, entry_sp: sp, return_addr, is_root, node });
-        self.count_node(vcpu, node, NodeCounter::Calls, 1);
+        self.count_node(vcpu, node, NodeCounter::Calls, u64::from(entry == pc));
         self.node_changed(vcpu);
     }
 

@@ -137,7 +137,12 @@ impl Walk<'_> {
                 }
                 falls_through = !matches!(
                     insn.flow,
-                    Flow::Jump { .. } | Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump
+                    Flow::Jump { .. }
+                        | Flow::Return
+                        | Flow::IndirectJump { .. }
+                        | Flow::ComputedJump
+                        | Flow::Call { .. }
+                        | Flow::IndirectCall { .. }
                 );
                 pc += u64::from(insn.len_bytes);
             }
@@ -166,8 +171,12 @@ impl Walk<'_> {
                 _ => conditional.saturating_sub(1),
             };
             match insn.flow {
-                Flow::Next | Flow::It { .. } | Flow::Call { .. } | Flow::IndirectCall { .. } => {
-                    self.open.push((next, after, left));
+                Flow::Next | Flow::It { .. } => self.open.push((next, after, left)),
+                // What a function calls at its very end does not come back.
+                Flow::Call { .. } | Flow::IndirectCall { .. } => {
+                    if self.function_of(pc) == self.function_of(next) {
+                        self.open.push((next, after, left));
+                    }
                 }
                 Flow::Branch { target } => self.open.extend([(target, rule, 0), (next, rule, left)]),
                 Flow::Jump { target } => self.open.push((target, rule, 0)),

@@ -235,6 +235,12 @@ pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
 }
 
+/// Thumb `mov lr, reg` and `add lr, reg`: what returns by lr afterwards may go anywhere.
+#[must_use]
+pub fn sets_lr(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && half(bytes).is_some_and(|insn| matches!(insn & 0xff87, 0x4686 | 0x4486))
+}
+
 /// The first 16 bits.
 fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|b| u16::from_le_bytes(*b))
