@@ -23,7 +23,11 @@ fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) 
         // Stacks are taken where blocks start, the oracle's in their middle, where unwind information has gaps;
         // `stacks.rs` holds them against every call and return.
         let all_but_stack = |sample: &Sample| Sample { stack: 0, ..*sample };
-        assert_eq!(all_but_stack(fast), all_but_stack(oracle), "{context}: sample {index} is the first different one");
+        assert_eq!(
+            all_but_stack(fast),
+            all_but_stack(oracle),
+            "{context}: sample {index} is the first different one"
+        );
     }
     assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
 }

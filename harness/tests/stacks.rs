@@ -44,7 +44,7 @@ fn followed(profile: &Profile, sample: &Sample) -> Vec<Level> {
     let nodes = profile.path(sample.node);
     let levels = nodes.iter().filter_map(|node| match node.kind {
         NodeKind::Root { .. } => None,
-        NodeKind::Function { entry } => Some(Level::Function(entry)),
+        NodeKind::Function { entry } => Some(place(profile, entry)),
         NodeKind::Exception { number } => Some(Level::Exception(number)),
     });
     levels.collect()

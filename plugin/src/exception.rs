@@ -57,6 +57,14 @@ pub(crate) struct Active {
     pub(crate) node: u32,
 }
 
+/// An exception whose handler starts.
+struct Taken {
+    number: u64,
+    interrupted: Option<Context>,
+    /// Number of the exception that it interrupted, 0: none. Cortex-M only.
+    below: u64,
+}
+
 /// At the start of a block that may be a handler's first.
 pub(crate) struct OnException;
 
@@ -106,7 +114,7 @@ impl State {
     }
 
     fn enter_exception(&mut self, vcpu: u32, pc: u64) {
-        let Some((number, interrupted)) = self.taken_exception(pc) else { return };
+        let Some(Taken { number, interrupted, below }) = self.taken_exception(pc) else { return };
         let entry_sp = self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 });
         self.attribute(vcpu);
         let core = &mut self.cores[vcpu as usize];
@@ -118,8 +126,9 @@ impl State {
                 return;
             }
         } else {
-            // Frames grow downwards: what started at or below this one has ended (tail-chaining).
-            while core.exceptions.last().is_some_and(|top| top.entry_sp <= entry_sp) {
+            // What the frame does not name has returned, or this one follows it without a return between them
+            // (tail-chaining).
+            while core.exceptions.last().is_some_and(|top| top.number != below) {
                 core.exceptions.pop();
             }
         }
@@ -142,7 +151,7 @@ impl State {
     }
 
     /// The exception whose handler starts at `pc`, and what it interrupted.
-    fn taken_exception(&mut self, pc: u64) -> Option<(u64, Option<Context>)> {
+    fn taken_exception(&mut self, pc: u64) -> Option<Taken> {
         if self.args.isa.is_riscv() {
             let (cause, epc) = if self.supervisor() { ("scause", "sepc") } else { ("mcause", "mepc") };
             let (cause, epc) = (self.register(cause), self.register(epc));
@@ -151,7 +160,8 @@ impl State {
             } else {
                 cause
             };
-            return Some((number, Some(Context { pc: epc, ..self.context(pc) })));
+            let interrupted = Some(Context { pc: epc, ..self.context(pc) });
+            return Some(Taken { number, interrupted, below: 0 });
         }
         let exc_return = self.register("lr");
         let number = self.register("xpsr") & 0x1ff;
@@ -159,7 +169,8 @@ impl State {
             return None;
         }
         let frame = self.register(if exc_return & 4 != 0 { "psp" } else { "sp" });
-        Some((number, self.hardware_frame(frame, exc_return)))
+        let below = self.memory_u32(frame + 28).unwrap_or(0) & 0x1ff;
+        Some(Taken { number, interrupted: self.hardware_frame(frame, exc_return), below })
     }
 
     /// Reads what a Cortex-M saved at `frame` (Armv7-M ARM B1.5.6 and B1.5.7).
