@@ -3,7 +3,7 @@
 //!
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost periods memory outside`) choose
+//! run is a row of the CSV file. Words on the command line (`cost stacks periods memory outside`) choose
 //! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 use std::env;
@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use harness::cli::Cli;
 use harness::image::{Arch, Image, LoadOptions};
+use harness::kernel;
 use harness::machine;
 use harness::mcount;
 use harness::options::Options;
@@ -25,6 +26,7 @@ use harness::qemu::{self, Process, Workspace};
 use harness::records::Records;
 use harness::run::Plan;
 use harness::symbols::Symbols;
+use harness::unwind;
 
 const COST_IMAGES: [&str; 7] = [
     "bench/riscv64-freertos-long",
@@ -55,8 +57,8 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
-            _ => bail!("{word}: not one of --rounds N, --long, cost, periods, memory, outside"),
+            "cost" | "stacks" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
+            _ => bail!("{word}: not one of --rounds N, --long, cost, stacks, periods, memory, outside"),
         }
     }
     ensure!(rounds > 0, "--rounds must be at least 1");
@@ -66,6 +68,9 @@ fn main() -> Result<()> {
     println!("{machine}\n");
     if wanted("cost") {
         bench.cost()?;
+    }
+    if wanted("stacks") {
+        bench.stacks()?;
     }
     if wanted("periods") {
         bench.periods()?;
@@ -155,6 +160,36 @@ impl Bench {
                 ratio(plugin, bare, |row| row.cpu_s),
                 fastest(plugin) / fastest(bare),
                 ratio(plugin, bare, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    fn stacks(&mut self) -> Result<()> {
+        println!("## Call stacks, CPU time against bare QEMU, {} rounds\n", self.rounds);
+        println!("| image | without stacks | with stacks | `--exact` | one stack |");
+        println!("|---|--:|--:|--:|--:|");
+        // Many samples, so that a stack's own cost stands out.
+        let whats = [
+            What::Bare,
+            What::Plugin(&["--no-stacks", TO_THE_END]),
+            What::Plugin(&[TO_THE_END]),
+            What::Plugin(&["--exact", TO_THE_END]),
+            What::Plugin(&["--no-stacks", "--period=997", TO_THE_END]),
+            What::Plugin(&["--period=997", TO_THE_END]),
+        ];
+        for image in COST_IMAGES {
+            let rows = self.take_turns(image, &whats, self.rounds)?;
+            let [bare, none, stacks, exact, many_none, many] = &rows[..] else { unreachable!("six in, six out") };
+            let cpu = |row: &Row| row.cpu_s;
+            println!(
+                "| {} | {:.3} | {:.3} | {:.2} | {:.0} ns |",
+                short(image),
+                ratio(none, bare, cpu),
+                ratio(stacks, bare, cpu),
+                ratio(exact, bare, cpu),
+                difference(many, many_none, cpu) * 1e9 / (insns(many) / 997.0),
             );
         }
         println!();
@@ -288,7 +323,11 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let image = Image::open(&path, &load)?;
     let choice = machine::choose(&image, None, None)?;
     let elf = fs::read(&path)?;
-    let functions = Symbols::new(Some(&elf), choice.load_bias, choice.machine.arch == Arch::CortexM).ranges();
+    let arm = choice.machine.arch == Arch::CortexM;
+    let functions = Symbols::new(Some(&elf), choice.load_bias, arm).ranges();
+    let isa = choice.machine.isa.parse()?;
+    let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
+    let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     let emulator = qemu::locate(choice.machine.qemu)?;
     let plan = Plan {
@@ -300,6 +339,8 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         functions: &functions,
         from: None,
         until: None,
+        unwind: &unwind,
+        kernel: kernel.as_ref(),
         mcount: mcount.headers.first(),
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;

@@ -318,9 +318,12 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
 pub(crate) mod testing {
     //! Profiles made by hand, for the tests of everything that reads one.
 
+    use wire::definition::{FrameKind, NodeKind, Unknown};
     use wire::sample::Sample;
 
-    use crate::profile::{Arc, End, Facts, Frame, Function, InsnCount, Names, Profile, VcpuCounts, Window};
+    use crate::profile::{
+        Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Profile, StackFrame, Task, VcpuCounts, Window,
+    };
 
     /// A profile of nothing, on an mps2-an385.
     pub(crate) fn empty() -> Profile {
@@ -360,6 +363,62 @@ pub(crate) mod testing {
             names: Names::default(),
             in_target: None,
         }
+    }
+
+    /// A profile as a small FreeRTOS image gives it: two tasks of one name, the idle task, interrupts in each.
+    ///
+    /// Stacks: 1 sensor's, 2 filter's in it, 3 logger's, 4 format's in it, 5 SysTick in idle, 6 its own, 7
+    /// SysTick in filter, 8 its own, 9 UART0 in format, 10 UART0 in SysTick in idle, 11 not known, 12 main's.
+    pub(crate) fn freertos() -> Profile {
+        empty()
+            .function("main", 0x40, 0x10)
+            .function("sensor_task", 0x50, 0x10)
+            .function("filter", 0x60, 0x10)
+            .function("multiply_accumulate", 0x70, 0x10)
+            .function("logger_task", 0x80, 0x10)
+            .function("format", 0x90, 0x10)
+            .function("memcpy", 0xa0, 0x10)
+            .function("prvIdleTask", 0xb0, 0x10)
+            .function("SysTick_Handler", 0xc0, 0x10)
+            .function("xTaskIncrementTick", 0xd0, 0x10)
+            .function("UART0_IRQHandler", 0xe0, 0x10)
+            .frames(0x6a, &["filter", "saturate"])
+            .task_called("sensor")
+            .task_called("logger")
+            .task_called("IDLE")
+            .task_called("sensor")
+            .caller(0, 0x54)
+            .caller(1, 0x66)
+            .caller(0, 0x84)
+            .caller(3, 0x94)
+            .exception(0, 15, 0xc0, 0xb2)
+            .caller(5, 0xc8)
+            .exception(1, 15, 0xc0, 0x6a)
+            .caller(7, 0xc8)
+            .exception(3, 16, 0xe0, 0x94)
+            .exception(6, 16, 0xe0, 0xd2)
+            .unknown(Unknown::NoUnwindInfo)
+            .caller(0, 0x44)
+            .executed(0x42, 4_000, 0, 0)
+            .executed(0xa2, 3_000, 12, 0)
+            .executed(0x52, 2_000, 0, 1)
+            .executed(0x64, 40_000, 1, 1)
+            .executed(0x6a, 25_000, 1, 1)
+            .executed(0x72, 190_000, 2, 1)
+            .executed(0x64, 20_000, 1, 4)
+            .executed(0x72, 60_000, 2, 4)
+            .executed(0xc2, 3_000, 7, 1)
+            .executed(0xd2, 8_000, 8, 1)
+            .executed(0x82, 1_000, 0, 2)
+            .executed(0x92, 70_000, 3, 2)
+            .executed(0xa2, 45_000, 4, 2)
+            .executed(0xe2, 6_000, 9, 2)
+            .executed(0xb2, 80_000, 0, 3)
+            .executed(0xc2, 5_000, 5, 3)
+            .executed(0xd2, 12_000, 6, 3)
+            .executed(0xe2, 3_000, 10, 3)
+            .executed(0xa2, 2_000, 11, 2)
+            .insn(0xe8, 200)
     }
 
     impl Profile {
@@ -408,6 +467,72 @@ pub(crate) mod testing {
             self.names.locations.push((pc, self.names.stacks.len() as u32));
             self.names.stacks.push(frames);
             self
+        }
+
+        /// Adds a task of 1,024 bytes of stack and says that it is idle where its name does.
+        pub(crate) fn task_called(mut self, name: &str) -> Profile {
+            let number = self.tasks.len() as u64;
+            self.tasks.push(Task {
+                name: name.to_owned(),
+                tcb: 0x2000_0000 + 0x100 * number,
+                stack_start: Some(0x2000_1000),
+                stack_end: Some(0x2000_1400),
+                is_idle: name.starts_with("IDLE"),
+                insns: 0,
+                switches: 1,
+                deepest_sp: Some(0x2000_1300),
+                painted_bytes: None,
+            });
+            self
+        }
+
+        fn stack_frame(mut self, parent: u32, kind: FrameKind) -> Profile {
+            self.facts.max_depth = Some(64);
+            self.stacks.push(StackFrame { parent, kind });
+            self
+        }
+
+        /// Adds the n-th frame of call stacks: a caller.
+        pub(crate) fn caller(self, parent: u32, return_addr: u64) -> Profile {
+            self.stack_frame(parent, FrameKind::Caller { return_addr })
+        }
+
+        /// Adds the n-th frame of call stacks: an exception.
+        pub(crate) fn exception(self, parent: u32, number: u64, handler: u64, pc: u64) -> Profile {
+            self.stack_frame(parent, FrameKind::Exception { number, handler, pc })
+        }
+
+        /// Adds the n-th frame of call stacks: the end of what is known.
+        pub(crate) fn unknown(self, why: Unknown) -> Profile {
+            self.stack_frame(0, FrameKind::Unknown(why))
+        }
+
+        /// Adds samples of the first vCPU at an address, with the number of their stack and task.
+        pub(crate) fn taken(mut self, count: u64, pc: u64, stack: u32, task: u32) -> Profile {
+            for _ in 0..count {
+                let before_insns = self.samples.last().map_or(0, |sample| sample.at_insns);
+                let at_insns = before_insns + self.facts.period_insns;
+                self.samples.push(Sample { at_insns, pc, stack, task, ..Sample::default() });
+            }
+            self
+        }
+
+        /// Adds the n-th place of the exact tree.
+        pub(crate) fn node(mut self, parent: u32, kind: NodeKind, insns: u64) -> Profile {
+            self.tree.push(Node { parent, kind, insns, calls: 1 });
+            self
+        }
+
+        /// Adds executions and as many samples as the period makes of them, with the number of their stack
+        /// and task.
+        pub(crate) fn executed(self, pc: u64, insns: u64, stack: u32, task: u32) -> Profile {
+            let samples = insns / self.facts.period_insns;
+            let mut profile = self.taken(samples, pc, stack, task);
+            match profile.vcpus[0].insns.iter_mut().find(|insn| insn.pc == pc) {
+                Some(insn) => insn.count += insns,
+                None => profile = profile.insn(pc, insns),
+            }
+            profile
         }
 
         /// Takes the samples that its instructions make when each executes `count` times in a row.

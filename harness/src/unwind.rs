@@ -161,13 +161,17 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     };
     let next = code.next(call);
     if let Some(back) = rule_at(rules, next) {
-        if unsaid_bytes > 0 {
-            rules.entry(code.next(next)).or_insert(Some(back));
-            let cfa_offset_bytes = back.cfa_offset_bytes + unsaid_bytes;
-            rules.insert(next, Some(Rule { cfa_offset_bytes, ..back }));
-        } else {
-            rules.entry(next).or_insert(Some(back));
+        // The static chain is taken back by one instruction, or by several that go through r7.
+        let (mut pc, mut left_bytes) = (next, unsaid_bytes);
+        while left_bytes > 0
+            && pc < function.end
+            && let Some(bytes) = code.bytes(pc)
+        {
+            rules.insert(pc, Some(Rule { cfa_offset_bytes: back.cfa_offset_bytes + left_bytes, ..back }));
+            left_bytes += code::deepens(code.isa, bytes);
+            pc = code.next(pc);
         }
+        rules.entry(pc).or_insert(Some(back));
     }
     rules.insert(call, Some(deeper));
 }

@@ -26,6 +26,12 @@ const INLINED: &str = " (inlined)";
 /// Width of a letter of the usual monospaced fonts, in font sizes.
 const LETTER: f64 = 0.61;
 
+/// Narrowest frame drawn, in percent of the picture: inferno's usual.
+const MIN_WIDTH: f64 = 0.01;
+
+/// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
+const MAX_CHART_BYTES: usize = 4_500_000;
+
 const GREY: Color = Color { r: 200, g: 200, b: 200 };
 const ROOT: Color = Color { r: 232, g: 232, b: 232 };
 const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
@@ -41,7 +47,7 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
     for (frames, insns) in &stacks {
         *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
     }
-    draw(profile, &stacks, shown.into_iter(), &clean(&profile.facts.image_name), subtitle(profile))
+    draw(profile, &stacks, shown.into_iter(), &clean(&profile.facts.image_name), subtitle(profile), MIN_WIDTH)
 }
 
 /// Draws the samples of a profile in the order of time as SVG.
@@ -56,9 +62,9 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         let mut before_insns = 0;
         let mut last = None;
         for sample in profile.samples.iter().filter(|sample| sample.vcpu == vcpu) {
-            let insns = sample.at_insns - before_insns;
+            let insns = sample.at_insns.saturating_sub(before_insns);
             before_insns = sample.at_insns;
-            let key = (sample.pc, sample.stack, sample.task);
+            let key = (sample.pc, sample.stack, sample.task, sample.node);
             if last.replace(key) == Some(key)
                 && let Some((_, width)) = stacks.last_mut()
             {
@@ -75,11 +81,25 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
             }
         }
     }
-    let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
     let title = format!("{} in the order of time", clean(&profile.facts.image_name));
     let subtitle =
         format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
-    draw(profile, &stacks, shown, &title, subtitle)
+    let insns: u64 = stacks.iter().map(|(_, insns)| insns).sum();
+    // Details are left out until it fits, the narrowest first.
+    let mut min_width = MIN_WIDTH;
+    loop {
+        let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
+        let mut subtitle = subtitle.clone();
+        let left_out = (insns as f64 * min_width / 100.0) as u64;
+        if left_out > profile.facts.period_insns {
+            let _ = write!(subtitle, "; what lasts less than {} instructions is left out", group(left_out));
+        }
+        let svg = draw(profile, &stacks, shown, &title, subtitle.replace(';', " \u{b7}"), min_width)?;
+        if svg.len() <= MAX_CHART_BYTES || min_width >= 1.0 {
+            return Ok(svg);
+        }
+        min_width *= 1.5;
+    }
 }
 
 /// Draws frames with their widths from left to right.
@@ -89,14 +109,16 @@ fn draw(
     shown: impl DoubleEndedIterator<Item = (Vec<String>, u64)>,
     title: &str,
     subtitle: String,
+    min_width: f64,
 ) -> Result<Vec<u8>> {
     if stacks.is_empty() {
-        return Ok(empty(profile).into_bytes());
+        return Ok(nothing(profile).into_bytes());
     }
     let mut palette = palette(stacks);
     let mut options = Options::default();
     options.title = title.to_owned();
     options.subtitle = Some(subtitle);
+    options.min_width = min_width;
     options.count_name = "instructions".to_owned();
     options.image_width = Some(WIDTH);
     options.font_width = LETTER;
@@ -195,17 +217,21 @@ fn color(frame: &str, kind: Kind, heat: f64) -> Color {
     let hash = frame
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    // The last letters only reach the lowest bits well: mixed as MurmurHash3 ends.
+    let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
     // Most functions are far below the hottest; the root spreads them out.
     let heat = heat.sqrt();
     let (hue, saturation, lightness) = match kind {
         Kind::Other => return GREY,
-        Kind::Task => (212.0 + 24.0 * dither, 0.52, 0.74 + 0.05 * dither),
+        Kind::Task => (214.0 + 44.0 * dither, 0.54, 0.74 + 0.12 * dither),
         Kind::Irq => (285.0 + 24.0 * dither, 0.45, 0.76 + 0.05 * dither),
         Kind::Inlined => (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat),
-        Kind::Function => {
-            (48.0 - 34.0 * heat + 10.0 * dither, 0.62 + 0.30 * heat, 0.80 - 0.18 * heat + 0.03 * dither)
-        }
+        Kind::Function => (
+            48.0 - 34.0 * heat + 10.0 * dither,
+            0.62 + 0.30 * heat,
+            0.80 - 0.18 * heat + 0.07 * dither * (1.0 - heat),
+        ),
     };
     from_hsl(hue, saturation, lightness)
 }
@@ -268,8 +294,12 @@ fn subtitle(profile: &Profile) -> String {
 }
 
 /// What is shown when there is nothing to show.
-fn empty(profile: &Profile) -> String {
+fn nothing(profile: &Profile) -> String {
     let title = escape(&clean(&profile.facts.image_name));
+    let why = match profile.total_insns() {
+        0 => "No instruction was executed in the measuring window.",
+        _ => "No sample was taken: the measuring window is shorter than the distance of samples.",
+    };
     format!(
         "<?xml version=\"1.0\" standalone=\"no\"?>\n\
          <svg version=\"1.1\" width=\"{WIDTH}\" height=\"100\" viewBox=\"0 0 {WIDTH} 100\" \
@@ -277,7 +307,7 @@ fn empty(profile: &Profile) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <g font-family=\"monospace\" text-anchor=\"middle\">\n\
          <text x=\"600\" y=\"34\" font-size=\"17\">{title}</text>\n\
-         <text x=\"600\" y=\"68\" font-size=\"12\">No instruction was executed in the measuring window.</text>\n\
+         <text x=\"600\" y=\"68\" font-size=\"12\">{why}</text>\n\
          </g>\n\
          </svg>\n"
     )
@@ -290,7 +320,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::empty;
+    use crate::functions::testing::{empty, freertos};
 
     fn drawn(profile: &Profile) -> String {
         String::from_utf8(svg(profile, View::default()).unwrap()).unwrap()
@@ -323,6 +353,159 @@ mod tests {
             assert!(titles.iter().any(|title| title == expected), "{expected} not in {titles:#?}");
         }
         assert_eq!(titles.len(), 5, "{titles:#?}");
+    }
+
+    fn charted(profile: &Profile) -> String {
+        String::from_utf8(chart(profile, View::default()).unwrap()).unwrap()
+    }
+
+    /// How often each name is drawn, and how wide all of its frames are.
+    fn frames(svg: &str) -> BTreeMap<String, (u64, u64)> {
+        let mut frames: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for title in titles(svg) {
+            let (name, numbers) = title.rsplit_once(" (").unwrap();
+            let insns: u64 = numbers.split_once(" instructions").unwrap().0.replace(',', "").parse().unwrap();
+            let (count, sum) = frames.entry(name.to_owned()).or_default();
+            (*count, *sum) = (*count + 1, *sum + insns);
+        }
+        frames
+    }
+
+    #[test]
+    fn widths_under_all_callers_add_up_to_exact_counts() {
+        let profile = freertos();
+        let frames = frames(&drawn(&profile));
+        for (name, expected) in [
+            ("all", (1, 579_200)),
+            ("task sensor", (1, 268_000)),
+            ("task sensor (2)", (1, 80_000)),
+            ("[no task]", (1, 7_000)),
+            ("multiply_accumulate", (2, 250_000)),
+            // 25,000 itself and 11,000 of the interrupts in it.
+            ("saturate (inlined)", (1, 36_000)),
+            ("memcpy", (3, 50_000)),
+            // With 3,067 of the 9,200 in UART0, whose samples are divided 600 to 300.
+            ("[irq SysTick]", (2, 31_067)),
+            ("[irq UART0]", (2, 9_200)),
+            ("[no unwind info]", (1, 2_000)),
+        ] {
+            assert_eq!(frames.get(name), Some(&expected), "{name} in {frames:#?}");
+        }
+    }
+
+    #[test]
+    fn only_functions_have_calls_and_a_place() {
+        for title in titles(&drawn(&freertos())) {
+            let is_function = !title.contains("inlined") && !title.starts_with(['[']) && !title.starts_with("task ");
+            let expected = is_function && !title.starts_with("all ");
+            assert_eq!(title.contains("call"), expected, "{title}");
+            assert_eq!(title.ends_with("src/blinky.c:7)"), expected, "{title}");
+        }
+    }
+
+    #[test]
+    fn siblings_are_sorted_by_name() {
+        let titles = titles(&drawn(&freertos()));
+        let tasks: Vec<_> = titles.iter().filter(|title| title.starts_with("task ")).collect();
+        assert_eq!(tasks.len(), 4, "{titles:#?}");
+        assert!(tasks.is_sorted_by_key(|title| title.split_once(" (").unwrap().0), "{tasks:#?}");
+    }
+
+    #[test]
+    fn the_subtitle_says_where_the_stacks_come_from() {
+        use wire::definition::NodeKind;
+        let mut profile = freertos();
+        assert!(drawn(&profile).contains("stacks sampled every 10 instructions"));
+        profile.facts.jitter_seed = Some(1);
+        assert!(drawn(&profile).contains("stacks sampled every 10 (dithered) instructions"));
+        profile.facts.max_depth = None;
+        assert!(drawn(&profile).contains("no stacks"));
+        assert!(drawn(&profile.node(0, NodeKind::Root { task: 0 }, 1)).contains("exact call tree"));
+    }
+
+    #[test]
+    fn the_chart_keeps_the_order_of_time_and_merges_what_lasts() {
+        let profile = empty()
+            .function("zeta", 0x40, 0x10)
+            .function("alpha", 0x50, 0x10)
+            .caller(0, 0x44)
+            .taken(3, 0x42, 0, 0)
+            .taken(2, 0x52, 1, 0)
+            .taken(1, 0x48, 0, 0)
+            .taken(4, 0x52, 0, 0)
+            .taken(1, 0x42, 0, 0);
+        let svg = charted(&profile);
+        assert!(!svg.contains("is left out"));
+        let frames = frames(&svg);
+        assert_eq!(frames["all"], (1, 110));
+        // One column over the call, and another one after `alpha`.
+        assert_eq!(frames["zeta"], (2, 70));
+        assert_eq!(frames["alpha"], (2, 60));
+        let mut placed: Vec<(f64, String)> = svg
+            .split("<title>")
+            .skip(1)
+            .map(|part| {
+                let x = part.split("x=\"").nth(1).unwrap().split(['"', '%']).next().unwrap();
+                (x.parse().unwrap(), part.split(" (").next().unwrap().to_owned())
+            })
+            .filter(|(_, name)| name != "all")
+            .collect();
+        placed.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let names: Vec<_> = placed.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["zeta", "alpha", "alpha", "zeta"]);
+    }
+
+    #[test]
+    fn the_chart_shows_each_vcpu_by_its_own_clock() {
+        let mut profile = empty().function("main", 0x40, 4).function("other", 0x44, 4).taken(6, 0x40, 0, 0);
+        profile.vcpus.push(profile.vcpus[0].clone());
+        // In turns, the second one at half the speed.
+        for (index, sample) in (0..).zip(&mut profile.samples) {
+            sample.vcpu = index % 2;
+            sample.at_insns = 10 * (u64::from(index) / 2 + 1) * u64::from(2 - sample.vcpu);
+            sample.pc += 4 * u64::from(sample.vcpu);
+        }
+        let frames = frames(&charted(&profile));
+        let expected =
+            [("all", (1, 90)), ("vCPU 0:", (1, 60)), ("main", (1, 60)), ("vCPU 1:", (1, 30)), ("other", (1, 30))];
+        assert_eq!(frames, expected.map(|(name, widths)| (name.to_owned(), widths)).into());
+    }
+
+    #[test]
+    fn the_chart_of_many_samples_stays_small() {
+        let mut profile = empty();
+        for index in 0..64 {
+            let start = 0x1000 + 0x10 * index;
+            profile = profile.function(&format!("a_function_with_a_name_{index}"), start, 0x10);
+        }
+        // 64 stacks of depth 10 that share nothing but the first two frames.
+        let mut innermost = Vec::new();
+        profile = profile.caller(0, 0x1004).caller(1, 0x1014);
+        for stack in 0..64 {
+            let mut parent = 2;
+            for depth in 0..7 {
+                profile = profile.caller(parent, 0x1004 + 0x10 * ((stack * 7 + depth * 11) % 64));
+                parent = profile.stacks.len() as u32;
+            }
+            innermost.push(parent);
+        }
+        // Each sample is a column that is just wide enough to be drawn, or just not.
+        for count in [9_900, 20_000] {
+            profile.samples.clear();
+            for index in 0..count {
+                profile = profile.taken(1, 0x1004 + 0x10 * (index % 61), innermost[index as usize * 37 % 64], 0);
+            }
+            let svg = charted(&profile);
+            assert!(svg.len() < 5_000_000, "{count}: {} bytes", svg.len());
+            assert_eq!(frames(&svg)["all"], (1, 10 * count));
+            assert!(svg.contains("is left out"));
+        }
+    }
+
+    #[test]
+    fn a_chart_without_samples_does_not_say_that_nothing_ran() {
+        let svg = charted(&empty().function("main", 0x40, 4).insn(0x40, 3));
+        assert!(svg.contains("No sample was taken") && !svg.contains("No instruction"), "{svg}");
     }
 
     #[test]
@@ -399,5 +582,26 @@ mod tests {
         let (hot, cold) = (color("main", Kind::Function, 1.0), color("main", Kind::Function, 0.01));
         assert!(hot.r > 230 && hot.g < 130, "{hot:?}");
         assert!(cold.g > 180, "{cold:?}");
+    }
+
+    #[test]
+    fn tasks_are_blue_interrupts_purple_and_inlined_functions_green() {
+        for name in ["a", "sensor", "logger", "IDLE", "[irq UART0]"] {
+            let [task, irq, inlined] = [Kind::Task, Kind::Irq, Kind::Inlined].map(|kind| color(name, kind, 0.0));
+            assert!(task.b > task.g && task.g > task.r, "{task:?}");
+            assert!(irq.b > irq.r && irq.r > irq.g, "{irq:?}");
+            assert!(inlined.g > inlined.r && inlined.g > inlined.b, "{inlined:?}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_warm_by_what_it_executes_itself() {
+        let profile = freertos();
+        let stacks: Vec<_> = Stacks::new(&profile, View::default()).insns().into_iter().collect();
+        let palette = palette(&stacks);
+        let green = |name: &str| palette.get(name).unwrap().g;
+        // Nearly everything is below `sensor_task`, hardly anything in it.
+        assert!(green("multiply_accumulate") < green("filter"));
+        assert!(green("filter") < green("sensor_task"));
     }
 }

@@ -1,5 +1,6 @@
 //! DWARF call frame information: `.debug_frame` and `.eh_frame` (DWARF 5, 6.4).
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use addr2line::gimli::{
@@ -7,11 +8,15 @@ use addr2line::gimli::{
     UnwindContext, UnwindSection,
 };
 use decode::Isa;
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf};
 use wire::unwind::{Base, Rule, Saved};
 
 use super::{Rules, section};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Functions begin at multiples of this, mostly.
+const MAX_PADDING_BYTES: u64 = 4;
 
 /// DWARF's numbers of the registers that matter ("DWARF for the Arm Architecture"; "RISC-V ABIs
 /// Specification", DWARF Register Numbers).
@@ -35,33 +40,53 @@ pub(super) fn read(
         Numbers { sp: Register(13), fp: Register(7) }
     };
     let address_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
-    let reader = Reader { numbers, load_bias, functions };
+    let reader = Reader { numbers, load_bias, functions, executable: executable(file) };
     let mut found = Vec::new();
     let mut damage = None;
+    for name in [".debug_frame", ".eh_frame"] {
+        if let Some(Err(error)) = file.section_by_name(name).map(|section| section.uncompressed_data()) {
+            damage = Some(error.to_string());
+        }
+    }
     if let Some((_, bytes)) = section(file, ".debug_frame") {
         let mut frames = DebugFrame::from(EndianSlice::new(&bytes, LittleEndian));
         frames.set_address_size(address_bytes);
-        reader.read(&frames, &BaseAddresses::default(), &mut found).unwrap_or_else(|error| damage = Some(error));
+        reader
+            .read(&frames, &BaseAddresses::default(), &mut found)
+            .unwrap_or_else(|error| damage = Some(error.to_string()));
     }
     if let Some((address, bytes)) = section(file, ".eh_frame") {
         let mut frames = EhFrame::from(EndianSlice::new(&bytes, LittleEndian));
         frames.set_address_size(address_bytes);
         let text = section(file, ".text").map_or(0, |(address, _)| address);
         let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
-        reader.read(&frames, &bases, &mut found).unwrap_or_else(|error| damage = Some(error));
+        reader.read(&frames, &bases, &mut found).unwrap_or_else(|error| damage = Some(error.to_string()));
     }
     if let Some(error) = damage {
         warnings.push(format!(
             "the unwind information is damaged ({error}): some call stacks end at functions that it would cover"
         ));
     }
+    // Of several that claim one function, all but one were discarded: the longest is it, or nearest to it,
+    // as none is longer than the function.
+    found.sort_by_key(|&(start, end, _)| (start, Reverse(end)));
+    found.dedup_by_key(|&mut (start, ..)| start);
     found
+}
+
+/// Addresses (without load bias) of the bytes that the file says may be executed.
+fn executable(file: &object::File<'_>) -> Vec<Range<u64>> {
+    file.segments()
+        .filter(|segment| matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.contains(elf::PF_X)))
+        .map(|segment| segment.address()..segment.address().saturating_add(segment.file_range().1))
+        .collect()
 }
 
 struct Reader<'a> {
     numbers: Numbers,
     load_bias: u64,
     functions: &'a [Range<u64>],
+    executable: Vec<Range<u64>>,
 }
 
 impl Reader<'_> {
@@ -132,12 +157,56 @@ impl Reader<'_> {
 
     /// Where an entry for this code ends, if it is one for this image.
     fn accepted(&self, code: Range<u64>) -> Option<u64> {
+        let is_at_zero = code.start == self.load_bias;
         if self.functions.is_empty() {
-            return (code.start != self.load_bias).then_some(code.end);
+            let start = code.start.wrapping_sub(self.load_bias);
+            let is_code = self.executable.iter().any(|range| range.contains(&start));
+            return (is_code && !is_at_zero).then_some(code.end);
         }
         let index = self.functions.binary_search_by_key(&code.start, |function| function.start).ok()?;
+        // At address 0, where discarded ones are left, only what is as long as the function, but for padding.
+        if is_at_zero && code.end.saturating_add(MAX_PADDING_BYTES) <= self.functions[index].end {
+            return None;
+        }
         // Not beyond the next function: one of the same address was discarded.
         let next = self.functions.get(index + 1).map_or(u64::MAX, |function| function.start);
         (code.end <= next).then_some(code.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(load_bias: u64, functions: &[Range<u64>], code: Range<u64>) -> bool {
+        let numbers = Numbers { sp: Register(13), fp: Register(7) };
+        let executable = vec![0..0x100];
+        Reader { numbers, load_bias, functions, executable }.accepted(code).is_some()
+    }
+
+    const FUNCTIONS: [Range<u64>; 2] = [0x1000..0x1020, 0x1020..0x1030];
+
+    #[test]
+    fn an_entry_belongs_to_the_function_that_starts_there_and_is_as_long() {
+        assert!(accepted(0, &FUNCTIONS, 0x1020..0x1030));
+        assert!(accepted(0, &FUNCTIONS, 0x1000..0x101e));
+        assert!(!accepted(0, &FUNCTIONS, 0x1000..0x1022));
+        assert!(!accepted(0, &FUNCTIONS, 0x1002..0x1020));
+    }
+
+    #[test]
+    fn at_address_0_only_the_whole_function_is_described() {
+        assert!(accepted(0x1000, &FUNCTIONS, 0x1000..0x101e));
+        assert!(!accepted(0x1000, &FUNCTIONS, 0x1000..0x1008));
+        // Elsewhere an entry may be for its beginning.
+        assert!(accepted(0, &FUNCTIONS, 0x1000..0x1008));
+    }
+
+    #[test]
+    fn without_functions_an_entry_is_in_code_and_not_at_0() {
+        assert!(accepted(0x1000, &[], 0x1008..0x1010));
+        assert!(!accepted(0x1000, &[], 0x1000..0x1010));
+        assert!(!accepted(0x1000, &[], 0x1100..0x1110));
+        assert!(!accepted(0x1000, &[], 0x10..0x20));
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn read(
     }
     let rules_of = |function: &&Range<u64>| {
         let reached = walk.rules.range(function.start..function.end);
-        let mut rules: Rules = reached.map(|(&pc, known)| (pc, known.map(|known| known.rule))).collect();
+        let mut rules: Rules = reached.map(|(&pc, known)| (pc, known.and_then(|known| known.rule()))).collect();
         // Code that nothing leads to, such as a switch's cases, and data.
         let mut last: Option<u64> = None;
         for &pc in walk.rules.range(function.start..function.end).map(|(pc, _)| pc) {
@@ -179,7 +179,13 @@ impl Walk<'_> {
                     }
                 }
                 Flow::Branch { target } => self.open.extend([(target, rule, 0), (next, rule, left)]),
-                Flow::Jump { target } => self.open.push((target, rule, 0)),
+                Flow::Jump { target } => {
+                    // Start-up code that has set its stack goes on in a function that makes a frame of its own.
+                    let own = rule.is_none()
+                        && self.function_of(pc) != self.function_of(target)
+                        && self.code.bytes(target).is_some_and(|bytes| deepens(self.code.isa, bytes) > 0);
+                    self.open.push((target, if own { Some(Known::at(ENTRY)) } else { rule }, 0));
+                }
                 Flow::ComputedJump => {
                     let cases = self.code.cases(pc, bytes).into_iter();
                     self.open.extend(cases.map(|target| (target, rule, 0)));
@@ -217,7 +223,11 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
         let is_unsaid = rule_at(pc) == rule_at(next) && effects.iter().any(shrinks);
         if let Some(before) = mended.or(rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)) {
             let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
-            let after = effects.into_iter().try_fold(Known::at(before), apply).map(|known| known.rule);
+            let after = effects.into_iter().try_fold(Known::at(before), apply).and_then(|known| known.rule());
+            // Nobody takes more off than the frame: this is no epilogue but assembly.
+            if after.is_some_and(|after| after.cfa_offset_bytes < 0) {
+                return;
+            }
             mended = after.filter(|_| !ends);
             let rule = if ends { rule_at(next) } else { after };
             rules.insert(next, rule);
@@ -235,61 +245,65 @@ pub(super) fn deepens(isa: Isa, bytes: &[u8]) -> i32 {
 /// What holds at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
-    rule: Rule,
-    /// Canonical frame address minus sp, also while the rule goes by the frame pointer.
+    /// Canonical frame address minus sp.
     depth_bytes: Option<i32>,
+    /// Canonical frame address minus fp, where fp was made from sp.
+    frame_bytes: Option<i32>,
+    return_addr: Saved,
+    frame_pointer: Saved,
 }
 
 impl Known {
     fn at(rule: Rule) -> Known {
-        Known { rule, depth_bytes: (rule.base == Base::StackPointer).then_some(rule.cfa_offset_bytes) }
+        let Rule { base, cfa_offset_bytes, return_addr, frame_pointer } = rule;
+        let is = |wanted| (base == wanted).then_some(cfa_offset_bytes);
+        let (depth_bytes, frame_bytes) = (is(Base::StackPointer), is(Base::FramePointer));
+        Known { depth_bytes, frame_bytes, return_addr, frame_pointer }
     }
-}
 
-/// What holds after an instruction.
-fn apply(mut known: Known, effect: Effect) -> Option<Known> {
-    let Known { rule, depth_bytes } = &mut known;
-    match (effect, *depth_bytes) {
-        (Effect::LoseSp, _) => *depth_bytes = None,
-        (Effect::MoveSp(n), Some(depth)) => *depth_bytes = Some(depth - n),
-        (Effect::Store(register, n), Some(depth)) => *rule.saved(register) = Saved::AtCfa(n - depth),
-        (Effect::Load(register, n), Some(depth)) => {
-            let is_own = *rule.saved(register) == Saved::AtCfa(n - depth);
-            if is_own {
-                *rule.saved(register) = Saved::Register;
-            }
-            if register == Register::FramePointer && rule.base == Base::FramePointer {
-                rule.base = Base::StackPointer;
-            }
-        }
-        (Effect::Load(Register::FramePointer, _), None) if rule.base == Base::FramePointer => return None,
-        // Only where the caller's frame pointer is kept is this one a frame pointer.
-        (Effect::SetFp(n), Some(depth)) if rule.frame_pointer != Saved::Register => {
-            rule.base = Base::FramePointer;
-            rule.cfa_offset_bytes = depth - n;
-        }
-        (Effect::SetSp(n), _) if rule.base == Base::FramePointer => *depth_bytes = Some(rule.cfa_offset_bytes - n),
-        (Effect::SetSp(_), _) => *depth_bytes = None,
-        (Effect::MoveFp(n), _) if rule.base == Base::FramePointer => rule.cfa_offset_bytes -= n,
-        _ => {}
+    /// By the stack pointer while that is known: what looks like a frame pointer may be any pointer.
+    fn rule(&self) -> Option<Rule> {
+        let Known { depth_bytes, frame_bytes, return_addr, frame_pointer } = *self;
+        let base = if depth_bytes.is_some() { Base::StackPointer } else { Base::FramePointer };
+        Some(Rule { base, cfa_offset_bytes: depth_bytes.or(frame_bytes)?, return_addr, frame_pointer })
     }
-    if rule.base == Base::StackPointer {
-        rule.cfa_offset_bytes = (*depth_bytes)?;
-    }
-    Some(known)
-}
 
-trait SavedRegisters {
-    fn saved(&mut self, register: Register) -> &mut Saved;
-}
-
-impl SavedRegisters for Rule {
     fn saved(&mut self, register: Register) -> &mut Saved {
         match register {
             Register::ReturnAddr => &mut self.return_addr,
             Register::FramePointer => &mut self.frame_pointer,
         }
     }
+}
+
+/// What holds after an instruction.
+fn apply(mut known: Known, effect: Effect) -> Option<Known> {
+    match (effect, known.depth_bytes) {
+        (Effect::LoseSp, _) => known.depth_bytes = None,
+        (Effect::MoveSp(n), Some(depth)) => known.depth_bytes = Some(depth - n),
+        // What a register holds later is not the caller's: without Thumb-2, high ones are saved through r7 and lr.
+        (Effect::Store(register, n), Some(depth)) if *known.saved(register) == Saved::Register => {
+            *known.saved(register) = Saved::AtCfa(n - depth);
+        }
+        (Effect::Load(register, n), Some(depth)) if *known.saved(register) == Saved::AtCfa(n - depth) => {
+            *known.saved(register) = Saved::Register;
+        }
+        // Only where the caller's frame pointer is kept can this one be one.
+        (Effect::SetFp(n), Some(depth)) if known.frame_pointer != Saved::Register => {
+            known.frame_bytes = Some(depth - n);
+        }
+        (Effect::MoveFp(n), _) => known.frame_bytes = known.frame_bytes.map(|frame| frame - n),
+        (Effect::SetSp(n), _) => known.depth_bytes = known.frame_bytes.map(|frame| frame - n),
+        _ => {}
+    }
+    if effect == Effect::LoseSp || matches!(effect, Effect::SetSp(_)) {
+        known.rule()?;
+    }
+    if let Effect::Load(Register::FramePointer, _) = effect {
+        known.frame_bytes = None;
+        known.rule()?;
+    }
+    Some(known)
 }
 
 fn bits(word: u32, high: u32, low: u32) -> u32 {

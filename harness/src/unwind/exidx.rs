@@ -17,25 +17,35 @@ const FP: u32 = 7;
 pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u64>]) -> Vec<(u64, u64, Rules)> {
     let Some((address, index)) = section(file, ".ARM.exidx") else { return Vec::new() };
     let (table_address, table) = section(file, ".ARM.extab").unwrap_or_default();
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for (number, entry) in index.as_chunks::<8>().0.iter().enumerate() {
-        let at = address + number as u64 * 8;
+        let at = address.wrapping_add(number as u64 * 8);
         let [function, content] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| entry[at + byte])));
         let start = (relative(at, function) & !1).wrapping_add(load_bias);
-        let Ok(index) = functions.binary_search_by_key(&start, |function| function.start) else { continue };
         let opcodes = if content == 1 {
             // EXIDX_CANTUNWIND
             None
         } else if content >> 31 == 1 {
             Some(inline(content))
         } else {
-            relative(at + 4, content)
+            relative(at.wrapping_add(4), content)
                 .checked_sub(table_address)
                 .and_then(|offset| table.get(usize::try_from(offset).ok()?..))
                 .and_then(out_of_line)
         };
-        let Some(body) = opcodes.and_then(|opcodes| rule(&opcodes)) else { continue };
-        found.push((start, functions[index].end, Rules::from([(start, Some(ENTRY)), (start + 2, Some(body))])));
+        entries.push((start, opcodes.and_then(|opcodes| rule(&opcodes))));
+    }
+    let mut found = Vec::new();
+    for (number, &(start, body)) in entries.iter().enumerate() {
+        let Some(body) = body else { continue };
+        // The linker leaves out an entry that says the same as the one before; after the last one, which
+        // linkers make to say where the code ends, nothing follows.
+        let end = entries.get(number + 1).map_or(start.saturating_add(1), |&(next, _)| next);
+        let first = functions.partition_point(|function| function.start < start);
+        let covered = functions[first..].iter().take_while(|function| function.start < end);
+        found.extend(covered.map(|&Range { start, end }| {
+            (start, end, Rules::from([(start, Some(ENTRY)), (start.saturating_add(2), Some(body))]))
+        }));
     }
     found
 }
@@ -81,14 +91,14 @@ fn rule(opcodes: &[u8]) -> Option<Rule> {
     let mut pop = |mask: u32, vsp: &mut i32| {
         for register in (0..16).filter(|register| mask >> register & 1 == 1) {
             saved[register] = Some(*vsp);
-            *vsp += 4;
+            *vsp = vsp.wrapping_add(4);
         }
     };
     while let Some(opcode) = bytes.next() {
         let low = u32::from(opcode);
         match opcode {
-            0x00..=0x3f => vsp += ((low as i32) << 2) + 4,
-            0x40..=0x7f => vsp -= (((low & 0x3f) as i32) << 2) + 4,
+            0x00..=0x3f => vsp = vsp.checked_add(((low as i32) << 2) + 4)?,
+            0x40..=0x7f => vsp = vsp.checked_sub((((low & 0x3f) as i32) << 2) + 4)?,
             0x80..=0x8f => {
                 let mask = (low & 0xf) << 12 | u32::from(bytes.next()?) << 4;
                 // Zero: refuse to unwind. Popping sp itself has no fixed place.
@@ -119,15 +129,15 @@ fn rule(opcodes: &[u8]) -> Option<Rule> {
                 vsp = vsp.checked_add(0x204)?.checked_add(value.checked_mul(4)?)?;
             }
             // Double registers, as FSTMFDX saves them, and as VPUSH does.
-            0xb3 => vsp += i32::from(bytes.next()? & 0xf) * 8 + 12,
-            0xb8..=0xbf => vsp += (low as i32 & 7) * 8 + 12,
-            0xc8 | 0xc9 => vsp += i32::from(bytes.next()? & 0xf) * 8 + 8,
-            0xd0..=0xd7 => vsp += (low as i32 & 7) * 8 + 8,
+            0xb3 => vsp = vsp.checked_add(i32::from(bytes.next()? & 0xf) * 8 + 12)?,
+            0xb8..=0xbf => vsp = vsp.checked_add((low as i32 & 7) * 8 + 12)?,
+            0xc8 | 0xc9 => vsp = vsp.checked_add(i32::from(bytes.next()? & 0xf) * 8 + 8)?,
+            0xd0..=0xd7 => vsp = vsp.checked_add((low as i32 & 7) * 8 + 8)?,
             _ => return None,
         }
     }
     let place = |register: u32| match saved[register as usize] {
-        Some(at) => Saved::AtCfa(at - vsp),
+        Some(at) => Saved::AtCfa(at.wrapping_sub(vsp)),
         None => Saved::Register,
     };
     Some(Rule { base, cfa_offset_bytes: vsp, return_addr: place(LR), frame_pointer: place(FP) })
@@ -162,7 +172,9 @@ mod tests {
 
     #[test]
     fn what_has_no_fixed_place_is_no_rule() {
-        for opcodes in [&[0x80, 0x00][..], &[0x9b], &[0xa2, 0xb2], &[0x82, 0x00], &[0xff], &[0x84]] {
+        // The last is larger than memory.
+        let too_large = [0xb2, 0xfe, 0xfe, 0xff, 0xff, 0x01, 0x3f];
+        for opcodes in [&[0x80, 0x00][..], &[0x9b], &[0xa2, 0xb2], &[0x82, 0x00], &[0xff], &[0x84], &too_large] {
             assert_eq!(rule(opcodes), None, "{opcodes:x?}");
         }
     }
