@@ -1,16 +1,17 @@
-//! FreeRTOS in an image: which variable names the running task, and where a task's control block keeps its
-//! name and stack. Variables and functions are found by their symbols, the layout through DWARF; nothing
-//! about it is built in.
+//! FreeRTOS in an image: which variable names the running task, which code changes it, and where a task's
+//! control block keeps its name and stack. All of it depends on the kernel's version and configuration and
+//! on the compiler, so nothing is built in: variables and functions are found by their symbols, the layout
+//! through DWARF.
 
-use std::collections::BTreeSet;
-use std::convert::Infallible;
+mod control_block;
+
 use std::ops::Range;
 
-use addr2line::gimli::{self, AttributeValue, DwTag, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
-type Unit<'a> = gimli::Unit<Slice<'a>>;
+use crate::symbols::Symbols;
+use crate::symbols::dwarf::Sections;
+use control_block::{Described, Scan};
 
 /// FreeRTOS as found in an image. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,260 +54,214 @@ pub struct Layout {
     pub stack_end: Option<u64>,
 }
 
-/// Functions of tasks.c that store to the two variables, in V10 and V11: the scheduler's choice
-/// (taskSELECT_HIGHEST_PRIORITY_TASK is a macro in the first, a function on SMP kernels), what makes a new
-/// task the running one before the scheduler starts, and the scheduler's start and end. The third line
-/// is where compilers inline prvAddNewTaskToReadyList without telling.
-const SWITCHERS: [&str; 16] = [
+/// Variables that hold the running task: one, or one per core.
+const CURRENT: [&str; 2] = ["pxCurrentTCB", "pxCurrentTCBs"];
+
+/// Functions of tasks.c that assign `pxCurrentTCB`, an element of `pxCurrentTCBs` or `xSchedulerRunning`
+/// (V11.2.0), and those that have one of them inlined although nothing but DWARF would say so. vTaskDelete
+/// only reads.
+const SWITCHERS: [&str; 17] = [
+    // The choice of the next task: by the macro taskSELECT_HIGHEST_PRIORITY_TASK, by a function on SMP kernels.
     "vTaskSwitchContext",
     "prvSelectHighestPriorityTask",
-    "vTaskSuspend",
-    "vTaskResetState",
+    // Before the scheduler runs: a new task may become the current one, a suspended one leaves none.
     "prvAddNewTaskToReadyList",
-    "prvCreateIdleTasks",
+    "vTaskSuspend",
+    // The scheduler's start (the second on SMP kernels), and its end.
     "vTaskStartScheduler",
+    "prvCreateIdleTasks",
     "vTaskEndScheduler",
+    "vTaskResetState",
+    // V8 and older had in this what is prvAddNewTaskToReadyList since V9. V10 is like V11 in all of these.
+    "xTaskGenericCreate",
+    // Callers of prvAddNewTaskToReadyList, which is static.
     "xTaskCreate",
     "xTaskCreateStatic",
     "xTaskCreateRestricted",
     "xTaskCreateRestrictedStatic",
     "xTaskCreateAffinitySet",
     "xTaskCreateStaticAffinitySet",
-    "prvCreateTask",
-    "prvCreateStaticTask",
+    "xTaskCreateRestrictedAffinitySet",
+    "xTaskCreateRestrictedStaticAffinitySet",
 ];
 
-/// Most characters of a task's name that are believed.
-const MAX_NAME_BYTES: u64 = 256;
+/// Most cores that are believed.
+const MAX_CORES: u64 = 64;
 
-/// Types that are followed from a variable to its structure.
-const MAX_HOPS: usize = 16;
-
-/// Looks for FreeRTOS; `elf` is the file with the symbols. Also says what could not be read.
+/// Looks for FreeRTOS; `elf` is the file with the symbols. Also says what could not be read, one sentence
+/// per cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
-    let symbols: Vec<Symbol<'_>> = file.symbols().filter_map(|symbol| Symbol::of(&symbol, load_bias, arm)).collect();
-    let variable = |name: &str| symbols.iter().find(|symbol| symbol.name == name && !symbol.is_code);
     let pointer_bytes = if file.is_64() { 8 } else { 4 };
-    let (current, cores) = match (variable("pxCurrentTCB"), variable("pxCurrentTCBs")) {
-        (Some(one), _) => (one.address, 1),
-        (None, Some(array)) => (array.address, (array.bytes / u64::from(pointer_bytes)).clamp(1, 64) as u32),
-        (None, None) => return (None, Vec::new()),
+    let table = Table::read(&file, load_bias, arm);
+    let Some((current, cores)) = CURRENT.iter().find_map(|name| table.pointers(name, pointer_bytes)) else {
+        return (None, Vec::new());
     };
-    let mut warnings = Vec::new();
-    let mut inlined = BTreeSet::new();
-    let layout = match dwarf(&file).and_then(|sections| {
-        let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
-        search(&dwarf, &mut inlined)
-    }) {
-        Ok(layout) => layout,
-        Err(error) => {
-            warnings.push(format!(
-                "the debug information of the FreeRTOS kernel cannot be read ({error}): tasks have no names"
-            ));
-            None
-        }
-    };
-    let layout = layout.filter(|layout| {
-        let plausible = layout.is_plausible(u64::from(pointer_bytes));
-        if !plausible {
-            warnings.push(
-                "the debug information of the FreeRTOS kernel's control block makes no sense: tasks have no names"
-                    .to_owned(),
-            );
-        }
-        plausible
+
+    let extents = Symbols::new(elf, load_bias, arm).ranges();
+    let (described, warnings) = describe(&file, &table, &extents, u64::from(pointer_bytes));
+    let inlined = described.switchers.iter().map(|address| {
+        let address = address.wrapping_add(load_bias);
+        if arm { address & !1 } else { address }
     });
-    let inlined = inlined.into_iter().map(|address: u64| address.wrapping_add(load_bias));
-    let inlined: BTreeSet<u64> = inlined.map(|address| if arm { address & !1 } else { address }).collect();
-    let switches = |symbol: &&Symbol<'_>| {
-        symbol.is_code && (SWITCHERS.contains(&symbol.name) || inlined.range(symbol.range()).next().is_some())
-    };
-    let mut switchers: Vec<Range<u64>> = symbols.iter().filter(switches).map(Symbol::range).collect();
-    switchers.sort_by_key(|range| (range.start, range.end));
-    switchers.dedup_by(|next, range| {
-        let overlaps = next.start < range.end;
-        if overlaps {
-            range.end = range.end.max(next.end);
-        }
-        overlaps
-    });
-    let mut idle = Vec::new();
-    if let Some(one) = variable("xIdleTaskHandle") {
-        idle.push(one.address);
-    }
-    if let Some(array) = variable("xIdleTaskHandles") {
-        idle.extend(
-            (0..array.bytes / u64::from(pointer_bytes)).map(|n| array.address + n * u64::from(pointer_bytes)),
-        );
-    }
+    let idle = ["xIdleTaskHandle", "xIdleTaskHandles"].iter().filter_map(|name| table.pointers(name, pointer_bytes));
     let kernel = Kernel {
         current,
         cores,
         pointer_bytes,
-        running: variable("xSchedulerRunning")
-            .filter(|symbol| (1..=8).contains(&symbol.bytes))
-            .map(|symbol| Variable { address: symbol.address, bytes: symbol.bytes as u32 }),
-        idle,
-        layout,
-        switchers,
-        delete: symbols
-            .iter()
-            .find(|symbol| symbol.is_code && symbol.name == "vTaskDelete")
-            .map(|symbol| symbol.address),
+        running: table.variable("xSchedulerRunning", |bytes| (1..=8).contains(&bytes)),
+        idle: idle
+            .flat_map(|(start, count)| (0..count).map(move |n| start + u64::from(n) * u64::from(pointer_bytes)))
+            .collect(),
+        layout: described.layout,
+        switchers: table.switchers(&extents, inlined),
+        delete: table.entry("vTaskDelete"),
     };
     (Some(kernel), warnings)
 }
 
-impl Layout {
-    fn is_plausible(&self, pointer_bytes: u64) -> bool {
-        let pointers = [Some(self.stack), self.stack_end].into_iter().flatten();
-        (1..=MAX_NAME_BYTES).contains(&(self.name.end - self.name.start))
-            && pointers.into_iter().all(|offset| offset % pointer_bytes == 0 && offset >= pointer_bytes)
+/// Asks DWARF. Every failure costs something that is said here and nowhere else.
+fn describe(
+    file: &object::File<'_>,
+    table: &Table<'_>,
+    extents: &[Range<u64>],
+    pointer_bytes: u64,
+) -> (Described, Vec<String>) {
+    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
+    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
+    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
+    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
+    let sections = match Sections::load(file, &first, &names) {
+        Ok(Some(sections)) => sections,
+        Ok(None) => {
+            let warning = "there is no debug information of the FreeRTOS kernel: tasks have no names; compile its \
+                           tasks.c with -g";
+            return (Described::default(), vec![warning.to_owned()]);
+        }
+        Err(error) => {
+            let warning =
+                format!("the debug information of the FreeRTOS kernel cannot be read ({error}): tasks have no names");
+            return (Described::default(), vec![warning]);
+        }
+    };
+    let dwarf = sections.dwarf();
+    let described = Scan::new(&dwarf, pointer_bytes).run(&CURRENT, &|name| SWITCHERS.contains(&name));
+    let mut warnings = Vec::new();
+    if described.layout.is_none() {
+        warnings.push(match (&described.implausible, &described.damage) {
+            (Some(reason), _) => format!(
+                "the debug information of the FreeRTOS kernel's control block makes no sense ({reason}): tasks have no \
+                 names"
+            ),
+            (None, Some(error)) => format!(
+                "the debug information of the FreeRTOS kernel is damaged ({error}): tasks have no names"
+            ),
+            (None, None) => "there is no debug information of the FreeRTOS kernel's control block: tasks have no \
+                             names; compile its tasks.c with -g"
+                .to_owned(),
+        });
+    } else if let Some(error) = &described.damage {
+        warnings.push(format!(
+            "the debug information is damaged ({error}): task switches are missed where the FreeRTOS kernel's \
+             functions are inlined unnoticed"
+        ));
     }
+    (described, warnings)
+}
+
+/// The symbols of an image that name something in it.
+struct Table<'a> {
+    symbols: Vec<Symbol<'a>>,
+    load_bias: u64,
 }
 
 /// A named piece of the image.
 struct Symbol<'a> {
+    full_name: &'a str,
     /// Without what compilers append to clones: `.constprop.0`, `.lto_priv.0`.
     name: &'a str,
-    address: u64,
-    bytes: u64,
+    /// Not beyond the section's end; load bias included.
+    range: Range<u64>,
     is_code: bool,
+    is_local: bool,
+}
+
+impl<'a> Table<'a> {
+    fn read(file: &object::File<'a>, load_bias: u64, arm: bool) -> Self {
+        let mut symbols: Vec<Symbol<'a>> =
+            file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)).collect();
+        if file.symbols().next().is_none() {
+            // A stripped static-pie still has these.
+            symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)));
+        }
+        // Among namesakes the kernel's own is the global one; its clones come after it.
+        symbols.sort_by_key(|symbol| (symbol.is_local, symbol.full_name.len(), symbol.range.start));
+        Table { symbols, load_bias }
+    }
+
+    fn variable(&self, name: &str, is_size: impl Fn(u64) -> bool) -> Option<Variable> {
+        let bytes = |symbol: &Symbol<'_>| symbol.range.end - symbol.range.start;
+        let mut variables = self.symbols.iter().filter(|symbol| !symbol.is_code && symbol.name == name);
+        let found = variables.find(|symbol| is_size(bytes(symbol)))?;
+        Some(Variable { address: found.range.start, bytes: bytes(found) as u32 })
+    }
+
+    /// Address and number of the pointers in a variable: one, or an array.
+    fn pointers(&self, name: &str, pointer_bytes: u32) -> Option<(u64, u32)> {
+        let unit = u64::from(pointer_bytes);
+        let is_size = |bytes: u64| bytes.is_multiple_of(unit) && (1..=MAX_CORES).contains(&(bytes / unit));
+        let Variable { address, bytes } = self.variable(name, is_size)?;
+        Some((address, bytes / pointer_bytes))
+    }
+
+    /// Where a function starts: the function itself, no part that was moved out of it.
+    fn entry(&self, name: &str) -> Option<u64> {
+        let is_part = |full: &str| full.contains(".part.") || full.contains(".cold");
+        let mut functions = self.symbols.iter().filter(|symbol| symbol.is_code && symbol.name == name);
+        functions.find(|symbol| !is_part(symbol.full_name)).map(|symbol| symbol.range.start)
+    }
+
+    /// The code of the functions by name, and of those that start or continue at `inlined` addresses.
+    fn switchers(&self, extents: &[Range<u64>], inlined: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+        let around = |address: u64| {
+            let after = extents.partition_point(|extent| extent.start <= address);
+            extents[..after].last().filter(|extent| extent.contains(&address)).cloned()
+        };
+        let named = self.symbols.iter().filter(|symbol| symbol.is_code && SWITCHERS.contains(&symbol.name));
+        // A symbol inside a function cuts its extent, one without a size has nothing else.
+        let mut ranges: Vec<Range<u64>> =
+            named.flat_map(|symbol| [Some(symbol.range.clone()), around(symbol.range.start)]).flatten().collect();
+        ranges.extend(inlined.filter_map(around));
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_by_key(|range| (range.start, range.end));
+        ranges.dedup_by(|next, range| {
+            let overlaps = next.start < range.end;
+            if overlaps {
+                range.end = range.end.max(next.end);
+            }
+            overlaps
+        });
+        ranges
+    }
 }
 
 impl<'a> Symbol<'a> {
-    fn of(symbol: &object::Symbol<'a, '_>, load_bias: u64, arm: bool) -> Option<Symbol<'a>> {
+    fn of(file: &object::File<'a>, symbol: &object::Symbol<'a, '_>, load_bias: u64, arm: bool) -> Option<Symbol<'a>> {
         let is_code = match symbol.kind() {
             SymbolKind::Text => true,
-            SymbolKind::Data => false,
+            SymbolKind::Data | SymbolKind::Unknown => false,
             _ => return None,
         };
-        if symbol.is_undefined() {
+        let full_name = symbol.name().ok()?;
+        let name = full_name.split('.').next().filter(|name| !name.is_empty())?;
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let section = section.address()..section.address().checked_add(section.size())?;
+        let start = if is_code && arm { symbol.address() & !1 } else { symbol.address() };
+        if !section.contains(&start) {
             return None;
         }
-        let name = symbol.name().ok()?.split('.').next()?;
-        let address = if is_code && arm { symbol.address() & !1 } else { symbol.address() };
-        Some(Symbol { name, address: address.wrapping_add(load_bias), bytes: symbol.size(), is_code })
+        let bytes = symbol.size().min(section.end - start);
+        let start = start.wrapping_add(load_bias);
+        Some(Symbol { full_name, name, range: start..start.checked_add(bytes)?, is_code, is_local: symbol.is_local() })
     }
-
-    fn range(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.bytes)
-    }
-}
-
-/// The debug sections, decompressed where they were compressed.
-fn dwarf<'data>(file: &object::File<'data>) -> gimli::Result<gimli::DwarfSections<std::borrow::Cow<'data, [u8]>>> {
-    let load = |id: SectionId| -> Result<_, Infallible> {
-        let section = file.section_by_name(id.name());
-        Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
-    };
-    let Ok(sections) = gimli::DwarfSections::load(load);
-    Ok(sections)
-}
-
-/// Finds the control block's layout, and adds the starts of the functions into which a switcher was inlined.
-fn search(dwarf: &gimli::Dwarf<Slice<'_>>, inlined: &mut BTreeSet<u64>) -> gimli::Result<Option<Layout>> {
-    let mut layout = None;
-    let mut headers = dwarf.units();
-    while let Some(header) = headers.next()? {
-        let unit = dwarf.unit(header)?;
-        let mut function = None;
-        let mut entries = unit.entries();
-        while let Some(entry) = entries.next_dfs()? {
-            match entry.tag() {
-                gimli::DW_TAG_variable if layout.is_none() => {
-                    if matches!(name(dwarf, &unit, entry)?, Some("pxCurrentTCB" | "pxCurrentTCBs")) {
-                        layout =
-                            structure(&unit, entry)?.map(|at| layout_at(dwarf, &unit, at)).transpose()?.flatten();
-                    }
-                }
-                gimli::DW_TAG_subprogram => {
-                    let low_pc = entry.attr_value(gimli::DW_AT_low_pc);
-                    function = low_pc.map(|value| dwarf.attr_address(&unit, value)).transpose()?.flatten();
-                }
-                gimli::DW_TAG_inlined_subroutine => {
-                    if let (Some(function), Some(AttributeValue::UnitRef(origin))) =
-                        (function, entry.attr_value(gimli::DW_AT_abstract_origin))
-                        && name(dwarf, &unit, &unit.entry(origin)?)?.is_some_and(|name| SWITCHERS.contains(&name))
-                    {
-                        inlined.insert(function);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(layout)
-}
-
-type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
-
-fn name<'a>(dwarf: &gimli::Dwarf<Slice<'a>>, unit: &Unit<'a>, entry: &Entry<'a>) -> gimli::Result<Option<&'a str>> {
-    let Some(value) = entry.attr_value(gimli::DW_AT_name) else { return Ok(None) };
-    Ok(std::str::from_utf8(dwarf.attr_string(unit, value)?.slice()).ok())
-}
-
-/// The type of a variable, member or type, in the same unit.
-fn type_of(unit: &Unit<'_>, entry: &Entry<'_>) -> Option<UnitOffset> {
-    match entry.attr_value(gimli::DW_AT_type)? {
-        AttributeValue::UnitRef(offset) => Some(offset),
-        AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&unit.header),
-        _ => None,
-    }
-}
-
-/// The complete structure that a variable points to, through any typedefs, qualifiers and arrays.
-fn structure(unit: &Unit<'_>, variable: &Entry<'_>) -> gimli::Result<Option<UnitOffset>> {
-    let mut at = type_of(unit, variable);
-    for _ in 0..MAX_HOPS {
-        let Some(offset) = at else { return Ok(None) };
-        let entry = unit.entry(offset)?;
-        if entry.tag() == gimli::DW_TAG_structure_type {
-            return Ok(entry.has_children().then_some(offset));
-        }
-        at = type_of(unit, &entry);
-    }
-    Ok(None)
-}
-
-/// Reads the members of a structure.
-fn layout_at(dwarf: &gimli::Dwarf<Slice<'_>>, unit: &Unit<'_>, at: UnitOffset) -> gimli::Result<Option<Layout>> {
-    let (mut task_name, mut stack, mut stack_end) = (None, None, None);
-    let mut tree = unit.entries_tree(Some(at))?;
-    let mut members = tree.root()?.children();
-    while let Some(member) = members.next()? {
-        let entry = member.entry();
-        if entry.tag() != gimli::DW_TAG_member {
-            continue;
-        }
-        let offset = entry.attr_value(gimli::DW_AT_data_member_location);
-        let Some(offset) = offset.and_then(|value| value.udata_value()) else { continue };
-        match name(dwarf, unit, entry)? {
-            Some("pcTaskName") => {
-                let length = type_of(unit, entry).map(|array| elements(unit, array)).transpose()?.flatten();
-                task_name = length.and_then(|length| Some(offset..offset.checked_add(length)?));
-            }
-            Some("pxStack") => stack = Some(offset),
-            Some("pxEndOfStack") => stack_end = Some(offset),
-            _ => {}
-        }
-    }
-    Ok(task_name.zip(stack).map(|(name, stack)| Layout { name, stack, stack_end }))
-}
-
-/// How many elements an array type has.
-fn elements(unit: &Unit<'_>, array: UnitOffset) -> gimli::Result<Option<u64>> {
-    const RANGE: DwTag = gimli::DW_TAG_subrange_type;
-    let mut tree = unit.entries_tree(Some(array))?;
-    let mut children = tree.root()?.children();
-    while let Some(child) = children.next()? {
-        let entry = child.entry();
-        if entry.tag() == RANGE {
-            let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
-            let last = number(gimli::DW_AT_upper_bound).and_then(|last| last.checked_add(1));
-            return Ok(number(gimli::DW_AT_count).or(last));
-        }
-    }
-    Ok(None)
 }

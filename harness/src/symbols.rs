@@ -14,7 +14,7 @@
 //! The symbol table decides what a function is called; DWARF may know it by another name (aliases,
 //! folded and cloned functions).
 
-mod dwarf;
+pub(crate) mod dwarf;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,11 @@ fn assert_same_counts(name: &str, profile: &Profile, expected: &Profile) {
     assert!(expected.total_insns() > 0);
     assert_eq!(profile.total_insns(), expected.total_insns(), "{name}: total");
     assert_eq!(profile.insns(), expected.insns(), "{name}: executions per instruction");
-    assert_eq!(profile.samples, expected.samples, "{name}: samples");
+    // Their stacks take part in names: without symbols nobody knows where functions begin.
+    let places = |profile: &Profile| -> Vec<_> {
+        profile.samples.iter().map(|sample| (sample.vcpu, sample.at_insns, sample.pc)).collect()
+    };
+    assert_eq!(places(profile), places(expected), "{name}: samples");
 }
 
 fn called(profile: &Profile) -> Vec<(&str, u64)> {

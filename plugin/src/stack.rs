@@ -317,7 +317,7 @@ impl State {
     /// A word of the stack, read in pieces.
     fn stack_word(&mut self, address: u64) -> Option<u64> {
         let word_bytes = if self.args.isa == Isa::Riscv64 { 8 } else { 4 };
-        if address % word_bytes != 0 {
+        if !address.is_multiple_of(word_bytes) {
             return None;
         }
         let held = |memory: &Memory| {

@@ -211,7 +211,9 @@ impl State {
         let name = name.unwrap_or_default();
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         let mut name = String::from_utf8_lossy(&name[..length]).replace(char::is_control, "?");
-        name.truncate(name.floor_char_boundary(MAX_TEXT_BYTES));
+        while name.len() > MAX_TEXT_BYTES {
+            name.pop();
+        }
         let field = |state: &mut State, offset: Option<u64>| state.pointer(tcb + offset?);
         let stack_start = field(self, kernel.stack).unwrap_or(0);
         // The kernel notes the last word's address.

@@ -13,7 +13,7 @@ use wire::definition::FrameKind;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck::{self, in_target};
-use crate::export::{self, CONSOLE, FILES, summary, tasks};
+use crate::export::{self, CONSOLE, FILES, FLAMECHART, summary, tasks};
 use crate::functions;
 use crate::image::{Arch, Image, InputError, LoadOptions};
 use crate::kernel;
@@ -151,7 +151,9 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         writeln!(out, "the counts differ, and --strict makes that a failure")?;
         code = code.min(ExitCode::Firmware);
     }
-    writeln!(out, "profile in {}: {}", directory.display(), FILES.join(", "))?;
+    let chart = options.flamechart.then_some(FLAMECHART);
+    let files: Vec<&str> = FILES.into_iter().chain(chart).collect();
+    writeln!(out, "profile in {}: {}", directory.display(), files.join(", "))?;
     Ok(code)
 }
 
@@ -195,7 +197,7 @@ fn profile(
     let waits = waits(plan, &records);
     for frame in &records.stacks {
         match frame.kind {
-            FrameKind::Caller { return_addr } => named.insert(return_addr - 1),
+            FrameKind::Caller { return_addr } => named.insert(return_addr.wrapping_sub(1)),
             FrameKind::Exception { pc, .. } => named.insert(pc),
             FrameKind::Unknown(_) => false,
         };

@@ -26,7 +26,9 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     if profile.facts.max_depth.is_some() && total > 0 {
         let unknown = stacks::unknown(profile);
         let complete = total - unknown.values().sum::<u64>();
-        write!(out, "stacks: {} sampled, {} complete", group(total), share(complete, total))?;
+        // Not rounded up to all of them.
+        let percent = (10_000 * u128::from(complete) / u128::from(total)) as f64 / 100.0;
+        write!(out, "stacks: {} sampled, {percent:.2}% complete", group(total))?;
         for (why, samples) in unknown {
             write!(out, "; {} {} ({})", group(samples), stacks::why(why), share(samples, total))?;
         }

@@ -14,8 +14,8 @@ use addr2line::gimli::{
 use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::{Object as _, ObjectSection as _};
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
-type Unit<'a> = gimli::Unit<Slice<'a>>;
+pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 
 /// References that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
@@ -24,7 +24,7 @@ const MAX_HOPS: usize = 8;
 const DISCARDED_BYTES: u64 = 1 << 20;
 
 /// The debug sections by name, decompressed where they were compressed.
-pub(super) struct Sections<'data>(BTreeMap<&'static str, Cow<'data, [u8]>>);
+pub(crate) struct Sections<'data>(BTreeMap<&'static str, Cow<'data, [u8]>>);
 
 /// One frame, as DWARF has it.
 pub(super) struct Place<'a> {
@@ -48,7 +48,7 @@ impl<'data> Sections<'data> {
     ///
     /// # Errors
     /// When one is outside the file or cannot be decompressed.
-    pub(super) fn load(
+    pub(crate) fn load(
         elf: &object::File<'data>,
         first: &Range<u64>,
         names: &[&str],
@@ -67,7 +67,7 @@ impl<'data> Sections<'data> {
         Ok(Some(sections))
     }
 
-    fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
+    pub(crate) fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
         let load = |id: SectionId| {
             let bytes = self.0.get(id.name()).map_or(&[][..], |bytes| bytes);
             Ok(EndianSlice::new(bytes, LittleEndian))

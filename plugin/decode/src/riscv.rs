@@ -185,9 +185,11 @@ pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     if low & 3 != 3 {
         // c.addi and c.addi16sp; c.mv.
         let to_sp = bits(low, 11, 7) == SP;
-        return to_sp && matches!((low & 3, bits(low, 15, 13)), (1, 0 | 3) | (2, 4)) && bits(low, 6, 2) != 0;
+        let kind = (low & 3, bits(low, 15, 13));
+        return to_sp && (matches!(kind, (1, 0 | 3)) || (kind == (2, 4) && bits(low, 6, 2) != 0));
     }
     let Some(insn) = word(bytes) else { return false };
     let (opcode, function) = (bits(insn, 6, 0), bits(insn, 14, 12));
-    bits(insn, 11, 7) == SP && function == 0 && matches!(opcode, 0x13 | 0x33)
+    let is_sum = opcode == 0x13 || (opcode == 0x33 && matches!(bits(insn, 31, 25), 0 | 0x20));
+    bits(insn, 11, 7) == SP && function == 0 && is_sum
 }

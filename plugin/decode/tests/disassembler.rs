@@ -305,6 +305,9 @@ fn check_riscv_predicates(isa: Isa, line: &Line) {
     let operands: Vec<&str> = line.operands.split(',').collect();
     assert_eq!(decode::is_wfi(isa, &line.bytes), line.mnemonic == "wfi", "{what}");
     assert_eq!(decode::is_breakpoint(isa, &line.bytes), line.mnemonic == "ebreak", "{what}");
+    assert_eq!(decode::is_trap_return(isa, &line.bytes), matches!(&*line.mnemonic, "mret" | "sret"), "{what}");
+    let moves = ["add", "addi", "c.addi", "c.addi16sp", "c.add", "c.mv", "mv", "sub"].contains(&&*line.mnemonic);
+    assert_eq!(decode::moves_sp(isa, &line.bytes), moves && operands[0] == "x2", "{what}");
     let value = (line.mnemonic == "auipc").then(|| {
         let hi = u64::from_str_radix(operands[1].trim_start_matches("0x"), 16).expect("hex");
         let hi = (hi << 12) as i32;
