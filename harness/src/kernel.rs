@@ -262,6 +262,12 @@ impl<'a> Symbol<'a> {
         }
         let bytes = symbol.size().min(section.end - start);
         let start = start.wrapping_add(load_bias);
-        Some(Symbol { full_name, name, range: start..start.checked_add(bytes)?, is_code, is_local: symbol.is_local() })
+        Some(Symbol {
+            full_name,
+            name,
+            range: start..start.checked_add(bytes)?,
+            is_code,
+            is_local: symbol.is_local(),
+        })
     }
 }

@@ -103,10 +103,8 @@ impl<'d, 'a> Scan<'d, 'a> {
                 functions.pop();
             }
             match entry.tag() {
-                gimli::DW_TAG_variable => {
-                    if self.own_name(index, entry).is_some_and(|name| current.contains(&name)) {
-                        variables.push((index, entry.offset()));
-                    }
+                gimli::DW_TAG_variable if self.own_name(index, entry).is_some_and(|name| current.contains(&name)) => {
+                    variables.push((index, entry.offset()));
                 }
                 gimli::DW_TAG_subprogram => {
                     let pieces = self.pieces(unit, entry);
@@ -220,11 +218,12 @@ impl<'d, 'a> Scan<'d, 'a> {
         for hop in 0..MAX_HOPS {
             let entry = self.units[at.0].entry(at.1)?;
             if is_structure(entry.tag()) {
-                if !is_declaration(&entry) {
-                    return Ok(vec![at]);
-                }
+                // DWARF 4 and 5 may keep it in a unit of its own (DWARF 5, 7.32).
                 if let Some(definition) = self.attribute_target(at.0, &entry, gimli::DW_AT_signature) {
                     return Ok(vec![definition]);
+                }
+                if !is_declaration(&entry) {
+                    return Ok(vec![at]);
                 }
                 return Ok(self.own_name(at.0, &entry).map_or(Vec::new(), |name| self.definitions(name)));
             }
@@ -313,7 +312,8 @@ impl<'d, 'a> Scan<'d, 'a> {
             Some(end) => Some(within(end.ok_or("pxEndOfStack is no pointer")?, self.pointer_bytes)?),
             None => None,
         };
-        let mut pieces: Vec<&Range<u64>> = [Some(&name), Some(&stack), stack_end.as_ref()].into_iter().flatten().collect();
+        let mut pieces: Vec<&Range<u64>> =
+            [Some(&name), Some(&stack), stack_end.as_ref()].into_iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.start);
         if pieces.windows(2).any(|pair| pair[0].end > pair[1].start) {
             return Err("its members overlap");
@@ -344,7 +344,8 @@ impl<'d, 'a> Scan<'d, 'a> {
             let entry = self.units[at.0].entry(at.1)?;
             let Some(next) = self.attribute_target(at.0, &entry, gimli::DW_AT_type) else { break };
             if entry.tag() == gimli::DW_TAG_array_type {
-                let is_character = self.size(next)?.is_some_and(|(tag, bytes)| tag == gimli::DW_TAG_base_type && bytes == 1);
+                let is_character =
+                    self.size(next)?.is_some_and(|(tag, bytes)| tag == gimli::DW_TAG_base_type && bytes == 1);
                 return if is_character { self.elements(at) } else { Ok(None) };
             }
             at = next;
