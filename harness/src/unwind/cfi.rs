@@ -180,7 +180,7 @@ mod tests {
 
     fn accepted(load_bias: u64, functions: &[Range<u64>], code: Range<u64>) -> bool {
         let numbers = Numbers { sp: Register(13), fp: Register(7) };
-        let executable = Vec::from([0..0x100]);
+        let executable = std::iter::once(0..0x100).collect();
         Reader { numbers, load_bias, functions, executable }.accepted(code).is_some()
     }
 
