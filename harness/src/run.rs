@@ -170,6 +170,9 @@ impl Plan<'_> {
                     "{SEVERAL_VCPUS}; leave -smp out, or profile one core's firmware at a time"
                 ))
                 .into(),
+                None if said.contains(ONE_VCPU) => {
+                    InputError::new(format!("--exact: {ONE_VCPU}; leave --exact or -smp out")).into()
+                }
                 None => never_ran(status, cause.as_ref(), &said).into(),
             });
         };
@@ -345,6 +348,9 @@ fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorErr
 
 /// What the plugin says when it cannot tell vCPUs apart (`plugin/src/state.rs`).
 const SEVERAL_VCPUS: &str = "several vCPUs can only be told apart on RISC-V";
+
+/// What the plugin says when it cannot keep the exact call tree (`plugin/src/state.rs`).
+const ONE_VCPU: &str = "the exact call tree follows one vCPU";
 
 /// What kept the plugin from creating its records, in what it said.
 fn records_error(said: &str) -> Option<io::Error> {

@@ -319,18 +319,21 @@ fn every_function_that_stores_is_known_by_name() {
 
 #[test]
 fn every_core_has_its_task() {
-    let dir = TempDir::new().unwrap();
-    let elf = build(&dir, false, &[(TWO_CORES, "-g")]);
-    let (kernel, symbols) = (kernel(&elf), symbols(&elf));
-    assert_eq!(((kernel.current, 16), kernel.cores), (symbols["pxCurrentTCBs"], 2));
-    let idle = symbols["xIdleTaskHandles"].0;
-    assert_eq!(kernel.idle, [idle, idle + 8]);
-    assert_eq!(kernel.layout, Some(offsets(false, TWO_CORES, "", false)));
-    let chosen = symbols.iter().filter(|(name, _)| name.contains("SelectHighestPriorityTask"));
-    let started = symbols.iter().filter(|(name, _)| name.contains("prvCreateIdleTasks"));
-    let others = ["vTaskSwitchContext", "vTaskStartScheduler"].map(|name| &symbols[name]);
-    for &(address, _) in chosen.chain(started).map(|(_, place)| place).chain(others) {
-        assert!(is_switcher(&kernel, address), "{address:#x}");
+    // Unoptimised, the functions that choose are not inlined.
+    for flags in ["-g", "-g -O0"] {
+        let dir = TempDir::new().unwrap();
+        let elf = build(&dir, false, &[(TWO_CORES, flags)]);
+        let (kernel, symbols) = (kernel(&elf), symbols(&elf));
+        assert_eq!(((kernel.current, 16), kernel.cores), (symbols["pxCurrentTCBs"], 2));
+        let idle = symbols["xIdleTaskHandles"].0;
+        assert_eq!(kernel.idle, [idle, idle + 8]);
+        assert_eq!(kernel.layout, Some(offsets(false, TWO_CORES, "", false)));
+        let chosen = symbols.iter().filter(|(name, _)| name.contains("SelectHighestPriorityTask"));
+        let started = symbols.iter().filter(|(name, _)| name.contains("prvCreateIdleTasks"));
+        let others = ["vTaskSwitchContext", "vTaskStartScheduler"].map(|name| &symbols[name]);
+        for &(address, _) in chosen.chain(started).map(|(_, place)| place).chain(others) {
+            assert!(is_switcher(&kernel, address), "{address:#x}");
+        }
     }
 }
 

@@ -115,6 +115,9 @@ fn stacks_are_what_every_call_and_return_left_on_every_image() {
         let profile = run(name, &["--exact", "--period", "997"]).profile();
         let differences = differences(&profile);
         let differing: u64 = differences.values().sum();
+        if differing > 0 {
+            println!("{name}: {differing} of {} stacks differ", profile.samples.len());
+        }
         let share = differing as f64 / profile.samples.len().max(1) as f64;
         let exception = EXCEPTIONS.iter().find(|(image, _)| *image == name);
         let tolerated = exception.map_or(TOLERATED, |&(_, share)| share);
@@ -275,6 +278,16 @@ fn interrupts_are_named_and_stand_on_what_they_interrupted() {
     assert!(
         folded.keys().any(|stack| stack.iter().filter(|frame| frame.kind == harness::stacks::Kind::Irq).count() == 3)
     );
+}
+
+#[test]
+fn the_exact_tree_of_several_vcpus_is_refused() {
+    let run = run("riscv64-smp", &["--exact"]).expect_code(2);
+    assert!(run.stderr.contains("--exact") && run.stderr.contains("one vCPU"), "{}", run.stderr);
+    assert!(!run.has_profile());
+    let stacks = common::run("riscv64-smp", &["--period", "997"]).expect_code(0).profile();
+    let unknown: u64 = harness::stacks::unknown(&stacks).values().sum();
+    assert!(unknown * 1000 <= stacks.samples.len() as u64, "{unknown} of {}", stacks.samples.len());
 }
 
 #[test]

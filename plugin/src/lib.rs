@@ -16,6 +16,12 @@
 //! block does it call back ([`sample`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
+//! # Stacks, tasks, calls
+//!
+//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`exception`]) and in
+//! the task that runs ([`task`]). All three are looked at where blocks start: code inside a block neither
+//! calls nor returns. The exact call tree ([`tree`]) is kept on demand and follows every call and return.
+//!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
 

@@ -411,3 +411,43 @@ fn names_read_back() {
     let error = "thumb".parse::<Isa>().unwrap_err().to_string();
     assert!(error.contains("\"thumb\"") && error.contains("thumb-v7m"), "{error}");
 }
+
+#[test]
+fn what_makes_a_stack_deeper_moves_sp() {
+    let thumb = |halves: &[u16]| {
+        let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        decode::moves_sp(Isa::ThumbV7m, &bytes)
+    };
+    // push {r4, lr}; push {r4}; sub sp, #8; mov sp, r7; add sp, r7; stmdb sp!, {r4, lr}; str lr, [sp, #-4]!;
+    // strd r4, r5, [sp, #-8]!; sub.w sp, sp, #256; subw sp, sp, #1000; vpush {d8}
+    let moving: [&[u16]; 11] = [
+        &[0xb510],
+        &[0xb410],
+        &[0xb082],
+        &[0x46bd],
+        &[0x44bd],
+        &[0xe92d, 0x4010],
+        &[0xf84d, 0xed04],
+        &[0xe96d, 0x4502],
+        &[0xf5ad, 0x7d80],
+        &[0xf2ad, 0x3de8],
+        &[0xed2d, 0x8b02],
+    ];
+    // pop {r4, pc}; add sp, #8; add r7, sp, #8; mov r7, sp; nop; ldr lr, [sp], #4; sub.w r0, sp, #256; str r0, [sp, #4]
+    let still: [&[u16]; 8] =
+        [&[0xbd10], &[0xb002], &[0xaf02], &[0x466f], &[0xbf00], &[0xf85d, 0xeb04], &[0xf5ad, 0x7080], &[0x9001]];
+    for halves in moving {
+        assert!(thumb(halves), "{halves:x?}");
+    }
+    for halves in still {
+        assert!(!thumb(halves), "{halves:x?}");
+    }
+}
+
+#[test]
+fn only_moves_and_sums_into_lr_set_it() {
+    for (half, expected) in [(0x4686_u16, true), (0x46f6, true), (0x4486, true), (0x4670, false), (0x4687, false)] {
+        assert_eq!(decode::sets_lr(Isa::ThumbV6m, &half.to_le_bytes()), expected, "{half:#x}");
+        assert!(!decode::sets_lr(Isa::Riscv64, &half.to_le_bytes()));
+    }
+}
