@@ -22,10 +22,9 @@ use crate::state::{self, State};
 pub(crate) struct OnForgetful;
 
 impl Hook for OnForgetful {
-    const CALL: ExecCallback = |vcpu, id| {
+    const CALL: ExecCallback = |_, id| {
         let (block, index) = from_insn_id(id);
         let mut state = state::lock();
-        let _ = state.running_vcpu(vcpu);
         let pc = state.blocks.get(block).pc_of(index);
         state.keep_return_address(pc);
     };
