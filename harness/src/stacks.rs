@@ -3,7 +3,7 @@
 //! A stack is, from the outside in: the task (where there are tasks), the callers with what the compiler
 //! inlined into them, interrupts on top of what they interrupted, and the function that executes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
@@ -326,11 +326,15 @@ impl<'a> Stacks<'a> {
         type Callers = BTreeMap<(u32, u32), u64>;
         let (mut of_leaf, mut of_place): (BTreeMap<Leaf, Callers>, BTreeMap<_, Callers>) = Default::default();
         let has_stacks = self.profile.facts.max_depth.is_some();
+        // Each place and stack is named once, however many samples it has.
+        let mut counts: HashMap<(u64, u32, u32), u64> = HashMap::new();
         for sample in self.profile.samples.iter().filter(|_| has_stacks) {
-            let leaf = self.leaf(sample.pc);
-            let callers = (sample.task, sample.stack);
-            *of_place.entry(leaf.0).or_default().entry(callers).or_default() += 1;
-            *of_leaf.entry(leaf).or_default().entry(callers).or_default() += 1;
+            *counts.entry((sample.pc, sample.task, sample.stack)).or_default() += 1;
+        }
+        for ((pc, task, stack), samples) in counts {
+            let leaf = self.leaf(pc);
+            *of_place.entry(leaf.0).or_default().entry((task, stack)).or_default() += samples;
+            *of_leaf.entry(leaf).or_default().entry((task, stack)).or_default() += samples;
         }
         for (leaf, insns) in self.leaves() {
             let Some(callers) = of_leaf.get(&leaf).or_else(|| of_place.get(&leaf.0)) else {
@@ -409,9 +413,9 @@ fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
 /// Samples whose stack is not known to its end, by the reason.
 pub fn unknown(profile: &Profile) -> BTreeMap<Unknown, u64> {
     let mut counts = BTreeMap::new();
-    for sample in &profile.samples {
-        if let Some(StackFrame { kind: FrameKind::Unknown(why), .. }) = profile.stack(sample.stack).first() {
-            *counts.entry(*why).or_default() += 1;
+    for (stack, samples) in by_stack(profile) {
+        if let Some(StackFrame { kind: FrameKind::Unknown(why), .. }) = profile.stack(stack).first() {
+            *counts.entry(*why).or_default() += samples;
         }
     }
     counts
@@ -421,14 +425,23 @@ pub fn unknown(profile: &Profile) -> BTreeMap<Unknown, u64> {
 pub fn interrupts(profile: &Profile) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let exceptions = Exceptions::new(profile);
-    for sample in &profile.samples {
-        let innermost = profile.stack(sample.stack).iter().rev().find_map(|frame| match frame.kind {
+    for (stack, samples) in by_stack(profile) {
+        let innermost = profile.stack(stack).iter().rev().find_map(|frame| match frame.kind {
             FrameKind::Exception { number, handler, .. } => Some(exceptions.name(number, handler)),
             _ => None,
         });
         if let Some(name) = innermost {
-            *counts.entry(name).or_default() += 1;
+            *counts.entry(name).or_default() += samples;
         }
+    }
+    counts
+}
+
+/// Samples by stack.
+fn by_stack(profile: &Profile) -> HashMap<u32, u64> {
+    let mut counts = HashMap::new();
+    for sample in &profile.samples {
+        *counts.entry(sample.stack).or_default() += 1;
     }
     counts
 }
