@@ -51,7 +51,7 @@ fn compare(options: &[&str], fast_options: &[&str]) {
 
 #[test]
 fn period_1_equals_the_oracle() {
-    compare(&["--period", "1", "--for", "10M"], &["--no-stacks"]);
+    compare(&["--period", "1", "--for", "4M"], &["--no-stacks"]);
 }
 
 #[test]
