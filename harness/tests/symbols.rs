@@ -112,7 +112,10 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
                 continue;
             }
             let rows = rows.get_or_insert_with(|| line_table(&path));
-            assert!(has_place(rows, at, &ours[0]), "{name} at {at:#x}: {ours:?}, GNU {places:?}");
+            // Assembly inside a C file has no lines, and then GNU's must not be there either.
+            let is_right =
+                if ours[0].contains('?') { !has_place(rows, at, &places[0]) } else { has_place(rows, at, &ours[0]) };
+            assert!(is_right, "{name} at {at:#x}: {ours:?}, GNU {places:?}");
             arbitrated += 1;
         }
     }
