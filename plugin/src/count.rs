@@ -10,7 +10,7 @@ use crate::exception::{OnException, OnTrapReturn};
 use crate::qemu::{Block as QemuBlock, Insn, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
-use crate::stack::{OnForgetful, Unwinder};
+use crate::stack::OnForgetful;
 use crate::state::{self, Block, Segment, State};
 use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
@@ -161,8 +161,7 @@ impl State {
                 insn.call_when_at_least::<OnExceptionReturn>(exceptions, 1, 0);
             }
         }
-        let forgetful = |unwinder: &Unwinder| unwinder.forgetful.binary_search(&pc).is_ok();
-        if self.unwinder.as_ref().is_some_and(forgetful) {
+        if self.is_forgetful(pc) {
             insn.call::<OnForgetful>(id);
         }
         if self.args.kernel.delete == Some(pc) {

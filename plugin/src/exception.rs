@@ -55,14 +55,26 @@ pub(crate) struct Active {
     pub(crate) frames: Vec<Shadow>,
     /// Its node in the exact tree.
     pub(crate) node: u32,
+    /// Another exception came before the handler's first instruction, which is still to come.
+    is_preempted: bool,
 }
 
-/// An exception whose handler starts.
+/// An exception that the processor has taken.
 struct Taken {
     number: u64,
+    handler: u64,
+    entry_sp: u64,
     interrupted: Option<Context>,
     /// Number of the exception that it interrupted, 0: none. Cortex-M only.
     below: u64,
+}
+
+impl Taken {
+    /// Whether it is this one.
+    fn is(&self, active: &Active) -> bool {
+        let Active { number, handler, entry_sp, interrupted, .. } = *active;
+        (number, handler, entry_sp, interrupted) == (self.number, self.handler, self.entry_sp, self.interrupted)
+    }
 }
 
 /// At the start of a block that may be a handler's first.
@@ -114,18 +126,47 @@ impl State {
     }
 
     fn enter_exception(&mut self, vcpu: u32, pc: u64) {
-        let Some(Taken { number, interrupted, below }) = self.taken_exception(pc) else { return };
-        let entry_sp = self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 });
+        let Some(taken) = self.taken_exception(pc) else { return };
         self.attribute(vcpu);
-        let core = &mut self.cores[vcpu as usize];
+        let exceptions = &mut self.cores[vcpu as usize].exceptions;
         if self.args.isa.is_riscv() {
             // A loop to the handler's start, or a trap at the handler's first instruction, is no deeper one.
-            if core.exceptions.last().is_some_and(|top| {
-                (top.number, top.entry_sp, top.interrupted) == (number, entry_sp, interrupted) && top.handler == pc
-            }) {
+            if exceptions.last().is_some_and(|top| taken.is(top)) {
                 return;
             }
-        } else {
+        } else if let Some(index) = exceptions.iter().rposition(|active| active.is_preempted && taken.is(active)) {
+            exceptions[index].is_preempted = false;
+            exceptions.truncate(index + 1);
+            return self.exceptions_changed(vcpu);
+        }
+        let mut taken = vec![taken];
+        while taken.len() < MAX_NESTED
+            && let Some(preempted) = self.preempted(vcpu, &taken[taken.len() - 1])
+        {
+            taken.push(preempted);
+        }
+        while let Some(next) = taken.pop() {
+            self.push_exception(vcpu, next, !taken.is_empty());
+        }
+        self.enter_handler(vcpu, pc);
+    }
+
+    /// The exception that this one came before, so that nobody has noticed it. Cortex-M only: there a more
+    /// urgent one may come while the registers are being saved.
+    fn preempted(&mut self, vcpu: u32, taken: &Taken) -> Option<Taken> {
+        let Context { pc: handler, sp: entry_sp, return_addr: exc_return, .. } = taken.interrupted?;
+        if taken.below == 0 || !is_exc_return(exc_return) || !self.is_vector(taken.below, handler) {
+            return None;
+        }
+        let preempted = self.saved_exception(taken.below, handler, entry_sp, exc_return);
+        let is_known = self.cores[vcpu as usize].exceptions.iter().any(|active| preempted.is(active));
+        (!is_known).then_some(preempted)
+    }
+
+    fn push_exception(&mut self, vcpu: u32, taken: Taken, is_preempted: bool) {
+        let Taken { number, handler, entry_sp, interrupted, below } = taken;
+        let core = &mut self.cores[vcpu as usize];
+        if !self.args.isa.is_riscv() {
             // What the frame does not name has returned, or this one follows it without a return between them
             // (tail-chaining).
             while core.exceptions.last().is_some_and(|top| top.number != below) {
@@ -145,7 +186,7 @@ impl State {
             self.catch_up(vcpu, interrupted);
         }
         let node = self.exception_node(vcpu, number);
-        let active = Active { number, handler: pc, entry_sp, interrupted, frames: Vec::new(), node };
+        let active = Active { number, handler, entry_sp, interrupted, frames: Vec::new(), node, is_preempted };
         self.cores[vcpu as usize].exceptions.push(active);
         self.exceptions_changed(vcpu);
     }
@@ -160,17 +201,25 @@ impl State {
             } else {
                 cause
             };
+            // Only where this very trap leads; the rest of the table may be other code.
+            let (base, is_vectored) = self.trap_vector();
+            let interrupt = number.checked_sub(1 << 63).filter(|_| is_vectored);
+            if pc != base.wrapping_add(interrupt.unwrap_or(0).wrapping_mul(4)) {
+                return None;
+            }
             let interrupted = Some(Context { pc: epc, ..self.context(pc) });
-            return Some(Taken { number, interrupted, below: 0 });
+            return Some(Taken { number, handler: pc, entry_sp: self.stack_pointer(), interrupted, below: 0 });
         }
-        let exc_return = self.register("lr");
-        let number = self.register("xpsr") & 0x1ff;
-        if number == 0 || !is_exc_return(exc_return) {
-            return None;
-        }
-        let frame = self.register(if exc_return & 4 != 0 { "psp" } else { "sp" });
-        let below = self.memory_u32(frame + 28).unwrap_or(0) & 0x1ff;
-        Some(Taken { number, interrupted: self.hardware_frame(frame, exc_return), below })
+        let Context { sp, return_addr: exc_return, .. } = self.context(pc);
+        let number = self.exception_number();
+        (number != 0 && is_exc_return(exc_return)).then(|| self.saved_exception(number, pc, sp, exc_return))
+    }
+
+    /// The exception of a Cortex-M whose handler starts with these values of sp and lr.
+    fn saved_exception(&mut self, number: u64, handler: u64, entry_sp: u64, exc_return: u64) -> Taken {
+        let frame = if exc_return & 4 != 0 { self.register("psp") } else { entry_sp };
+        let below = self.memory_word(frame + 28, 4).unwrap_or(0) & 0x1ff;
+        Taken { number, handler, entry_sp, interrupted: self.hardware_frame(frame, exc_return), below }
     }
 
     /// Reads what a Cortex-M saved at `frame` (Armv7-M ARM B1.5.6 and B1.5.7).
@@ -191,8 +240,8 @@ impl State {
         if self.args.isa.is_riscv() || self.cores[vcpu as usize].exceptions.is_empty() {
             return;
         }
-        let number = self.register("xpsr") & 0x1ff;
-        let sp = self.general_register(13);
+        let number = self.exception_number();
+        let sp = self.stack_pointer();
         let exceptions = &self.cores[vcpu as usize].exceptions;
         // In a handler the stack pointer is at or below where it started; number 0 is in none.
         let live = |active: &Active| number != 0 && active.number == number && sp <= active.entry_sp;

@@ -29,6 +29,7 @@ mod args;
 mod count;
 mod end;
 mod exception;
+mod place;
 mod qemu;
 mod records;
 mod sample;

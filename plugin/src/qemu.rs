@@ -319,21 +319,28 @@ impl Registers {
         let mut bytes = Vec::new();
         self.read_memory_into(address, len, &mut bytes).then_some(bytes)
     }
-}
 
-impl Registers {
+    /// Reads a little-endian number of at most eight bytes; see [`Registers::read_memory`].
+    pub(crate) fn read_memory_word(&mut self, address: u64, len: usize) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..len)?.copy_from_slice(self.read_guest(address, len)?.get(..len)?);
+        Some(u64::from_le_bytes(word))
+    }
+
     /// Reads guest memory into `bytes`, which it replaces; see [`Registers::read_memory`].
     pub(crate) fn read_memory_into(&mut self, address: u64, len: usize, bytes: &mut Vec<u8>) -> bool {
         bytes.clear();
-        // SAFETY: buffer from glib, on the vCPU's thread; QEMU sizes the buffer itself.
+        self.read_guest(address, len).map(|read| bytes.extend_from_slice(read)).is_some()
+    }
+
+    fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: buffer from glib, on the vCPU's thread; QEMU sizes the buffer itself, and what is borrowed
+        // of it ends before the next read.
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
-            if !sys::qemu_plugin_read_memory_vaddr(address, self.buffer, len) {
-                return false;
-            }
-            bytes.extend_from_slice(std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize));
+            sys::qemu_plugin_read_memory_vaddr(address, self.buffer, len)
+                .then(|| std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize))
         }
-        true
     }
 }
 

@@ -10,10 +10,11 @@
 
 use std::collections::HashMap;
 
-use decode::{Flow, Isa};
+use decode::Isa;
 use wire::definition::{Definition, FrameKind, Unknown};
-use wire::unwind::{Base, Row, Rule, Saved, rule_at};
+use wire::unwind::{Base, Row, Rule, Saved};
 
+use crate::place::Place;
 use crate::qemu::{ExecCallback, Hook};
 use crate::sample::from_insn_id;
 use crate::state::{self, State};
@@ -36,8 +37,8 @@ const PIECE_BYTES: u64 = 512;
 /// Most memory that is looked at for one stack: deeper ones are cut.
 const MAX_PIECES: usize = 4096;
 
-/// Most code addresses whose instruction before is remembered: far more than a firmware has calls.
-const MAX_RETURN_ADDRS: usize = 1 << 20;
+/// Most frames of forgetful functions that are remembered: there is one for each such call that is active.
+const MAX_KEPT: usize = 1 << 20;
 
 /// What the harness knows of the image's stacks.
 pub(crate) struct Unwinder {
@@ -48,7 +49,6 @@ pub(crate) struct Unwinder {
     pub(crate) max_depth: usize,
     /// Return addresses of forgetful functions as they were entered, by canonical frame address.
     kept: HashMap<u64, Kept>,
-    return_addrs: HashMap<u64, bool>,
     frames: HashMap<(u32, FrameKind), u32>,
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
@@ -88,7 +88,6 @@ impl Unwinder {
             forgetful,
             max_depth,
             kept: HashMap::new(),
-            return_addrs: HashMap::new(),
             frames: HashMap::new(),
             last: Vec::new(),
             memory: Memory::default(),
@@ -108,6 +107,11 @@ impl State {
         }
     }
 
+    /// Whether the function that starts there never returns and does not keep its return address.
+    pub(crate) fn is_forgetful(&self, entry: u64) -> bool {
+        self.unwinder.as_ref().is_some_and(|unwinder| unwinder.forgetful.binary_search(&entry).is_ok())
+    }
+
     /// At the entry of a function that will not keep its return address.
     fn keep_return_address(&mut self, entry: u64) {
         let Context { sp, return_addr, .. } = self.context(entry);
@@ -115,7 +119,7 @@ impl State {
         let Some(unwinder) = &mut self.unwinder else { return };
         // A loop to the function's start finds what the function's own calls left.
         let is_loop = inside && unwinder.kept.get(&sp).is_some_and(|kept| kept.entry == entry);
-        if !is_loop && (unwinder.kept.len() < MAX_RETURN_ADDRS || unwinder.kept.contains_key(&sp)) {
+        if !is_loop && (unwinder.kept.len() < MAX_KEPT || unwinder.kept.contains_key(&sp)) {
             unwinder.kept.insert(sp, Kept { entry, return_addr });
         }
     }
@@ -159,22 +163,22 @@ impl State {
                 return Err(Unknown::TooDeep);
             }
             let code = if innermost { at.pc } else { at.pc.wrapping_sub(1) };
-            let function = self.function_of(code);
+            let Place { function, rule, is_forgetful, .. } = self.place(code);
             if level == 0 && function.is_some_and(|entry| Some(entry) == self.first_function) {
                 return Ok(());
             }
             let active = level.checked_sub(1).map(|index| &self.cores[vcpu as usize].exceptions[index]);
             let handler = active.map(|active| active.handler);
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
-            let rule = self.unwinder.as_ref().and_then(|unwinder| rule_at(&unwinder.rows, code)).copied();
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
                 // Assembly. A leaf of it that C called still has its return address in the register.
                 let caller = self.code_address(at.return_addr);
+                let call = self.place(caller.wrapping_sub(1));
                 let leaf = innermost
-                    && (function.is_none() || self.function_of(caller.wrapping_sub(1)) != function)
+                    && (function.is_none() || call.function != function)
                     && (level == 0 || entry_return_addr != Some(at.return_addr))
-                    && self.is_return_address(caller)
-                    && self.has_rule(caller.wrapping_sub(1));
+                    && call.ends_call
+                    && call.rule.is_some();
                 if leaf {
                     stack.push(FrameKind::Caller { return_addr: caller });
                     (at.pc, innermost, assumed) = (caller, false, true);
@@ -192,17 +196,14 @@ impl State {
             let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
             let from = if base == Base::StackPointer { at.sp } else { at.frame_pointer };
             let cfa = self.args.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-            let forgetful = function.is_some_and(|entry| {
-                self.unwinder.as_ref().is_some_and(|unwinder| unwinder.forgetful.binary_search(&entry).is_ok())
-            });
-            if cfa < at.sp || (cfa == at.sp && !innermost && !forgetful && !assumed) {
+            if cfa < at.sp || (cfa == at.sp && !innermost && !is_forgetful && !assumed) {
                 return Err(broken);
             }
             let caller = match return_addr {
                 Saved::AtCfa(offset_bytes) => {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into())).ok_or(broken)?
                 }
-                Saved::Register if innermost && !forgetful => at.return_addr,
+                Saved::Register if innermost && !is_forgetful => at.return_addr,
                 Saved::Register | Saved::Lost => {
                     let kept = self.unwinder.as_ref().and_then(|unwinder| unwinder.kept.get(&cfa));
                     match kept.filter(|kept| Some(kept.entry) == function) {
@@ -275,42 +276,17 @@ impl State {
 
     /// The same where the exception's start was not seen: what the return value and the frame say.
     fn cross_unseen(&mut self, cfa: u64, exc_return: u64, stack: &mut Stack) -> Option<Context> {
-        let number = self.register("xpsr") & 0x1ff;
+        let number = self.exception_number();
         let frame = if exc_return & 4 != 0 { self.register("psp") } else { cfa };
         let interrupted = self.hardware_frame(frame, exc_return)?;
         stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
         Some(interrupted)
     }
 
-    fn has_rule(&self, pc: u64) -> bool {
-        self.unwinder.as_ref().is_some_and(|unwinder| rule_at(&unwinder.rows, pc).is_some())
-    }
-
     /// Whether a return address is one that the start of the image or of a task leaves: none, Cortex-M's at
     /// reset, or the start of a function, where tasks would end.
     fn is_root(&self, return_addr: u64) -> bool {
         return_addr == 0 || return_addr >= 0xffff_fff0 || self.is_entry(return_addr)
-    }
-
-    /// Whether the instruction before an address is a call.
-    pub(crate) fn is_return_address(&mut self, address: u64) -> bool {
-        if let Some(&known) = self.unwinder.as_ref().and_then(|unwinder| unwinder.return_addrs.get(&address)) {
-            return known;
-        }
-        let isa = self.args.isa;
-        let mut follows_call = |size: u64| {
-            let before = address.wrapping_sub(size);
-            let Some(bytes) = self.memory(before, size as usize) else { return false };
-            let insn = decode::decode(isa, before, &bytes);
-            u64::from(insn.len_bytes) == size && matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. })
-        };
-        let known = address & 1 == 0 && (follows_call(4) || follows_call(2));
-        if let Some(unwinder) = &mut self.unwinder
-            && unwinder.return_addrs.len() < MAX_RETURN_ADDRS
-        {
-            unwinder.return_addrs.insert(address, known);
-        }
-        known
     }
 
     /// A word of the stack, read in pieces.

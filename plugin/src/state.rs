@@ -13,6 +13,7 @@ use wire::definition::{Definition, Transfer, TransferKind};
 
 use crate::args::Args;
 use crate::exception::Core;
+use crate::place::Places;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
@@ -53,6 +54,7 @@ pub(crate) struct State {
     /// Exceptions and tasks of each vCPU.
     pub(crate) cores: Vec<Core>,
     pub(crate) tasks: Tasks,
+    pub(crate) places: Places,
     /// None: no call stacks are taken.
     pub(crate) unwinder: Option<Unwinder>,
     /// The exact call tree, when asked for.
@@ -165,6 +167,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         notes: HashSet::new(),
         cores: (0..vcpus).map(|_| Core::default()).collect(),
         tasks: Tasks::default(),
+        places: Places::default(),
         unwinder,
         tree,
         first_function: None,
@@ -297,6 +300,15 @@ impl State {
         self.registers.as_mut().and_then(|registers| registers.read_general(number)).unwrap_or(0)
     }
 
+    /// The number of the exception that a Cortex-M executes; 0: none.
+    pub(crate) fn exception_number(&mut self) -> u64 {
+        self.general_register(XPSR) & 0x1ff
+    }
+
+    pub(crate) fn stack_pointer(&mut self) -> u64 {
+        self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 })
+    }
+
     /// Reads guest memory if it is memory; devices are never touched.
     pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         if !self.memory_readable || !self.args.is_memory(address, bytes as u64) {
@@ -305,16 +317,21 @@ impl State {
         self.registers.as_mut()?.read_memory(address, bytes)
     }
 
-    /// Reads a little-endian u32 from guest memory.
-    pub(crate) fn memory_u32(&mut self, address: u64) -> Option<u64> {
-        let bytes = self.memory(address, 4)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?).into())
+    /// Reads a little-endian number of at most eight bytes from guest memory.
+    pub(crate) fn memory_word(&mut self, address: u64, bytes: u64) -> Option<u64> {
+        if !self.memory_readable || !self.args.is_memory(address, bytes) {
+            return None;
+        }
+        self.registers.as_mut()?.read_memory_word(address, bytes as usize)
     }
 }
 
-/// Names of the integer registers, as QEMU gives them.
-const ARM_REGISTERS: [&str; 16] =
-    ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc"];
+/// Names of the integer registers, as QEMU gives them, and of those that are read as often.
+const ARM_REGISTERS: [&str; 17] =
+    ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc", "xpsr"];
+
+/// Its number there.
+const XPSR: u8 = 16;
 
 /// As above; x8 is `fp` there.
 const RISCV_REGISTERS: [&str; 32] = [

@@ -100,10 +100,7 @@ impl Hook for OnDelete {
 impl State {
     /// A pointer-sized variable of the firmware's.
     fn pointer(&mut self, address: u64) -> Option<u64> {
-        let bytes = self.memory(address, self.pointer_bytes() as usize)?;
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(&bytes);
-        Some(u64::from_le_bytes(word))
+        self.memory_word(address, self.pointer_bytes())
     }
 
     fn pointer_bytes(&self) -> u64 {
@@ -112,16 +109,15 @@ impl State {
 
     /// The control block of the task that a vCPU runs; 0: none.
     fn current_tcb(&mut self, vcpu: u32) -> u64 {
-        let Kernel { current, running, .. } = self.args.kernel.clone();
+        let Kernel { current, running, .. } = &self.args.kernel;
         let at = current.start + u64::from(vcpu) * self.pointer_bytes();
         if current.is_empty() || !current.contains(&at) {
             return 0;
         }
-        if let Some(running) = running {
-            let bytes = self.memory(running.start, (running.end - running.start) as usize);
-            if !bytes.is_some_and(|bytes| bytes.iter().any(|&byte| byte != 0)) {
-                return 0;
-            }
+        if let Some(Range { start, end }) = running.clone()
+            && self.memory_word(start, end - start).unwrap_or(0) == 0
+        {
+            return 0;
         }
         self.pointer(at).unwrap_or(0)
     }
@@ -213,6 +209,7 @@ impl State {
         if let Some(&task) = self.tasks.live.get(&tcb) {
             return task;
         }
+        // Few tasks are ever new.
         let kernel = self.args.kernel.clone();
         let name = kernel.name.and_then(|name| self.memory(tcb + name.start, (name.end - name.start) as usize));
         let name = name.unwrap_or_default();

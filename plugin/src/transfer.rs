@@ -232,21 +232,31 @@ impl State {
             return self.is_trap_vector(pc);
         }
         // Armv7-M ARM B1.5.6: a handler starts with EXC_RETURN in lr, at the address in its vector.
-        let exception = self.register("xpsr") & 0x1ff;
+        let exception = self.exception_number();
         if exception == 0 || !is_exc_return(self.register("lr")) {
             return false;
         }
-        let table = self.vector_table();
-        self.memory_u32(table + 4 * exception).is_some_and(|vector| vector & !1 == pc)
+        self.is_vector(exception, pc)
     }
 
     /// Whether RISC-V traps lead to `pc`.
     pub(crate) fn is_trap_vector(&mut self, pc: u64) -> bool {
+        let (base, is_vectored) = self.trap_vector();
+        // There are at most 64 causes.
+        pc == base || (is_vectored && (base..base + 4 * 64).contains(&pc))
+    }
+
+    /// Where RISC-V traps lead, and whether interrupts lead four bytes further per cause.
+    pub(crate) fn trap_vector(&mut self) -> (u64, bool) {
         let name = if self.supervisor() { "stvec" } else { "mtvec" };
         let vector = self.register(name);
-        // Vectored mode (bit 0) adds four bytes per interrupt cause, of which there are at most 64.
-        let base = vector & !3;
-        pc == base || (vector & 1 == 1 && (base..base + 4 * 64).contains(&pc))
+        (vector & !3, vector & 1 == 1)
+    }
+
+    /// Whether a Cortex-M's exception of that number leads to `pc`.
+    pub(crate) fn is_vector(&mut self, exception: u64, pc: u64) -> bool {
+        let table = self.vector_table();
+        self.memory_word(table + 4 * exception, 4).is_some_and(|vector| vector & !1 == pc)
     }
 
     /// Address of a Cortex-M's vector table.
@@ -276,8 +286,8 @@ impl State {
             return None;
         }
         let frame = self.register(if exc_return & 4 != 0 { "psp" } else { "msp" });
-        let return_addr = self.memory_u32(frame + 0x14)?;
-        let pc = self.memory_u32(frame + 0x18)? & !1;
+        let return_addr = self.memory_word(frame + 0x14, 4)?;
+        let pc = self.memory_word(frame + 0x18, 4)? & !1;
         Some(Interrupted { pc, return_addr })
     }
 }

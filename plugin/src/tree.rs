@@ -147,12 +147,18 @@ impl State {
             return;
         }
         let sp = self.stack_pointer();
+        self.leave_functions(vcpu, pc, sp);
+    }
+
+    /// Code goes on in the middle of a function with this stack pointer: what was below it is no more.
+    fn leave_functions(&mut self, vcpu: u32, pc: u64, sp: u64) {
         let function = self.function_of(pc);
         let frames = self.frames(vcpu);
         let mut left = frames.len() - frames.iter().rev().take_while(|frame| frame.is_dead(sp)).count();
-        // One that has kept nothing on the stack is not seen to be dead.
-        let is_left = |frame: &Shadow| frame.entry_sp == sp && Some(frame.entry) != function;
-        if left > 1 && is_left(&frames[left - 1]) && Some(frames[left - 2].entry) == function {
+        // One that has kept nothing on the stack is not seen to be dead: it has returned, or was left.
+        let top = left.checked_sub(1).map(|top| frames[top]).filter(|top| top.entry_sp == sp);
+        let below = left.checked_sub(2).map(|below| frames[below].entry);
+        if top.is_some_and(|top| top.return_addr == pc || (Some(top.entry) != function && below == function)) {
             left -= 1;
         }
         if left < frames.len() {
@@ -175,10 +181,6 @@ impl State {
             self.frames(vcpu).push(Shadow { entry, node, ..shadow });
             self.node_changed(vcpu);
         }
-    }
-
-    fn stack_pointer(&mut self) -> u64 {
-        self.general_register(if self.args.isa.is_riscv() { 2 } else { 13 })
     }
 
     /// The innermost function of what a vCPU executes, or the node below which it starts.
@@ -308,22 +310,7 @@ impl State {
 
     fn return_to(&mut self, vcpu: u32, pc: u64) {
         let sp = self.stack_pointer();
-        self.arrive_after_call(vcpu, pc, sp);
-    }
-
-    /// Code goes on at an address after a call with this stack pointer.
-    fn arrive_after_call(&mut self, vcpu: u32, pc: u64, sp: u64) {
-        let frames = self.frames(vcpu);
-        let dead = frames.iter().rev().take_while(|frame| frame.is_dead(sp)).count();
-        let mut left = frames.len() - dead;
-        if left > 0 && frames[left - 1].entry_sp == sp && frames[left - 1].return_addr == pc {
-            left -= 1;
-        }
-        if left < frames.len() {
-            self.attribute(vcpu);
-            self.frames(vcpu).truncate(left);
-            self.node_changed(vcpu);
-        }
+        self.leave_functions(vcpu, pc, sp);
     }
 
     /// An exception comes before the instruction at which the code was about to go on: whether a function
@@ -334,10 +321,17 @@ impl State {
         }
         self.cross_over(vcpu, interrupted.pc);
         if self.is_return_address(interrupted.pc) {
-            self.arrive_after_call(vcpu, interrupted.pc, interrupted.sp);
+            self.leave_functions(vcpu, interrupted.pc, interrupted.sp);
         }
         if self.is_entry(interrupted.pc) {
             self.arrive_at_entry(vcpu, interrupted);
+        }
+    }
+
+    /// A handler starts: in the middle of a function, where that is a table of vectors.
+    pub(crate) fn enter_handler(&mut self, vcpu: u32, pc: u64) {
+        if self.tree.is_some() && !self.is_entry(pc) && self.function_of(pc).is_some() {
+            self.enter_function(vcpu, pc);
         }
     }
 
