@@ -1,9 +1,9 @@
 //! How to walk the firmware's stacks, from whatever its ELF says about that: a sorted table for the plugin.
 //!
-//! In order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; Arm's
-//! exception tables ([`exidx`]), which hold in a function's body; the instructions themselves ([`code`]), for
-//! assembly and for images without debug information. What none of them covers has no rule, and stacks end
-//! there and say so.
+//! In order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; the
+//! instructions themselves ([`code`]), for assembly and for images without debug information; and with them Arm's
+//! exception tables ([`exidx`]), which hold at a function's calls and know what the instructions do not say.
+//! What none of them covers has no rule, and stacks end there and say so.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,11 +52,11 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         for (start, end, rules) in cfi::read(file, isa, load_bias, functions, &mut table.warnings) {
             known.entry(start).or_insert((end, rules));
         }
-        if !isa.is_riscv() {
-            for (start, end, rules) in exidx::read(file, load_bias, functions) {
-                known.entry(start).or_insert((end, rules));
-            }
-        }
+    }
+    let mut tables: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
+    if let Some(file) = file.filter(|_| !isa.is_riscv()) {
+        let read = exidx::read(&file, load_bias, functions).into_iter();
+        tables = read.map(|(start, end, rules)| (start, (end, rules))).collect();
     }
     // gcc describes a function in assembly of its own (`naked`) as one that does nothing.
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
@@ -65,7 +65,14 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     let is_known =
         |function: &Range<u64>| known.get(&function.start).is_some_and(|(_, rules)| !says_nothing(function, rules));
     for (start, end, rules) in code::read(&code, functions, is_known) {
+        let rules = match tables.remove(&start) {
+            Some((_, table)) => complete(&code, start..end, rules, &table),
+            None => rules,
+        };
         known.insert(start, (end, rules));
+    }
+    for (start, table) in tables {
+        known.entry(start).or_insert(table);
     }
     for (&start, (end, rules)) in &mut known {
         mend_mcount(&code, start..*end, rules);
@@ -85,6 +92,31 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         }
     }
     table
+}
+
+/// What a function's instructions say and, where they say nothing, its exception table. The table alone where
+/// they contradict it at a call, for which it was made.
+fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rules) -> Rules {
+    for &pc in table.keys() {
+        rules.insert(pc, rule_at(&rules, pc));
+    }
+    let mut pc = function.start;
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        let is_call = matches!(decode(code.isa, pc, bytes).flow, Flow::Call { .. } | Flow::IndirectCall { .. });
+        if let (true, Some(said), Some(tabled)) = (is_call, rule_at(&rules, pc), rule_at(table, pc))
+            && (said.cfa_offset_bytes, said.return_addr) != (tabled.cfa_offset_bytes, tabled.return_addr)
+            && said.base == tabled.base
+        {
+            return table.clone();
+        }
+        pc = code.next(pc);
+    }
+    for (&pc, rule) in &mut rules {
+        *rule = rule.or_else(|| rule_at(table, pc));
+    }
+    rules
 }
 
 /// The image's code, by address with load bias.

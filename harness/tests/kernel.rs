@@ -127,11 +127,12 @@ fn offsets(arm: bool, source: &str, flags: &str, has_end: bool) -> Layout {
     }
 }
 
-/// Images with a kernel.
+/// Images with a kernel and its debug information.
 fn with_kernel() -> Vec<String> {
+    let has_kernel = |name: &String| ["-freertos", "-tasks", "-crew"].iter().any(|app| name.contains(app));
     let names: Vec<String> =
-        all_images().into_iter().filter(|name| name.contains("-freertos") || name.contains("-tasks")).collect();
-    assert!(names.len() >= 24, "{names:?}");
+        all_images().into_iter().filter(|name| has_kernel(name) && !name.contains("-exidx")).collect();
+    assert!(names.len() >= 35, "{names:?}");
     names
 }
 
@@ -227,7 +228,8 @@ fn layout_is_the_compilers() {
     for name in with_kernel() {
         let path = image(&name);
         let arm = is_arm(&fs::read(&path).unwrap());
-        let expected = if name.ends_with("-ends") { &ends } else { &plain };
+        let keeps_ends = name.ends_with("-ends") || name.contains("-crew") && !name.ends_with("-noends");
+        let expected = if keeps_ends { &ends } else { &plain };
         assert_eq!(kernel(&path).layout.as_ref(), Some(&expected[usize::from(arm)]), "{name}");
     }
 }
@@ -268,7 +270,9 @@ fn no_instruction_that_changes_the_task_is_missed() {
         let kernel = kernel(&path);
         let functions = expect_stores_covered(&path, &kernel);
         for function in ["vTaskSwitchContext", "vTaskStartScheduler"] {
-            assert!(functions.contains(function), "{name}: the arbiter sees no store in {function}: {functions:?}");
+            // Or in a part that gcc has split off.
+            let has_stores = functions.iter().any(|name| name.split('.').next() == Some(function));
+            assert!(has_stores, "{name}: the arbiter sees no store in {function}: {functions:?}");
         }
         assert!(
             functions

@@ -2,8 +2,8 @@
 //! is at each of them and where the return address and the frame pointer are saved.
 //!
 //! The code is followed from each function's start along its jumps, with what is known of the stack; where
-//! an instruction sets the stack pointer to something unknown (another stack), or two ways that
-//! lead to one place disagree, nothing is known from there on. A jump into another such function goes on
+//! an instruction sets the stack pointer to something unknown (another stack), nothing is known from there on;
+//! where two ways meet, what both of them say. A jump into another such function goes on
 //! there: it may be no more than a label.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,14 +155,12 @@ impl Walk<'_> {
 
     fn follow(&mut self) {
         while let Some((pc, rule, conditional)) = self.open.pop() {
-            if let Some(known) = self.rules.get_mut(&pc) {
-                if *known != rule {
-                    *known = None;
-                }
+            let Some(bytes) = self.function_of(pc).and_then(|_| self.code.bytes(pc)) else { continue };
+            let before = self.rules.get(&pc).copied();
+            let rule = before.map_or(rule, |before| before?.and(rule?));
+            if self.rules.insert(pc, rule) == Some(rule) {
                 continue;
             }
-            let Some(bytes) = self.function_of(pc).and_then(|_| self.code.bytes(pc)) else { continue };
-            self.rules.insert(pc, rule);
             let insn = decode(self.code.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
             let after = effects(self.code.isa, bytes).into_iter().fold(rule, |rule, effect| apply(rule?, effect));
@@ -170,20 +168,20 @@ impl Walk<'_> {
                 Flow::It { count } => count,
                 _ => conditional.saturating_sub(1),
             };
+            // A function that makes a frame is no label of the one before, which ends in a call that does not
+            // come back and, perhaps, in data.
+            let is_own = |pc: u64| self.code.bytes(pc).is_some_and(|bytes| deepens(self.code.isa, bytes) > 0);
+            let leaves = self.function_of(pc) != self.function_of(next);
             match insn.flow {
+                Flow::Next | Flow::It { .. } if leaves && is_own(next) => {}
                 Flow::Next | Flow::It { .. } => self.open.push((next, after, left)),
                 // What a function calls at its very end does not come back.
-                Flow::Call { .. } | Flow::IndirectCall { .. } => {
-                    if self.function_of(pc) == self.function_of(next) {
-                        self.open.push((next, after, left));
-                    }
-                }
+                Flow::Call { .. } | Flow::IndirectCall { .. } if leaves => {}
+                Flow::Call { .. } | Flow::IndirectCall { .. } => self.open.push((next, after, left)),
                 Flow::Branch { target } => self.open.extend([(target, rule, 0), (next, rule, left)]),
                 Flow::Jump { target } => {
                     // Start-up code that has set its stack goes on in a function that makes a frame of its own.
-                    let own = rule.is_none()
-                        && self.function_of(pc) != self.function_of(target)
-                        && self.code.bytes(target).is_some_and(|bytes| deepens(self.code.isa, bytes) > 0);
+                    let own = rule.is_none() && self.function_of(pc) != self.function_of(target) && is_own(target);
                     self.open.push((target, if own { Some(Known::at(ENTRY)) } else { rule }, 0));
                 }
                 Flow::ComputedJump => {
@@ -203,8 +201,8 @@ impl Walk<'_> {
     }
 }
 
-/// gcc 12 says nothing of the epilogues that it makes for processors without Thumb-2: the stack shrinks, and
-/// the rule stays. Follows the instructions from such a place to the function's end or next jump.
+/// gcc 12 says nothing of the epilogues that it makes for processors without Thumb-2, nor between two steps of
+/// one: the stack shrinks, and the rule stays. Follows the instructions from such a place to the function's end or next jump.
 pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if code.isa.is_riscv() {
         return;
@@ -266,6 +264,18 @@ impl Known {
         let Known { depth_bytes, frame_bytes, return_addr, frame_pointer } = *self;
         let base = if depth_bytes.is_some() { Base::StackPointer } else { Base::FramePointer };
         Some(Rule { base, cfa_offset_bytes: depth_bytes.or(frame_bytes)?, return_addr, frame_pointer })
+    }
+
+    /// What holds where two ways meet.
+    fn and(self, other: Known) -> Option<Known> {
+        let same = |one: Option<i32>, two| one.filter(|_| one == two);
+        let known = Known {
+            depth_bytes: same(self.depth_bytes, other.depth_bytes),
+            frame_bytes: same(self.frame_bytes, other.frame_bytes),
+            return_addr: self.return_addr,
+            frame_pointer: if self.frame_pointer == other.frame_pointer { self.frame_pointer } else { Saved::Lost },
+        };
+        known.rule().filter(|_| self.return_addr == other.return_addr).map(|_| known)
     }
 
     fn saved(&mut self, register: Register) -> &mut Saved {
