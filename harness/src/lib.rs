@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod loops;
 pub mod machine;
 pub mod mcount;
+pub mod measure;
 pub mod options;
 pub mod output;
 pub mod profile;

@@ -36,6 +36,11 @@ impl Bar {
         }
     }
 
+    /// Prints without disturbing the bar.
+    pub fn above(&self, print: impl FnOnce()) {
+        self.0.suspend(print);
+    }
+
     /// Removes the bar.
     pub fn finish(self) {
         self.0.finish_and_clear();

@@ -1,0 +1,207 @@
+//! One image measured: the pipeline from options to a profile, for every command that runs firmware.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use wire::control::Word;
+use wire::definition::FrameKind;
+
+use crate::crosscheck::in_target;
+use crate::image::{Arch, Image, InputError, LoadOptions};
+use crate::kernel;
+use crate::machine::{self, Choice};
+use crate::mcount;
+use crate::options::Options;
+use crate::output::Output;
+use crate::profile::{Facts, InTarget, Profile};
+use crate::qemu::{self, Workspace};
+use crate::records::{Progress, Records};
+use crate::run::{Outcome, Plan};
+use crate::symbols::Symbols;
+use crate::unwind;
+
+/// Who wants to know what happens meanwhile.
+pub trait Listener {
+    /// Something that the user should know: a warning, which machine was chosen.
+    fn say(&mut self, line: &str);
+    /// How far the run has come, now and then.
+    fn progress(&mut self, progress: Progress);
+}
+
+/// A measured image.
+#[derive(Debug)]
+pub struct Measured {
+    /// What was measured.
+    pub profile: Profile,
+    /// The file with what the firmware printed, in `output`'s run directory; absent when nothing could print.
+    pub console: PathBuf,
+}
+
+/// Runs the image in the run directory of `output`.
+///
+/// # Errors
+/// When there is no profile to show; see [`crate::verdict::ExitCode::of_error`].
+pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
+    let load = LoadOptions {
+        load_addr: options.load_addr,
+        load_bias: options.load_bias,
+        symbols: options.symbols.as_deref(),
+    };
+    let image = Image::open(&options.firmware, &load)?;
+    let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
+    let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    warn(&image.warnings);
+    warn(&choice.warnings);
+    let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
+    warn(&mcount.warnings);
+    let symbol_file = read_symbol_file(&image)?;
+    let symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
+    let bound = |option: &str, name: &Option<String>| {
+        let find = |name: &str| match symbols.find(name) {
+            Ok(found) => Ok(found.address),
+            Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
+        };
+        name.as_deref().map(find).transpose()
+    };
+    let from = bound("--from", &options.window.from)?;
+    let until = bound("--until", &options.window.until)?;
+
+    let emulator = qemu::locate(choice.machine.qemu)?;
+    let version = qemu::version(&emulator)?;
+    let workspace = Workspace::create(output.run_directory(), output.target())?;
+    let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
+    let arm = choice.machine.arch == Arch::CortexM;
+    let functions = symbols.ranges();
+    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
+    let unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
+    let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
+    warn(&unwind.warnings);
+    warn(&kernel_warnings);
+    let plan = Plan {
+        image: &image,
+        choice: &choice,
+        emulator: &emulator,
+        options,
+        icount_shift,
+        functions: &functions,
+        from,
+        until,
+        unwind: &unwind,
+        kernel: kernel.as_ref(),
+        mcount: mcount.headers.first(),
+    };
+    explain_choice(&choice, listener);
+    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
+    let (profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome);
+    warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    Ok(Measured { profile, console: workspace.console() })
+}
+
+/// Which machine was chosen and what else there was.
+fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
+    listener.say(&format!("machine: {}, {}", choice.machine.title(), choice.because));
+    for (title, reason) in &choice.runners_up {
+        listener.say(&format!("  not {title}: {reason}"));
+    }
+}
+
+/// The ELF that names the image's addresses, if there is one.
+fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
+    let read = |path: &PathBuf| {
+        fs::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
+    };
+    image.symbols_from.as_ref().map(read).transpose()
+}
+
+/// Executions of the instruction that waits for an interrupt.
+fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
+    let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
+    let is_wait = |pc: u64| {
+        let code = plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
+        code.is_some_and(|code| decode::is_wfi(isa, code))
+    };
+    let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+    insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum()
+}
+
+/// Puts the saved model together.
+fn profile(
+    plan: &Plan<'_>,
+    qemu_version: String,
+    symbols: &Symbols<'_>,
+    symbol_file: Option<&[u8]>,
+    outcome: Outcome,
+) -> (Profile, Vec<String>) {
+    let Outcome { records, end, in_target } = outcome;
+    let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let waits = waits(plan, &records);
+    for frame in &records.stacks {
+        match frame.kind {
+            FrameKind::Caller { return_addr } => named.insert(return_addr.wrapping_sub(1)),
+            FrameKind::Exception { pc, .. } => named.insert(pc),
+            FrameKind::Unknown(_) => false,
+        };
+    }
+    let named: Vec<u64> = named.into_iter().collect();
+    let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+    let mut others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
+    if let Some(table) = in_target.as_ref().and_then(InTarget::table) {
+        others.extend(table.addresses());
+    }
+    let (names, warnings) = symbols.names(&named, &others);
+    let Plan { image, choice, options, .. } = plan;
+    let facts = Facts {
+        harness_version: env!("CARGO_PKG_VERSION").to_owned(),
+        image_name: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        image_sha256: image.sha256.clone(),
+        symbols_sha256: options.symbols.as_ref().and(symbol_file).map(crate::image::sha256_hex),
+        qemu_version,
+        machine: choice.machine.name.clone().into_owned(),
+        cpu: choice.cpu.clone(),
+        isa: choice.machine.isa.to_owned(),
+        icount_shift: plan.icount_shift,
+        load_addr: options.load_addr,
+        load_bias: choice.load_bias,
+        entry: choice.entry,
+        qemu_args: options.qemu_args.clone(),
+        period_insns: options.period_insns,
+        jitter_seed: options.jitter_seed,
+        bin_bytes: options.bin_bytes,
+        window: options.window.clone(),
+        before_window_insns: records.before_window_insns,
+        end,
+        max_depth: options.max_depth,
+        waits,
+        unseen_switches: records.control.get(Word::UnseenSwitches),
+        unresolved_transfers: records.control.get(Word::Unresolved),
+        interrupted_transfers: records.control.get(Word::Interrupted),
+    };
+    let mut profile = Profile {
+        facts,
+        vcpus: records.vcpus,
+        samples: records.samples,
+        stacks: records.stacks,
+        tasks: records.tasks,
+        tree: records.tree,
+        notes: records.notes,
+        names,
+        in_target,
+    };
+    if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
+    {
+        let mut returns = in_target::returning(&profile, table);
+        returns.retain(|&pc| {
+            let code = image.code_at(pc.wrapping_sub(choice.load_bias));
+            code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
+        });
+        if let Some(InTarget::Table(table)) = &mut profile.in_target {
+            let before = |pc: &u64| records.before_window.get(pc).copied().unwrap_or(0);
+            let came_back: u64 = returns.iter().map(before).sum();
+            table.inside_at_open = before(&table.entry_point).saturating_sub(came_back);
+            table.returns = returns.into_iter().collect();
+        }
+    }
+    (profile, warnings)
+}
