@@ -664,6 +664,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
         .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
+/// What an image is called: its file name, without an extension that says it is firmware.
 pub fn stem(path: &Path) -> String {
     let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
     match name.map(|name| name.to_string_lossy().into_owned()) {

@@ -7,8 +7,10 @@
 //! Inputs are trusted to be files and nothing else: every malformed one is an error with a message and
 //! an exit code ([`verdict`]), never a panic.
 
+pub mod baseline;
 pub mod cli;
 pub mod commands;
+pub mod compare;
 pub mod crosscheck;
 pub mod export;
 pub mod functions;
@@ -18,6 +20,7 @@ pub mod loops;
 pub mod machine;
 pub mod mcount;
 pub mod measure;
+pub mod metrics;
 pub mod options;
 pub mod output;
 pub mod profile;
@@ -27,5 +30,6 @@ pub mod records;
 pub mod run;
 pub mod stacks;
 pub mod symbols;
+pub mod threshold;
 pub mod unwind;
 pub mod verdict;

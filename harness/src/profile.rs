@@ -22,7 +22,7 @@ use crate::mcount::Table;
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x03\n";
+const MAGIC: &[u8; 8] = b"fwprof\x04\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,6 +292,23 @@ pub struct Names {
     /// each with the index of its frame list in `stacks`. Addresses
     /// without a name are absent.
     pub locations: Vec<(u64, u32)>,
+    /// Source lines of all the image's code, executed or not, by address.
+    pub lines: Vec<LineCode>,
+    /// The compilers that made the image and their options, as DWARF has them, sorted.
+    pub producers: Vec<String>,
+}
+
+/// Code of one source line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineCode {
+    /// First address, load bias included.
+    pub start: u64,
+    /// Bytes of code.
+    pub size_bytes: u64,
+    /// Source file, index into [`Names::strings`].
+    pub file: u32,
+    /// Line in it.
+    pub line: u32,
 }
 
 /// A function as the linker placed it.

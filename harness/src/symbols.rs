@@ -28,7 +28,7 @@ use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
 
-use crate::profile::{Frame, Function, Names};
+use crate::profile::{Frame, Function, LineCode, Names};
 use dwarf::{Dwarf, Place, Sections};
 pub use search::{Found, NotFound, without_arguments, without_template_arguments};
 
@@ -182,6 +182,15 @@ impl<'data> Symbols<'data> {
                     .to_owned(),
             );
         }
+
+        for function in &self.functions {
+            let Range { start, end } = function.range;
+            let here = start.wrapping_sub(self.load_bias)..end.wrapping_sub(self.load_bias);
+            for line in dwarf.iter().flat_map(|dwarf| dwarf.lines(here.clone())) {
+                writer.add_line(line, self.load_bias);
+            }
+        }
+        writer.names.producers = dwarf.as_ref().map(Dwarf::producers).unwrap_or_default().into_iter().collect();
 
         let mut starts = BTreeSet::new();
         for &address in executed.iter().chain(others) {
@@ -426,6 +435,12 @@ impl<'a> Writer<'a> {
             next
         });
         self.names.locations.push((pc, stack));
+    }
+
+    fn add_line(&mut self, (address, size_bytes, file, line): (u64, u64, String, u32), load_bias: u64) {
+        let file = self.string(Cow::Owned(file));
+        let start = address.wrapping_add(load_bias);
+        self.names.lines.push(LineCode { start, size_bytes, file, line });
     }
 
     fn function_name(&mut self, function: &Extent<'a>) -> u32 {

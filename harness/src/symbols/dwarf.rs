@@ -2,7 +2,7 @@
 //! is welcome and none of it is needed, so every failure is a value.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
@@ -325,6 +325,32 @@ impl<'a> Dwarf<'a> {
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, gimli::Error> {
         let sections = Arc::new(sections.dwarf());
         Ok(Dwarf { context: Context::from_arc_dwarf(sections.clone())?, sections })
+    }
+
+    /// The lines of a range of code: address, bytes, file, line.
+    pub(super) fn lines(&self, range: Range<u64>) -> Vec<(u64, u64, String, u32)> {
+        let locations = self.context.find_location_range(range.start, range.end).into_iter().flatten();
+        let within = locations.filter_map(|(start, size_bytes, location)| {
+            let (file, line) = (location.file?.to_owned(), location.line.filter(|&line| line > 0)?);
+            let (start, end) = (start.max(range.start), start.checked_add(size_bytes)?.min(range.end));
+            (start < end).then(|| (start, end - start, file, line))
+        });
+        within.collect()
+    }
+
+    /// What compiled the units, and with which options.
+    pub(super) fn producers(&self) -> BTreeSet<String> {
+        let mut producers = BTreeSet::new();
+        let mut headers = self.sections.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = self.sections.unit(header) else { continue };
+            let unit = unit.unit_ref(&self.sections);
+            let root =
+                unit.entries().next_dfs().ok().flatten().and_then(|entry| entry.attr_value(gimli::DW_AT_producer));
+            let text = root.and_then(|value| unit.attr_string(value).ok());
+            producers.extend(text.map(|text| text.to_string_lossy().into_owned()));
+        }
+        producers
     }
 
     /// The frames at an address, outermost first, and whether split DWARF would have told more.
