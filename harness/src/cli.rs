@@ -19,8 +19,8 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; its own \
-counts differ under --strict); \
-2 usage or bad input; 4 a limit or timeout ended the run; 5 the emulator could not run.";
+counts differ under --strict; an expectation of a suite is not met); \
+2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; 5 the emulator could not run.";
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]
@@ -28,8 +28,66 @@ counts differ under --strict); \
 pub enum Command {
     /// Run one image in QEMU and profile it
     Profile(ProfileArgs),
+    /// Run a suite of images, check expectations, and compare with a baseline
+    Test(TestArgs),
+    /// Join the results of shards into one report and exit code
+    Merge(MergeArgs),
     /// Show what is installed, what is missing, and how to get it
     Doctor,
+}
+
+/// How to run a suite.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// The suite [default: the nearest harness.toml, here or above]
+    #[arg(value_name = "SUITE")]
+    pub suite: Option<PathBuf>,
+    /// Run only what matches: a part of a name, tag(x), name(glob*), and, or, not; may be repeated
+    #[arg(short, long, value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// List the images instead of running them
+    #[arg(long)]
+    pub list: bool,
+    /// Images at a time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Directory for the reports and the profiles [default: ./harness-report]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Compare with this baseline [default: the suite's]
+    #[arg(long, value_name = "NAME", help_heading = "Baselines")]
+    pub baseline: Option<String>,
+    /// Keep the numbers as this baseline
+    #[arg(long, value_name = "NAME", help_heading = "Baselines")]
+    pub save_baseline: Option<String>,
+    /// Tighten the baseline where a run is better and crosses no threshold
+    #[arg(long, help_heading = "Baselines")]
+    pub ratchet: bool,
+    /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
+    #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
+    pub shard: Option<(usize, usize)>,
+    /// Run everything, even what has not changed since it was last run
+    #[arg(long, help_heading = "Cache")]
+    pub no_cache: bool,
+    /// Directory of the cache [default: harness in the user's cache directory]
+    #[arg(long, value_name = "DIR", help_heading = "Cache")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    parts.filter(|(part, parts)| (1..=*parts).contains(part)).ok_or_else(|| "write 1/4, 2/4, 3/4 or 4/4".to_owned())
+}
+
+/// What to join.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Report directories of shards, or their report.json
+    #[arg(value_name = "RESULT", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Directory for the reports [default: ./harness-report]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// How to profile one image. Counts take suffixes: 10k, 2M, 1.5G.
@@ -109,6 +167,9 @@ pub struct ProfileArgs {
     /// Bytes added to the addresses of a position-independent ELF [default: the machine's RAM]
     #[arg(long, value_name = "BYTES", help_heading = "Machine")]
     pub load_bias: Option<String>,
+    /// Put a copy of PATH where the firmware's semihosting finds it as NAME; may be repeated
+    #[arg(long, value_name = "NAME=PATH", help_heading = "Machine")]
+    pub file: Vec<String>,
     /// ELF file with the symbols of an image that has none
     #[arg(long, value_name = "ELF", help_heading = "Machine")]
     pub symbols: Option<PathBuf>,

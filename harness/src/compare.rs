@@ -184,7 +184,28 @@ fn change(
 /// How many functions an explanation names.
 const NAMED: usize = 5;
 
+impl Change {
+    /// Whether anything is different.
+    pub fn is_one(&self) -> bool {
+        self.fate != Fate::Stays
+            || [self.self_insns, self.inclusive_insns, self.calls].iter().any(|pair| pair.difference() != 0)
+    }
+}
+
+impl TaskChange {
+    /// Whether anything is different.
+    pub fn is_one(&self) -> bool {
+        [self.insns, self.stack_bytes].iter().any(|pair| pair.before != pair.after)
+    }
+}
+
 impl Comparison {
+    /// The same, of a run that is compared with nothing.
+    pub fn without_before(mut self) -> Comparison {
+        self.total_insns.before = None;
+        self
+    }
+
     /// The change of the whole and of the functions that account for it, in percent of the whole before, in
     /// order, adding up to the whole.
     pub fn explain(&self) -> String {

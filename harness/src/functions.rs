@@ -359,6 +359,7 @@ pub(crate) mod testing {
             stacks: Vec::new(),
             tasks: Vec::new(),
             tree: Vec::new(),
+            console_marks: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
             in_target: None,

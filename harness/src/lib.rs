@@ -7,12 +7,16 @@
 //! Inputs are trusted to be files and nothing else: every malformed one is an error with a message and
 //! an exit code ([`verdict`]), never a panic.
 
+pub mod assertion;
 pub mod baseline;
+pub mod cache;
 pub mod cli;
 pub mod commands;
 pub mod compare;
 pub mod crosscheck;
+pub mod expect;
 pub mod export;
+pub mod filter;
 pub mod functions;
 pub mod image;
 pub mod kernel;
@@ -27,8 +31,10 @@ pub mod profile;
 pub mod progress;
 pub mod qemu;
 pub mod records;
+pub mod report;
 pub mod run;
 pub mod stacks;
+pub mod suite;
 pub mod symbols;
 pub mod threshold;
 pub mod unwind;

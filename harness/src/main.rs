@@ -11,6 +11,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match (cli.command, cli.profile) {
         (Some(Command::Doctor), _) => commands::doctor::run(),
+        (Some(Command::Test(args)), _) => commands::test::run(args),
+        (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.
         (None, None) => Ok(verdict::ExitCode::Usage),

@@ -79,6 +79,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
     warn(&unwind.warnings);
     warn(&kernel_warnings);
+    for (name, file) in &options.files {
+        let copied = fs::copy(file, workspace.scratch().join(name));
+        copied.map_err(|error| InputError::about(file, format_args!("cannot be given to the firmware: {error}")))?;
+    }
     let plan = Plan {
         image: &image,
         choice: &choice,
@@ -94,8 +98,12 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     };
     explain_choice(&choice, listener);
     let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
-    let (profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome);
+    let (mut profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome);
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    if options.console_marks {
+        let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
+        profile.console_marks.push((profile.total_insns(), bytes));
+    }
     Ok(Measured { profile, console: workspace.console() })
 }
 
@@ -185,6 +193,7 @@ fn profile(
         stacks: records.stacks,
         tasks: records.tasks,
         tree: records.tree,
+        console_marks: records.console_marks,
         notes: records.notes,
         names,
         in_target,

@@ -55,6 +55,10 @@ pub struct Options {
     pub load_bias: Option<u64>,
     /// `--symbols`.
     pub symbols: Option<PathBuf>,
+    /// Files for the firmware: name in its directory, file.
+    pub files: Vec<(String, PathBuf)>,
+    /// Note how much is printed when.
+    pub console_marks: bool,
     /// One callback per instruction.
     pub oracle: bool,
 }
@@ -129,6 +133,18 @@ impl Options {
         if args.max_depth == 0 {
             return Err(InputError::new("--max-depth 0: must be at least 1; --no-stacks takes no call stacks"));
         }
+        let mut files = Vec::new();
+        for text in &args.file {
+            let parts = text.split_once('=').filter(|(name, path)| {
+                // One name and no way out of the directory.
+                !path.is_empty() && std::path::Path::new(name).components().count() == 1 && !name.contains(['/', '\\'])
+                    && !matches!(*name, "." | "..")
+            });
+            let Some((name, path)) = parts else {
+                return Err(InputError::new(format!("--file {text}: write NAME=PATH, where NAME has no directory")));
+            };
+            files.push((name.to_owned(), PathBuf::from(path)));
+        }
         let period_insns = parse_insns("--period", &args.period)?;
         let for_insns = insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS);
         Ok(Options {
@@ -157,6 +173,8 @@ impl Options {
             load_addr: number("--load-addr", &args.load_addr)?,
             load_bias: number("--load-bias", &args.load_bias)?,
             symbols: args.symbols,
+            files,
+            console_marks: false,
             oracle: args.oracle,
         })
     }

@@ -41,6 +41,9 @@ pub struct Profile {
     pub tasks: Vec<Task>,
     /// The exact call tree; empty unless asked for. A sample's `node` n is `tree[n - 1]`.
     pub tree: Vec<Node>,
+    /// Instructions of the window, and bytes of the console printed by then, both growing; the last one is the
+    /// run's end. Empty unless asked for.
+    pub console_marks: Vec<(u64, u64)>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
@@ -226,6 +229,19 @@ pub enum End {
         /// What was seen of it.
         message: String,
     },
+}
+
+impl End {
+    /// The instruction at which it ended, where there is one.
+    pub fn pc(&self) -> Option<u64> {
+        match *self {
+            End::Exit { pc, .. } | End::LockUp { pc, .. } | End::Asleep { pc } | End::Denied { pc } => Some(pc),
+            End::Reset { pc } => pc,
+            End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
+                None
+            }
+        }
+    }
 }
 
 /// Exact counts of one vCPU.
@@ -424,6 +440,7 @@ impl Profile {
             trees: Cow::Owned(trees),
             counts: Cow::Owned(counts),
             tasks: Cow::Borrowed(&self.tasks),
+            console_marks: Cow::Borrowed(&self.console_marks),
             notes: Cow::Borrowed(&self.notes),
             names: Cow::Borrowed(&self.names),
             in_target: Cow::Borrowed(&self.in_target),
@@ -463,6 +480,7 @@ impl Profile {
             stacks,
             tasks: body.tasks.into_owned(),
             tree,
+            console_marks: body.console_marks.into_owned(),
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
             in_target: body.in_target.into_owned(),
@@ -486,6 +504,7 @@ struct Body<'a> {
     trees: Cow<'a, [u8]>,
     counts: Cow<'a, [(u64, u64)]>,
     tasks: Cow<'a, [Task]>,
+    console_marks: Cow<'a, [(u64, u64)]>,
     notes: Cow<'a, [Note]>,
     names: Cow<'a, Names>,
     in_target: Cow<'a, Option<InTarget>>,

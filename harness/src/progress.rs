@@ -3,9 +3,48 @@
 
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::records::Progress;
+
+/// A bar for each of several runs, and one for all.
+#[derive(Debug)]
+pub struct Bars {
+    all: MultiProgress,
+    total: ProgressBar,
+}
+
+impl Bars {
+    /// For so many runs.
+    pub fn new(runs: usize) -> Bars {
+        let all = MultiProgress::new();
+        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} images  {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let total = all.add(ProgressBar::new(runs as u64).with_style(style));
+        Bars { all, total }
+    }
+
+    /// One more run.
+    pub fn add(&self, name: &str, window_insns: u64) -> Bar {
+        let Bar(bar) = Bar::new(name, window_insns);
+        Bar(self.all.insert_before(&self.total, bar))
+    }
+
+    /// One run fewer to come.
+    pub fn finished(&self) {
+        self.total.inc(1);
+    }
+
+    /// Prints without disturbing the bars.
+    pub fn above(&self, print: impl FnOnce()) {
+        self.all.suspend(print);
+    }
+
+    /// Removes the bars.
+    pub fn clear(&self) {
+        self.total.finish_and_clear();
+    }
+}
 
 /// A bar that follows one run.
 #[derive(Debug)]

@@ -32,6 +32,8 @@ pub struct Records {
     pub tasks: Vec<Task>,
     /// The exact call tree.
     pub tree: Vec<Node>,
+    /// Instructions and bytes printed by then, where that was looked at.
+    pub console_marks: Vec<(u64, u64)>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -58,6 +60,7 @@ impl Records {
             |slot, vcpu| counters::get(&counts, slot, vcpu, vcpus).context("the plugin's counters are cut short");
         let mut builders = vec![Builder::default(); vcpus as usize];
         let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut console_marks = Vec::new();
         let sum = |slot| -> Result<u64> { (0..vcpus).map(|vcpu| counter(slot, vcpu)).sum() };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
@@ -106,6 +109,7 @@ impl Records {
                     insns: sum(slot + NodeCounter::Insns as u32)?,
                     calls: sum(slot + NodeCounter::Calls as u32)?,
                 }),
+                Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
                 Definition::Note { kind, operation, pc, text } => {
                     notes.push(Note { denied: kind == NoteKind::Denied, operation, pc, text });
                 }
@@ -143,6 +147,7 @@ impl Records {
             stacks,
             tasks,
             tree,
+            console_marks,
             notes,
         })
     }

@@ -109,6 +109,9 @@ impl Plan<'_> {
         if options.exact {
             arguments.push("exact=on".to_owned());
         }
+        if options.console_marks {
+            arguments.push("marks=on".to_owned());
+        }
         if options.oracle {
             arguments.push("oracle=on".to_owned());
         }

@@ -15,19 +15,49 @@ pub enum ExitCode {
     Limit,
     /// The firmware failed.
     Firmware,
+    /// A regression threshold was crossed.
+    Regression,
     /// All good.
     Good,
 }
 
 impl ExitCode {
+    /// All of them, most urgent first.
+    pub const ALL: [ExitCode; 6] = [
+        ExitCode::Usage,
+        ExitCode::Emulator,
+        ExitCode::Limit,
+        ExitCode::Firmware,
+        ExitCode::Regression,
+        ExitCode::Good,
+    ];
+
     /// The process's exit status.
     pub fn status(self) -> u8 {
         match self {
             ExitCode::Good => 0,
             ExitCode::Firmware => 1,
             ExitCode::Usage => 2,
+            ExitCode::Regression => 3,
             ExitCode::Limit => 4,
             ExitCode::Emulator => 5,
+        }
+    }
+
+    /// The code with this status.
+    pub fn of_status(status: u8) -> Option<ExitCode> {
+        ExitCode::ALL.into_iter().find(|code| code.status() == status)
+    }
+
+    /// What the code says, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ExitCode::Good => "all good",
+            ExitCode::Firmware => "the firmware failed",
+            ExitCode::Usage => "usage or bad input",
+            ExitCode::Regression => "a regression threshold was crossed",
+            ExitCode::Limit => "a limit or timeout ended a run",
+            ExitCode::Emulator => "the emulator could not run",
         }
     }
 
@@ -230,9 +260,9 @@ mod tests {
 
     #[test]
     fn exit_codes_are_the_documented_ones() {
-        let all = [ExitCode::Usage, ExitCode::Emulator, ExitCode::Limit, ExitCode::Firmware, ExitCode::Good];
-        // design.md: "When several apply: 2, 5, 4, 1".
-        assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 0]);
+        let all = ExitCode::ALL;
+        // design.md: "When several apply: 2, 5, 4, 1, 3".
+        assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
         assert!(all.is_sorted());
     }
 

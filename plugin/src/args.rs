@@ -41,6 +41,8 @@ pub(crate) struct Args {
     pub(crate) max_depth: Option<u64>,
     /// `exact=on`: keep the exact call tree.
     pub(crate) exact: bool,
+    /// `marks=on`: note how much is printed when.
+    pub(crate) marks: bool,
     /// `entry`: address of the firmware's first instruction.
     pub(crate) entry: Option<u64>,
     /// `current`, `running`: `start+bytes` of the kernel's variables; `idle`, `start:start…`; `name`,
@@ -81,6 +83,7 @@ impl Args {
             snapshot: None,
             max_depth: None,
             exact: false,
+            marks: false,
             entry: None,
             kernel: Kernel::default(),
             oracle: false,
@@ -102,6 +105,7 @@ impl Args {
                 "memory" => args.memory = value.split(':').map(range).collect::<Result<_, _>>()?,
                 "depth" => args.max_depth = Some(number(value)?),
                 "exact" => args.exact = value == "on",
+                "marks" => args.marks = value == "on",
                 "entry" => args.entry = Some(number(value)?),
                 "current" => args.kernel.current = range(value)?,
                 "running" => args.kernel.running = Some(range(value)?),

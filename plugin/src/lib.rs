@@ -26,6 +26,7 @@
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
 
 mod args;
+mod console;
 mod count;
 mod end;
 mod exception;

@@ -267,6 +267,7 @@ impl State {
             let (stack, node) = (self.stack_id(stack), self.sampled_node(vcpu));
             let task = self.cores[vcpu as usize].task;
             self.sample(&Sample { at_insns: event, pc, vcpu, stack, task, node });
+            self.mark_console(vcpu);
             let state = &mut self.vcpus[vcpu as usize];
             state.next_sample = event + state.step(&self.args);
         }

@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 use wire::definition::{Definition, Transfer, TransferKind};
 
 use crate::args::Args;
+use crate::console::Console;
 use crate::exception::Core;
 use crate::place::Places;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub(crate) cores: Vec<Core>,
     pub(crate) tasks: Tasks,
     pub(crate) places: Places,
+    /// Once it exists, where it is to be marked.
+    pub(crate) console: Option<Console>,
     /// None: no call stacks are taken.
     pub(crate) unwinder: Option<Unwinder>,
     /// The exact call tree, when asked for.
@@ -168,6 +171,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         cores: (0..vcpus).map(|_| Core::default()).collect(),
         tasks: Tasks::default(),
         places: Places::default(),
+        console: None,
         unwinder,
         tree,
         first_function: None,

@@ -1,4 +1,6 @@
 //! The commands, one file each.
 
 pub mod doctor;
+pub mod merge;
 pub mod profile;
+pub mod test;

@@ -1,6 +1,9 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
 pub mod flamegraph;
+pub mod junit;
+pub mod markdown;
+pub mod suite;
 pub mod summary;
 pub mod tasks;
 
@@ -15,6 +18,15 @@ pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];
 
 /// Name of the firmware's output in a profile directory.
 pub const CONSOLE: &str = "console.log";
+
+/// Name of a suite's result in its report directory: what `harness merge` joins.
+pub const REPORT: &str = "report.json";
+
+/// Name of the JUnit report there.
+pub const JUNIT: &str = "junit.xml";
+
+/// Name of the Markdown summary there.
+pub const SUMMARY: &str = "summary.md";
 
 /// Name of the flamegraph in a profile directory.
 pub const FLAMEGRAPH: &str = "flamegraph.svg";

@@ -73,6 +73,13 @@ pub enum Definition {
         /// What it is.
         kind: NodeKind,
     },
+    /// How much the firmware had printed, where a sample found more than the one before.
+    Mark {
+        /// Instructions of the window so far.
+        at_insns: u64,
+        /// Bytes on the console.
+        bytes: u64,
+    },
     /// Something the firmware did that left the emulated machine.
     Note {
         /// What it means for the run.
@@ -212,6 +219,7 @@ const NOTE: u8 = 3;
 const FRAME: u8 = 4;
 const TASK: u8 = 5;
 const NODE: u8 = 6;
+const MARK: u8 = 9;
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
@@ -318,6 +326,11 @@ impl Definition {
                 };
                 out.push(code);
                 varint::put(out, value);
+            }
+            Definition::Mark { at_insns, bytes } => {
+                out.push(MARK);
+                varint::put(out, *at_insns);
+                varint::put(out, *bytes);
             }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
@@ -467,6 +480,10 @@ impl<'a> Decoder<'a> {
                 self.nodes += 1;
                 Ok(Definition::Node { slot, parent, kind })
             }
+            MARK => Ok(Definition::Mark {
+                at_insns: self.reader.varint("mark's instruction")?,
+                bytes: self.reader.varint("mark's bytes")?,
+            }),
             _ => Err(malformed("definition")),
         }
     }
