@@ -1,5 +1,6 @@
 //! The command line as typed. What it means is settled in `options.rs`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -20,11 +21,26 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; its own \
 counts differ under --strict; an expectation of a suite is not met); \
-2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; 5 the emulator could not run.";
+2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; \
+5 the emulator could not run. \
+`harness run` has its own: see `harness run --help`.";
+
+const RUN_HELP: &str = "\
+As a cargo runner, in .cargo/config.toml of the firmware:
+
+  [target.'cfg(target_os = \"none\")']
+  runner = \"harness run\"
+
+Options stand before FIRMWARE; all that follows it is for the firmware, which reads it through semihosting \
+(SYS_GET_CMDLINE) as one line, `firmware ARGS…` with a space between each two. One `--` right after FIRMWARE is \
+left out. Standard output carries what the firmware prints, and nothing else.
+
+Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, a \
+forbidden operation, a window that never opened; 0 where --for or --until ended the run; 124 a limit, timeout or \
+Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, made from the command line")]
 pub enum Command {
     /// Run one image in QEMU and profile it
     Profile(ProfileArgs),
@@ -32,6 +48,9 @@ pub enum Command {
     Test(TestArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
+    /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
+    #[command(after_help = RUN_HELP, override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
+    Run(RunArgs),
     /// Show what is installed, what is missing, and how to get it
     Doctor,
 }
@@ -91,21 +110,45 @@ pub struct MergeArgs {
 }
 
 /// How to profile one image. Counts take suffixes: 10k, 2M, 1.5G.
+// By this group clap knows whether they were typed without `profile`. It leaves it empty by itself, because
+// of the arguments that are flattened into it.
 #[derive(Debug, Args)]
+#[group(arg = "firmware")]
 pub struct ProfileArgs {
     /// Firmware: an ELF file, Intel HEX, or a raw binary (with --load-addr)
     #[arg(value_name = "FIRMWARE")]
     pub firmware: PathBuf,
 
-    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
+    /// What is measured, and where it runs.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+/// How to run one image as a program. Counts take suffixes: 10k, 2M, 1.5G.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Firmware, as for `harness profile`, and the arguments that it is given
+    // One argument, so that not one option is read after the firmware: `--exact` there is the firmware's.
+    #[arg(value_name = "FIRMWARE", required = true, trailing_var_arg = true)]
+    pub firmware_and_args: Vec<OsString>,
+
+    /// What is measured, and where it runs.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+/// What is measured of an image, and where it runs: the same for every command that runs one.
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 
     /// Take a sample every N instructions
     #[arg(long, value_name = "N", default_value = "10007", help_heading = "Sampling")]
@@ -133,7 +176,7 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "BYTES", default_value = "2", help_heading = "Sampling")]
     pub bin_bytes: String,
 
-    /// Measure N instructions, then stop: a success [default: 2G]
+    /// Measure N instructions, then stop: a success [default: 2G; for `harness run`: to the end]
     #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
     pub for_insns: Option<String>,
     /// Start measuring when FUNCTION's first instruction first executes

@@ -342,6 +342,7 @@ pub(crate) mod testing {
                 load_bias: 0,
                 entry: 0,
                 qemu_args: Vec::new(),
+                firmware_args: Vec::new(),
                 period_insns: 10,
                 jitter_seed: None,
                 bin_bytes: 2,

@@ -36,6 +36,7 @@ pub mod run;
 pub mod stacks;
 pub mod suite;
 pub mod symbols;
+pub mod tail;
 pub mod threshold;
 pub mod unwind;
 pub mod verdict;

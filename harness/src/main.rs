@@ -1,15 +1,29 @@
 //! The `harness` command: a thin shell around the library.
 
-use std::io;
+use std::env;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use harness::cli::{Cli, Command};
+use harness::verdict::runner;
 use harness::{commands, verdict};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        // clap says so itself, or shows the help that was asked for.
+        let status = error.exit_code();
+        let _ = error.print();
+        let is_run = env::args_os().nth(1).is_some_and(|word| word == "run");
+        std::process::exit(if is_run && status != 0 { runner::FAILURE.into() } else { status });
+    });
     let result = match (cli.command, cli.profile) {
+        (Some(Command::Run(args)), _) => {
+            return ExitCode::from(commands::run::run(args).unwrap_or_else(|error| {
+                say(&error);
+                runner::FAILURE
+            }));
+        }
         (Some(Command::Doctor), _) => commands::doctor::run(),
         (Some(Command::Test(args)), _) => commands::test::run(args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
@@ -21,10 +35,15 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return verdict::ExitCode::Good;
         }
-        eprintln!("error: {error:#}");
+        say(&error);
         verdict::ExitCode::of_error(&error)
     });
     ExitCode::from(code.status())
+}
+
+/// Says what went wrong, where anybody listens.
+fn say(error: &anyhow::Error) {
+    let _ = writeln!(io::stderr(), "error: {error:#}");
 }
 
 /// A reader that has seen enough (`| head`) is no error.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use wire::control::Word;
@@ -26,6 +26,12 @@ use crate::unwind;
 pub trait Listener {
     /// Something that the user should know: a warning, which machine was chosen.
     fn say(&mut self, line: &str);
+    /// A line about the machine that was chosen.
+    fn choice(&mut self, line: &str) {
+        self.say(line);
+    }
+    /// The run begins; what the firmware prints will go to this file.
+    fn starts(&mut self, _console: &Path) {}
     /// How far the run has come, now and then.
     fn progress(&mut self, progress: Progress);
 }
@@ -97,6 +103,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         mcount: mcount.headers.first(),
     };
     explain_choice(&choice, listener);
+    listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
     let (mut profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome);
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
@@ -109,9 +116,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
 
 /// Which machine was chosen and what else there was.
 fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
-    listener.say(&format!("machine: {}, {}", choice.machine.title(), choice.because));
+    listener.choice(&format!("machine: {}, {}", choice.machine.title(), choice.because));
     for (title, reason) in &choice.runners_up {
-        listener.say(&format!("  not {title}: {reason}"));
+        listener.choice(&format!("  not {title}: {reason}"));
     }
 }
 
@@ -174,6 +181,7 @@ fn profile(
         load_bias: choice.load_bias,
         entry: choice.entry,
         qemu_args: options.qemu_args.clone(),
+        firmware_args: options.firmware_args.clone(),
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,
         bin_bytes: options.bin_bytes,

@@ -1,15 +1,16 @@
 //! The options as meant: numbers parsed, defaults filled in, contradictions refused. Nothing past
 //! this file asks what the user typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::ProfileArgs;
+use crate::cli::{MeasureArgs, ProfileArgs, RunArgs};
 use crate::image::InputError;
 use crate::profile::Window;
 use crate::stacks::View;
 
-/// The window's length unless `--for` says otherwise: most firmware never exits.
+/// The window's length of `harness profile` unless `--for` says otherwise: most firmware never exits.
 pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
 
 /// Everything that a profiling run needs to know.
@@ -17,6 +18,8 @@ pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
 pub struct Options {
     /// The firmware file.
     pub firmware: PathBuf,
+    /// What the firmware is given as its command line, after the program's name.
+    pub firmware_args: Vec<String>,
     /// The profile directory; None: `./<stem>.profile`.
     pub output: Option<PathBuf>,
     /// Rows of the table, None for all.
@@ -98,11 +101,38 @@ fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
 }
 
 impl Options {
-    /// Settles what was typed.
+    /// Settles what was typed after `harness profile`.
     ///
     /// # Errors
     /// [`InputError`] naming the option and what it takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, InputError> {
+        let mut options = Options::settle(args.firmware, args.measure)?;
+        options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
+        options.top_rows = (args.top > 0).then_some(args.top);
+        options.strict = args.strict;
+        Ok(options)
+    }
+
+    /// Settles what was typed after `harness run`. A program runs to its end: no window unless asked for.
+    ///
+    /// # Errors
+    /// [`InputError`] naming the option or argument and what it takes.
+    pub fn resolve_run(args: RunArgs) -> Result<Options, InputError> {
+        let mut words = args.firmware_and_args.into_iter();
+        let firmware = words.next().ok_or_else(|| InputError::new("no firmware: give `harness run` an ELF file"))?;
+        let mut words = words.peekable();
+        words.next_if(|word| word == "--");
+        let text = |word: OsString| {
+            word.into_string().map_err(|word| {
+                InputError::new(format!("the firmware's argument {}: not UTF-8; leave it out", word.display()))
+            })
+        };
+        let firmware_args = words.map(text).collect::<Result<_, _>>()?;
+        Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)? })
+    }
+
+    /// What all commands have in common.
+    fn settle(firmware: PathBuf, args: MeasureArgs) -> Result<Options, InputError> {
         let insns =
             |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_insns(option, text)).transpose();
         let number =
@@ -146,20 +176,20 @@ impl Options {
             files.push((name.to_owned(), PathBuf::from(path)));
         }
         let period_insns = parse_insns("--period", &args.period)?;
-        let for_insns = insns("--for", &args.for_insns)?.unwrap_or(DEFAULT_FOR_INSNS);
         Ok(Options {
             period_insns,
             window: Window {
-                for_insns: Some(for_insns),
+                for_insns: insns("--for", &args.for_insns)?,
                 from: args.from,
                 until: args.until,
                 max_insns: insns("--max-insns", &args.max_insns)?,
             },
             timeout,
-            firmware: args.firmware,
+            firmware,
+            firmware_args: Vec::new(),
             output: args.output,
-            top_rows: (args.top > 0).then_some(args.top),
-            strict: args.strict,
+            top_rows: None,
+            strict: false,
             jitter_seed: args.seeded_jitter,
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,

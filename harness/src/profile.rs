@@ -22,7 +22,7 @@ use crate::mcount::Table;
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x04\n";
+const MAGIC: &[u8; 8] = b"fwprof\x05\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub struct Facts {
     pub entry: u64,
     /// Additional QEMU arguments.
     pub qemu_args: Vec<String>,
+    /// What the firmware was given as its command line, after the program's name.
+    pub firmware_args: Vec<String>,
     /// Mean distance of samples in instructions.
     pub period_insns: u64,
     /// Seed of the dither around the period.

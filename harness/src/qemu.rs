@@ -204,14 +204,26 @@ impl Workspace {
     }
 }
 
-/// QEMU's arguments: all that the guest's behaviour depends on. `plugin` are the plugin's; without
-/// them QEMU runs bare, for comparison.
-pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: Option<&str>) -> Vec<OsString> {
+/// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
+/// further ones of QEMU, `plugin` are the plugin's; without them QEMU runs bare, for comparison.
+pub fn arguments(
+    choice: &Choice,
+    shift: u8,
+    firmware: &[String],
+    user: &[String],
+    plugin: Option<&str>,
+) -> Vec<OsString> {
     let machine = match choice.machine.load {
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
         LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
     };
     let icount = format!("shift={shift},align=off,sleep=off");
+    // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
+    let mut semihosting = "enable=on,target=native,chardev=console,arg=firmware".to_owned();
+    for argument in firmware {
+        semihosting += ",arg=";
+        semihosting += &argument.replace(',', ",,");
+    }
     let plugin = plugin.map(|plugin| format!("../plugin.so,dir=../records,{plugin}"));
     let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
     if let Some(cpu) = &choice.cpu {
@@ -241,7 +253,7 @@ pub fn arguments(choice: &Choice, shift: u8, user: &[String], plugin: Option<&st
         "-serial",
         "chardev:console",
         "-semihosting-config",
-        "enable=on,target=native,chardev=console,arg=firmware",
+        &semihosting,
         "-chardev",
         "stdio,id=monitor,signal=off",
         "-mon",

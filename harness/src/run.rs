@@ -131,7 +131,8 @@ impl Plan<'_> {
     /// QEMU's arguments for this run, or for the same run without the plugin.
     pub fn arguments(&self, with_plugin: bool) -> Vec<OsString> {
         let plugin = with_plugin.then(|| self.plugin_arguments());
-        qemu::arguments(self.choice, self.icount_shift, &self.options.qemu_args, plugin.as_deref())
+        let Options { firmware_args, qemu_args, .. } = self.options;
+        qemu::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, plugin.as_deref())
     }
 
     /// Writes the files that QEMU and the plugin read.

@@ -80,6 +80,37 @@ impl ExitCode {
     }
 }
 
+/// Exit statuses of `harness run`, beside the firmware's own: those that `timeout(1)` and `env(1)` have made
+/// known, far from what firmware returns.
+pub mod runner {
+    use super::{ExitCode, describe_unopened};
+    use crate::profile::{End, Profile};
+
+    /// A limit, timeout or Ctrl-C ended the run.
+    pub const LIMIT: u8 = 124;
+    /// harness itself failed: usage, bad input, the emulator.
+    pub const FAILURE: u8 = 125;
+
+    /// The status of a run.
+    pub fn status(profile: &Profile) -> u8 {
+        let status = match (&profile.facts.end, ExitCode::of_end(&profile.facts.end)) {
+            (End::Exit { status, .. }, _) => of_firmware(*status),
+            (_, ExitCode::Limit) => LIMIT,
+            (_, ExitCode::Usage | ExitCode::Emulator) => FAILURE,
+            (_, code @ (ExitCode::Firmware | ExitCode::Good | ExitCode::Regression)) => code.status(),
+        };
+        if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
+    }
+
+    /// A process has eight bits of status: the lowest, as exit(3) has it, but a failure never becomes 0.
+    pub(super) fn of_firmware(status: u32) -> u8 {
+        match status as u8 {
+            0 if status != 0 => ExitCode::Firmware.status(),
+            low => low,
+        }
+    }
+}
+
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
     let Some(function) = names.function_at(pc) else { return format!("{pc:#010x}") };
@@ -119,6 +150,12 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Interrupted => format!("interrupted; {}", reproduce(profile)),
         End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
     }
+}
+
+/// Says that nothing was measured because the window never opened, where it is so.
+pub fn describe_unopened(profile: &Profile) -> Option<String> {
+    let from = profile.facts.window.from.as_ref()?;
+    (profile.total_insns() == 0).then(|| format!("the window never opened: --from {from} was not reached"))
 }
 
 /// The option that ends another run at the instruction where the host ended this one.
@@ -264,6 +301,12 @@ mod tests {
         // design.md: "When several apply: 2, 5, 4, 1, 3".
         assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
         assert!(all.is_sorted());
+    }
+
+    #[test]
+    fn a_failed_firmware_never_looks_good() {
+        let statuses = [0, 1, 3, 255, 256, 259, 0x100_0000, u32::MAX];
+        assert_eq!(statuses.map(runner::of_firmware), [0, 1, 3, 255, 1, 3, 1, 255]);
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod doctor;
 pub mod merge;
 pub mod profile;
+pub mod run;
 pub mod test;

@@ -12,7 +12,7 @@ use crate::crosscheck;
 use crate::export::{self, CONSOLE, FILES, FLAMECHART, summary, tasks};
 use crate::functions;
 use crate::image;
-use crate::measure::{Listener, measure};
+use crate::measure::{Listener, Measured, measure};
 use crate::options::Options;
 use crate::output::Output;
 use crate::profile::Profile;
@@ -40,17 +40,28 @@ impl Listener for Terminal {
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let options = Options::resolve(args)?;
+    let output = prepare(&options)?;
     let stem = image::stem(&options.firmware);
-    let target = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{stem}.profile")));
-    let output = Output::prepare(target)?;
-    // Fails only where a handler is set already; then that one decides.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut terminal = Terminal(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
     let measured = measure(&options, &output, &mut terminal);
     let Terminal(bar) = terminal;
     bar.finish();
-    let measured = measured?;
-    export::write(&measured.profile, &options, &output)?;
+    let (profile, directory) = save(measured?, &options, output)?;
+    report(&profile, &options, &directory)
+}
+
+/// Prepares the profile directory, and for the user to end the run.
+pub(super) fn prepare(options: &Options) -> Result<Output> {
+    let named = || PathBuf::from(format!("{}.profile", image::stem(&options.firmware)));
+    let output = Output::prepare(options.output.clone().unwrap_or_else(named))?;
+    // Fails only where a handler is set already; then that one decides.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    Ok(output)
+}
+
+/// Completes the profile directory and says where it is.
+pub(super) fn save(measured: Measured, options: &Options, output: Output) -> Result<(Profile, PathBuf)> {
+    export::write(&measured.profile, options, &output)?;
     // A machine without a serial port and semihosting prints nothing, and QEMU may end before it
     // opens the file.
     if measured.console.exists() {
@@ -58,9 +69,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     } else {
         output.write(CONSOLE, b"")?;
     }
-    let directory = output.commit()?;
-
-    report(&measured.profile, &options, &directory)
+    Ok((measured.profile, output.commit()?))
 }
 
 /// Prints the table and the verdict, and settles the exit code.
@@ -88,10 +97,8 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         writeln!(out, "{line}")?;
     }
     let mut code = ExitCode::of_end(&profile.facts.end);
-    if let Some(from) = &options.window.from
-        && profile.total_insns() == 0
-    {
-        writeln!(out, "the window never opened: --from {from} was not reached")?;
+    if let Some(line) = verdict::describe_unopened(profile) {
+        writeln!(out, "{line}")?;
         code = code.min(ExitCode::Firmware);
     }
     if options.strict && !crosscheck.counts_agree() {

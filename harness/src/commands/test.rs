@@ -182,11 +182,11 @@ struct Collector<'a> {
 
 impl Listener for Collector<'_> {
     fn say(&mut self, line: &str) {
-        // Which machine was chosen is in the report anyway; only warnings are news.
-        if line.starts_with("warning:") {
-            self.messages.push(line.to_owned());
-        }
+        self.messages.push(line.to_owned());
     }
+
+    // It is in the report.
+    fn choice(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {
         self.bar.update(progress);

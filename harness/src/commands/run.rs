@@ -1,0 +1,76 @@
+//! `harness run firmware.elf`: the firmware as a program among others, for cargo, scripts and CI. What it prints
+//! is stdout, its status is the exit status, and a profile is left besides.
+
+use std::io::{Write, stderr, stdout};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::profile::{prepare, save};
+use crate::cli::RunArgs;
+use crate::export::CONSOLE;
+use crate::measure::{Listener, measure};
+use crate::options::Options;
+use crate::records::Progress;
+use crate::run::INTERRUPTED;
+use crate::tail::Tail;
+use crate::verdict::{self, group, runner};
+
+/// Passes on what the firmware prints. Which machine was chosen is said at the end, and progress is the firmware's
+/// to show.
+#[derive(Default)]
+struct Console(Option<Tail>);
+
+impl Listener for Console {
+    fn say(&mut self, line: &str) {
+        // One that is closed is no reason to end.
+        let _ = writeln!(stderr(), "{line}");
+    }
+
+    fn choice(&mut self, _line: &str) {}
+
+    fn starts(&mut self, console: &Path) {
+        self.0 = Some(Tail::start(console.to_owned(), stdout()));
+    }
+
+    fn progress(&mut self, _progress: Progress) {}
+}
+
+/// Runs the command and returns the process's exit status.
+///
+/// # Errors
+/// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
+pub fn run(args: RunArgs) -> Result<u8> {
+    let options = Options::resolve_run(args)?;
+    let output = prepare(&options)?;
+    let mut console = Console::default();
+    let measured = measure(&options, &output, &mut console);
+    let console_error = console.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
+    let (profile, directory) = save(measured?, &options, output)?;
+    let facts = &profile.facts;
+    let mut lines = verdict::describe_notes(&profile);
+    lines.extend(verdict::describe_unresolved(facts));
+    lines.extend(verdict::describe_unopened(&profile));
+    lines.push(format!(
+        "{} on {}: {}; {} instructions; profile in {}",
+        facts.image_name,
+        facts.machine,
+        verdict::describe_end(&profile),
+        group(profile.total_insns()),
+        directory.display()
+    ));
+    for line in lines {
+        // Nobody needs to read this: the status says the same.
+        let _ = writeln!(stderr(), "harness: {line}");
+    }
+    if let Some(error) = console_error {
+        let file = directory.join(CONSOLE);
+        return Err(error).with_context(|| {
+            format!(
+                "what the firmware printed could not be passed on to standard output; all of it is in {}",
+                file.display()
+            )
+        });
+    }
+    Ok(runner::status(&profile))
+}
