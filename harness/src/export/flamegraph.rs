@@ -12,28 +12,16 @@ use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, clean, escape, from_hsl, show};
 use crate::functions;
 use crate::profile::Profile;
 use crate::stacks::{Frame, Kind, Stacks, View};
 use crate::verdict::group;
 
-/// Width of the picture in pixels.
-const WIDTH: usize = 1200;
-
-/// What follows the name of an inlined frame, as perf writes it.
-const INLINED: &str = " (inlined)";
-
-/// Width of a letter of the usual monospaced fonts, in font sizes.
-const LETTER: f64 = 0.61;
-
-/// Narrowest frame drawn, in percent of the picture: inferno's usual.
-const MIN_WIDTH: f64 = 0.01;
-
 /// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
 
 const GREY: Color = Color { r: 200, g: 200, b: 200 };
-const ROOT: Color = Color { r: 232, g: 232, b: 232 };
 const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 
 /// Draws a profile as SVG.
@@ -137,12 +125,6 @@ fn draw(
     Ok(annotate(profile, &String::from_utf8(svg)?).into_bytes())
 }
 
-/// A frame's name as it is shown.
-fn show(frame: &Frame) -> String {
-    let name = clean(&frame.name);
-    if frame.kind == Kind::Inlined { name + INLINED } else { name }
-}
-
 /// Adds calls and place of definition to the hover texts of functions, inside their parentheses, since
 /// inferno's script takes the last pair off to get the name.
 fn annotate(profile: &Profile, svg: &str) -> String {
@@ -236,42 +218,6 @@ fn color(frame: &str, kind: Kind, heat: f64) -> Color {
     from_hsl(hue, saturation, lightness)
 }
 
-/// A colour by hue (degrees), saturation and lightness (0 to 1).
-fn from_hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
-    let chroma = saturation * lightness.min(1.0 - lightness);
-    let channel = |offset: f64| {
-        let position = (offset + hue / 30.0).rem_euclid(12.0);
-        let value = lightness - chroma * (position - 3.0).min(9.0 - position).clamp(-1.0, 1.0);
-        (value * 255.0).round() as u8
-    };
-    Color { r: channel(0.0), g: channel(8.0), b: channel(4.0) }
-}
-
-/// A name that inferno reads as one frame and XML can hold.
-fn clean(name: &str) -> String {
-    let mut clean: String = name
-        .trim()
-        .chars()
-        .map(|character| match character {
-            ';' => ':',
-            character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => '?',
-            character => character,
-        })
-        .collect();
-    // It would be read as a count.
-    if let Some((_, last)) = clean.rsplit_once(' ')
-        && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
-        let space = clean.len() - last.len() - 1;
-        clean.replace_range(space..=space, "_");
-    }
-    // A line that starts so is a comment; these letters at the end are a colour, "-" and "--" as well.
-    if clean.is_empty() || clean.starts_with("# ") || matches!(clean.as_str(), "-" | "--") {
-        clean.insert(0, '?');
-    }
-    clean
-}
-
 fn subtitle(profile: &Profile) -> String {
     let facts = &profile.facts;
     let mut subtitle = format!("{} instructions on {}", group(profile.total_insns()), facts.machine);
@@ -311,10 +257,6 @@ fn nothing(profile: &Profile) -> String {
          </g>\n\
          </svg>\n"
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

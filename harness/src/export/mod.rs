@@ -1,9 +1,11 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
+pub mod differential;
 pub mod flamegraph;
 pub mod junit;
 pub mod markdown;
 pub mod suite;
+mod picture;
 pub mod summary;
 pub mod tasks;
 

@@ -1,0 +1,510 @@
+//! Two profiles in one picture: above the stacks of the one after, as wide as they are there, below those of
+//! the one before, so that what vanished is to be seen, too. Colours say what changed.
+//!
+//! inferno's own differential is one panel in the widths of one side, coloured by name, and what vanished
+//! has no width in it; so this is drawn here, in the look of the other pictures. Both panels have one scale:
+//! a firmware that executes half as much is half as wide.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::Result;
+use inferno::flamegraph::color::Color;
+
+use super::picture::{INLINED, LETTER, MIN_WIDTH, ROOT, WIDTH, clean, escape, from_hsl, printable};
+use crate::stacks::{Frame, Kind};
+use crate::verdict::group;
+
+/// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
+const PADDING: usize = 10;
+const ROW: usize = 18;
+const FONT: f64 = 12.0;
+
+/// Pixels of frames from left to right.
+const SPAN: f64 = (WIDTH - 2 * PADDING) as f64;
+
+/// Most letters of a side's name in the picture; the whole name is in its hover text.
+const MOST_LETTERS: usize = 60;
+
+/// Fills of what is only on one side: stripes, which are told from plain colours at any width, by anybody.
+const NEW: &str = "url(#new)";
+const VANISHED: &str = "url(#vanished)";
+
+/// One of the two profiles.
+#[derive(Debug)]
+pub struct Side {
+    label: String,
+    stacks: Vec<(Vec<Frame>, u64)>,
+}
+
+impl Side {
+    /// A profile by the name it is to be shown with, and its instructions by stack in any order:
+    /// [`Stacks::insns`](crate::stacks::Stacks::insns).
+    pub fn new(label: &str, stacks: impl IntoIterator<Item = (Vec<Frame>, u64)>) -> Side {
+        Side { label: printable(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
+    }
+
+    /// All instructions.
+    pub fn total_insns(&self) -> u64 {
+        self.stacks.iter().fold(0, |sum, (_, insns)| sum.saturating_add(*insns))
+    }
+}
+
+/// Draws what changed as one SVG, with both sides in it. The same in whatever order the stacks come.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn svg(before: &Side, after: &Side, out: &mut impl Write) -> Result<()> {
+    let picture = Picture { nodes: tree(before, after), before, after };
+    out.write_all(picture.draw().as_bytes())?;
+    Ok(())
+}
+
+/// Which of the two numbers of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Before,
+    After,
+}
+
+impl At {
+    fn name(self) -> &'static str {
+        match self {
+            At::Before => "before",
+            At::After => "after",
+        }
+    }
+}
+
+/// A frame by its path of names, on both sides.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    name: String,
+    depth: usize,
+    /// Instructions in it and below, before and after.
+    insns: [u64; 2],
+    /// Those of them that it executes as an inlined function.
+    inlined_insns: [u64; 2],
+    /// The first number that is not below it.
+    end: usize,
+    children: BTreeMap<Step, usize>,
+}
+
+/// What tells siblings apart, first of all the name, by which they are sorted. Inlined or called, a function
+/// is the same one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Step {
+    name: String,
+    kind: Kind,
+}
+
+impl Step {
+    fn of(frame: &Frame) -> Step {
+        let kind = if frame.kind == Kind::Inlined { Kind::Function } else { frame.kind };
+        Step { name: clean(&frame.name), kind }
+    }
+}
+
+/// How a number of instructions became another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Vanished,
+    Shrank,
+    Same,
+    Grew,
+    New,
+}
+
+impl Change {
+    fn of([before, after]: [u64; 2]) -> Change {
+        match (before, after) {
+            _ if before == after => Change::Same,
+            (_, 0) => Change::Vanished,
+            (0, _) => Change::New,
+            _ if before < after => Change::Grew,
+            _ => Change::Shrank,
+        }
+    }
+}
+
+/// All frames of both sides, depth first, siblings by name; the first is below all others.
+fn tree(before: &Side, after: &Side) -> Vec<Node> {
+    let mut nodes = vec![Node { name: "all".to_owned(), ..Node::default() }];
+    for (at, side) in [before, after].into_iter().enumerate() {
+        for (frames, insns) in &side.stacks {
+            let mut here = 0;
+            add(&mut nodes[0].insns[at], *insns);
+            for frame in frames {
+                let step = Step::of(frame);
+                here = match nodes[here].children.get(&step) {
+                    Some(&child) => child,
+                    None => {
+                        let child = nodes.len();
+                        let depth = nodes[here].depth + 1;
+                        nodes.push(Node { name: step.name.clone(), depth, ..Node::default() });
+                        nodes[here].children.insert(step, child);
+                        child
+                    }
+                };
+                add(&mut nodes[here].insns[at], *insns);
+                if frame.kind == Kind::Inlined {
+                    add(&mut nodes[here].inlined_insns[at], *insns);
+                }
+            }
+        }
+    }
+    // Numbered by name instead of by arrival. Without recursion: exact stacks can be very deep.
+    let mut sorted: Vec<Node> = Vec::with_capacity(nodes.len());
+    let mut open: Vec<usize> = Vec::new();
+    let mut next = vec![0];
+    while let Some(index) = next.pop() {
+        let node = std::mem::take(&mut nodes[index]);
+        while let Some(&last) = open.last()
+            && sorted[last].depth >= node.depth
+        {
+            sorted[last].end = sorted.len();
+            open.pop();
+        }
+        next.extend(node.children.values().rev());
+        open.push(sorted.len());
+        sorted.push(Node { children: BTreeMap::new(), ..node });
+    }
+    for last in open {
+        sorted[last].end = sorted.len();
+    }
+    sorted
+}
+
+/// Sums of a damaged profile must not panic.
+fn add(sum: &mut u64, insns: u64) {
+    *sum = sum.saturating_add(insns);
+}
+
+struct Picture<'a> {
+    nodes: Vec<Node>,
+    before: &'a Side,
+    after: &'a Side,
+}
+
+impl Picture<'_> {
+    fn draw(&self) -> String {
+        let scale = *self.nodes[0].insns.iter().max().unwrap_or(&0);
+        let mut body = String::new();
+        let mut y = 136;
+        if let Some(note) = self.note() {
+            let _ = writeln!(
+                body,
+                "<rect id=\"same\" x=\"{PADDING}\" y=\"{}\" width=\"{SPAN}\" height=\"44\"/>\n\
+                 <text id=\"note\" x=\"{}\" y=\"{}\">{note}</text>",
+                y - 16,
+                WIDTH / 2,
+                y + 12,
+            );
+            y += 58;
+        }
+        for at in [At::After, At::Before] {
+            y = self.panel(at, y, scale, &mut body) + 36;
+        }
+        self.head(y - 20) + &body + "</svg>\n"
+    }
+
+    /// What is said instead of letting the eye look for it.
+    fn note(&self) -> Option<&'static str> {
+        let is_same = |node: &Node| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
+        if self.nodes[0].insns == [0, 0] {
+            Some("Nothing was executed on either side.")
+        } else if self.nodes.iter().all(is_same) {
+            Some("Nothing changed: every stack has the same number of instructions on both sides.")
+        } else {
+            None
+        }
+    }
+
+    fn side(&self, at: At) -> &Side {
+        match at {
+            At::Before => self.before,
+            At::After => self.after,
+        }
+    }
+
+    /// One panel from `top` on; returns where it ends.
+    fn panel(&self, at: At, top: usize, scale: u64, body: &mut String) -> usize {
+        let total = self.nodes[0].insns[at as usize];
+        let label = &self.side(at).label;
+        let _ = write!(
+            body,
+            "<text class=\"side\" x=\"{PADDING}\" y=\"{top}\"><title>{}</title><tspan class=\"strong\">{}: {}</tspan>\
+             <tspan dx=\"12\">{} instructions",
+            escape(label),
+            at.name(),
+            escape(&shortened(label)),
+            group(total),
+        );
+        // Said once, where the eye is first.
+        if at == At::After && total != self.nodes[0].insns[0] {
+            let _ = write!(body, ", {} than before", difference(self.nodes[0].insns));
+        }
+        let _ = writeln!(body, "</tspan></text>\n<g class=\"panel\" data-side=\"{}\">", at.name());
+        let min_insns = total as f64 * MIN_WIDTH / 100.0;
+        // Where the next child of each open frame begins.
+        let mut starts = vec![0_u64];
+        let mut deepest = 0;
+        for (number, node) in self.nodes.iter().enumerate() {
+            let insns = node.insns[at as usize];
+            starts.truncate(node.depth + 1);
+            let start = starts[node.depth];
+            starts[node.depth] = start.saturating_add(insns);
+            starts.push(start);
+            if insns > 0 && insns as f64 >= min_insns {
+                deepest = deepest.max(node.depth);
+                self.frame(at, number, start, top + 10 + node.depth * ROW, scale, body);
+            }
+        }
+        body.push_str("</g>\n");
+        top + 10 + (deepest + 1) * ROW
+    }
+
+    fn frame(&self, at: At, number: usize, start: u64, y: usize, scale: u64, body: &mut String) {
+        let node = &self.nodes[number];
+        let insns = node.insns[at as usize];
+        let scaled = |insns: u64| insns as f64 / scale as f64 * SPAN;
+        let (x, width) = (PADDING as f64 + scaled(start), scaled(insns));
+        let name = self.shown(node, at);
+        let change = short_change(node.insns);
+        let _ = write!(body, "<g data-n=\"{number}\" data-e=\"{}\" data-x=\"{start}\" data-w=\"{insns}\"", node.end);
+        if !change.is_empty() {
+            let _ = write!(body, " data-c=\"{change}\"");
+        }
+        let class = match Change::of(node.insns) {
+            Change::New => " class=\"new\"",
+            Change::Vanished => " class=\"vanished\"",
+            _ => "",
+        };
+        let _ = writeln!(
+            body,
+            "{class}><title>{} ({})</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" \
+             fill=\"{}\"/><text x=\"{:.2}\" y=\"{}\">{}</text></g>",
+            escape(&name),
+            hover(node),
+            ROW - 1,
+            fill(node.insns),
+            x + 3.0,
+            y + 12,
+            escape(&fitting(&name, &change, width)),
+        );
+    }
+
+    fn shown(&self, node: &Node, at: At) -> String {
+        let at = at as usize;
+        let is_inlined = node.inlined_insns[at] > 0 && node.inlined_insns[at] == node.insns[at];
+        node.name.clone() + if is_inlined { INLINED } else { "" }
+    }
+
+    /// What is above the panels: title, legend, and what the script needs.
+    fn head(&self, height: usize) -> String {
+        let title = format!("{} \u{2192} {}", shortened(&self.before.label), shortened(&self.after.label));
+        let middle = WIDTH / 2;
+        let right = WIDTH - PADDING;
+        let mut head = format!(
+            "<?xml version=\"1.0\" standalone=\"no\"?>\n\
+             <svg version=\"1.1\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <defs>\n{}{}</defs>\n\
+             <style type=\"text/css\">{STYLE}</style>\n\
+             <script type=\"text/ecmascript\"><![CDATA[\n\
+             const padding = {PADDING}, span = {SPAN}, letter = {:.2};\n{SCRIPT}]]></script>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+             <text id=\"title\" x=\"{middle}\" y=\"24\">{}</text>\n\
+             <text id=\"unzoom\" x=\"{PADDING}\" y=\"24\" class=\"hide\">Reset Zoom</text>\n\
+             <text id=\"search\" x=\"{right}\" y=\"24\">Search</text>\n\
+             <text id=\"matched\" x=\"{right}\" y=\"112\"> </text>\n\
+             <text id=\"details\" x=\"{PADDING}\" y=\"112\"> </text>\n",
+            stripes("new", 1.0),
+            stripes("vanished", -1.0),
+            LETTER * FONT,
+            escape(&title),
+        );
+        self.legend(&mut head);
+        head
+    }
+
+    /// One box per colour, from vanished to new, with the number of frames.
+    fn legend(&self, head: &mut String) {
+        let mut counts: BTreeMap<Change, u64> = BTreeMap::new();
+        for node in &self.nodes[1..] {
+            *counts.entry(Change::of(node.insns)).or_default() += 1;
+        }
+        let boxes: [(Change, &str, &[[u64; 2]]); 5] = [
+            (Change::Vanished, "vanished", &[[1, 0]]),
+            (Change::Shrank, "shrank", &[[100, 5], [100, 50], [100, 90]]),
+            (Change::Same, "same", &[[1, 1]]),
+            (Change::Grew, "grew", &[[90, 100], [50, 100], [5, 100]]),
+            (Change::New, "new", &[[0, 1]]),
+        ];
+        let (wide, gap) = (176, 8);
+        let mut x = (WIDTH - 5 * wide - 4 * gap) / 2;
+        head.push_str("<g id=\"legend\">\n");
+        for (change, word, colors) in boxes {
+            let part = wide / colors.len();
+            for (index, &insns) in colors.iter().enumerate() {
+                // The last one takes what does not divide.
+                let width = if index + 1 == colors.len() { wide - index * part } else { part };
+                let _ = writeln!(
+                    head,
+                    "<rect x=\"{}\" y=\"40\" width=\"{width}\" height=\"26\" fill=\"{}\"/>",
+                    x + index * part,
+                    fill(insns),
+                );
+            }
+            let count = counts.get(&change).copied().unwrap_or(0);
+            let frames = if count == 1 { "frame" } else { "frames" };
+            let _ = writeln!(
+                head,
+                "<rect class=\"{word}\" x=\"{x}\" y=\"40\" width=\"{wide}\" height=\"26\" fill=\"none\" stroke=\"rgb(120,120,120)\"/>\n\
+                 <text class=\"strong\" x=\"{}\" y=\"57\">{word}: {} {frames}</text>",
+                x + wide / 2,
+                group(count),
+            );
+            x += wide + gap;
+        }
+        let _ = writeln!(
+            head,
+            "<text x=\"{}\" y=\"84\">Colour: change of a frame with all below it. Width: instructions, both panels in \
+             one scale. Click to zoom both.</text>\n</g>",
+            WIDTH / 2,
+        );
+    }
+}
+
+const STYLE: &str = "
+text { font-family:monospace; font-size:12px }
+#title { text-anchor:middle; font-size:17px }
+#legend text, #note { text-anchor:middle }
+#note { font-size:17px; font-weight:bold }
+#same { fill:rgb(226,243,226); stroke:rgb(70,140,70) }
+.strong { font-weight:bold }
+.side { font-size:14px }
+.new > rect, rect.new { stroke:rgb(150,0,0); stroke-dasharray:4,2 }
+.vanished > rect, rect.vanished { stroke:rgb(0,40,150); stroke-dasharray:4,2 }
+#matched, #search { text-anchor:end }
+#search { opacity:0.1; cursor:pointer }
+#search:hover { opacity:1 }
+#unzoom { cursor:pointer }
+.panel > *:hover { stroke:black; stroke-width:0.5; cursor:pointer }
+.hide { display:none }
+.parent { opacity:0.5 }
+";
+
+const SCRIPT: &str = include_str!("differential.js");
+
+/// A pattern of two shades of the strongest colour.
+fn stripes(id: &str, change: f64) -> String {
+    let (light, dark) = (rgb(shade(change, 1.1)), rgb(shade(change, 1.45)));
+    format!(
+        "<pattern id=\"{id}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\" \
+         patternTransform=\"rotate(45)\"><rect width=\"8\" height=\"8\" fill=\"{light}\"/>\
+         <rect width=\"3\" height=\"8\" fill=\"{dark}\"/></pattern>\n"
+    )
+}
+
+/// The colour of a change.
+fn fill([before, after]: [u64; 2]) -> String {
+    match Change::of([before, after]) {
+        Change::New => NEW.to_owned(),
+        Change::Vanished => VANISHED.to_owned(),
+        Change::Same => rgb(ROOT),
+        Change::Grew | Change::Shrank => {
+            let change = (after as f64 - before as f64) / before.max(after) as f64;
+            // Most changes are small: the root spreads them out. The least is still told from none.
+            rgb(shade(change, 0.06 + 0.94 * change.abs().powf(0.6)))
+        }
+    }
+}
+
+/// Red for what grew and blue for what shrank, the darker the more.
+fn shade(change: f64, strength: f64) -> Color {
+    let hue = if change > 0.0 { 6.0 } else { 214.0 };
+    from_hsl(hue, (0.55 + 0.35 * strength).min(1.0), 0.95 - 0.27 * strength)
+}
+
+fn rgb(color: Color) -> String {
+    format!("rgb({},{},{})", color.r, color.g, color.b)
+}
+
+/// What is said about a frame. Without parentheses: the script takes them off to get the name.
+fn hover(node: &Node) -> String {
+    let [before, after] = node.insns;
+    let mut hover = format!("{} instructions before, {} after: ", group(before), group(after));
+    hover.push_str(&difference(node.insns));
+    let how = |at: usize| match node.inlined_insns[at] {
+        0 => "called",
+        inlined if inlined == node.insns[at] => "inlined",
+        _ => "partly inlined",
+    };
+    if before > 0 && after > 0 && how(0) != how(1) {
+        let _ = write!(hover, ", {} before, {} after", how(0), how(1));
+    }
+    hover
+}
+
+/// The difference in instructions and in percent.
+fn difference([before, after]: [u64; 2]) -> String {
+    let sign = if after < before { "-" } else { "+" };
+    let insns = format!("{sign}{}", group(after.abs_diff(before)));
+    match Change::of([before, after]) {
+        Change::Same => "the same".to_owned(),
+        Change::New => format!("{insns}, new"),
+        Change::Vanished => format!("{insns}, -100.00%, vanished"),
+        Change::Grew | Change::Shrank => {
+            let percent = 100.0 * (after as f64 - before as f64) / before as f64;
+            // Not as zero what is not.
+            if percent.abs() < 0.005 {
+                format!("{insns}, {sign}less than 0.01%")
+            } else {
+                format!("{insns}, {percent:+.2}%")
+            }
+        }
+    }
+}
+
+/// The change in a few letters, to be read in the frame; nothing where there is next to none.
+fn short_change([before, after]: [u64; 2]) -> String {
+    match Change::of([before, after]) {
+        Change::New => return "new".to_owned(),
+        Change::Vanished => return "vanished".to_owned(),
+        _ => {}
+    }
+    let percent = 100.0 * (after as f64 - before as f64) / before.max(1) as f64;
+    match percent.abs() {
+        0.0..0.05 => String::new(),
+        0.05..10.0 => format!("{percent:+.1}%"),
+        10.0..1000.0 => format!("{percent:+.0}%"),
+        _ => format!("\u{d7}{:.0}", after as f64 / before.max(1) as f64),
+    }
+}
+
+/// As much of a frame's name, and of its change, as the frame is wide. The script does the same.
+fn fitting(name: &str, change: &str, width: f64) -> String {
+    // Negative numbers become 0.
+    let letters = ((width - 3.0) / (LETTER * FONT)) as usize;
+    let length = name.chars().count();
+    if !change.is_empty() && length + 1 + change.chars().count() <= letters {
+        format!("{name} {change}")
+    } else if length <= letters {
+        name.to_owned()
+    } else if letters < 3 {
+        String::new()
+    } else {
+        name.chars().take(letters - 2).collect::<String>() + ".."
+    }
+}
+
+/// The end of a long name: that of a file says more than its folders.
+fn shortened(label: &str) -> String {
+    let length = label.chars().count();
+    if length <= MOST_LETTERS {
+        return label.to_owned();
+    }
+    format!("\u{2026}{}", label.chars().skip(length + 1 - MOST_LETTERS).collect::<String>())
+}
