@@ -2,7 +2,7 @@
 // Zoom and search for both panels at once. A frame is known by its number (data-n), the same in both panels;
 // numbers run depth first, so what is below a frame has the numbers from its own up to data-e.
 const panels = [];
-let zoomed = 0, matched = "";
+let matched = "";
 
 window.addEventListener("load", () => {
     for (const group of document.querySelectorAll(".panel")) {
@@ -23,14 +23,15 @@ window.addEventListener("load", () => {
     if (given.has("s")) search(given.get("s"));
 });
 
-// Shows a frame and what is below it in both panels, in one scale: the wider of the two fills the picture.
+// Shows a frame and what is below it in both panels, in one scale unless one would be too narrow to read.
 function zoom(number) {
     const tops = panels.map((panel) => panel.frames.find((frame) => frame.n === number));
-    const width = Math.max(...tops.map((top) => (top ? top.width : 0)));
-    if (width === 0) return;
-    zoomed = number;
+    const widths = tops.map((top) => (top ? top.width : 0));
+    const widest = Math.max(...widths), narrowest = Math.min(...widths);
+    if (widest === 0) return;
+    const own = narrowest > 0 && Math.floor(widest / most_times) > narrowest;
     panels.forEach((panel, index) => {
-        const top = tops[index];
+        const top = tops[index], width = own ? widths[index] : widest;
         for (const frame of panel.frames) {
             const below = top && frame.n >= top.n && frame.n < top.end;
             const above = frame.n < number && frame.end > number;
@@ -40,13 +41,14 @@ function zoom(number) {
             else if (below) place(frame, (frame.x - top.x) / width, frame.width / width);
         }
     });
+    document.getElementById("scale").textContent = own ? own_scales : one_scale;
     document.getElementById("unzoom").classList.toggle("hide", number === 0);
     remember("n", number === 0 ? null : number);
 }
 
-// From and to are parts of the picture's width.
-function place(frame, from, width) {
-    const x = padding + from * span, pixels = width * span;
+// Where it begins and its width are parts of the picture's width.
+function place(frame, start, width) {
+    const x = padding + start * span, pixels = width * span;
     frame.rect.setAttribute("x", x.toFixed(2));
     frame.rect.setAttribute("width", pixels.toFixed(2));
     frame.text.setAttribute("x", (x + 3).toFixed(2));
@@ -75,6 +77,7 @@ function search(term) {
     });
     matched = term;
     document.getElementById("search").textContent = "Reset Search";
+    document.getElementById("search").classList.add("show");
     document.getElementById("matched").textContent = "Matched: " + shares.join(", ");
     remember("s", term);
 }
@@ -84,6 +87,7 @@ function reset_search() {
         for (const frame of panel.frames) frame.rect.setAttribute("fill", frame.fill);
     matched = "";
     document.getElementById("search").textContent = "Search";
+    document.getElementById("search").classList.remove("show");
     document.getElementById("matched").textContent = "";
     remember("s", null);
 }

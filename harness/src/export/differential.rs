@@ -3,7 +3,8 @@
 //!
 //! inferno's own differential is one panel in the widths of one side, coloured by name, and what vanished
 //! has no width in it; so this is drawn here, in the look of the other pictures. Both panels have one scale:
-//! a firmware that executes half as much is half as wide.
+//! a firmware that executes half as much is half as wide. Only where it would be too narrow to read, each
+//! panel has its own, and that is said.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,6 +24,11 @@ const FONT: f64 = 12.0;
 
 /// Pixels of frames from left to right.
 const SPAN: f64 = (WIDTH - 2 * PADDING) as f64;
+
+/// Panels have scales of their own where one would be so many times wider than the other.
+const MOST_TIMES: u64 = 4;
+const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
+const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
 /// Most letters of a side's name in the picture; the whole name is in its hover text.
 const MOST_LETTERS: usize = 60;
@@ -189,7 +195,6 @@ struct Picture<'a> {
 
 impl Picture<'_> {
     fn draw(&self) -> String {
-        let scale = *self.nodes[0].insns.iter().max().unwrap_or(&0);
         let mut body = String::new();
         let mut y = 136;
         if let Some(note) = self.note() {
@@ -204,7 +209,7 @@ impl Picture<'_> {
             y += 58;
         }
         for at in [At::After, At::Before] {
-            y = self.panel(at, y, scale, &mut body) + 36;
+            y = self.panel(at, y, &mut body) + 36;
         }
         self.head(y - 20) + &body + "</svg>\n"
     }
@@ -221,6 +226,18 @@ impl Picture<'_> {
         }
     }
 
+    /// Whether one side is too narrow in the scale of the other.
+    fn has_own_scales(&self) -> bool {
+        let [before, after] = self.nodes[0].insns;
+        before.min(after) > 0 && before.max(after) / MOST_TIMES > before.min(after)
+    }
+
+    /// Instructions in the whole width of a panel.
+    fn scale(&self, at: At) -> u64 {
+        let insns = self.nodes[0].insns;
+        if self.has_own_scales() { insns[at as usize] } else { insns[0].max(insns[1]) }
+    }
+
     fn side(&self, at: At) -> &Side {
         match at {
             At::Before => self.before,
@@ -229,7 +246,7 @@ impl Picture<'_> {
     }
 
     /// One panel from `top` on; returns where it ends.
-    fn panel(&self, at: At, top: usize, scale: u64, body: &mut String) -> usize {
+    fn panel(&self, at: At, top: usize, body: &mut String) -> usize {
         let total = self.nodes[0].insns[at as usize];
         let label = &self.side(at).label;
         let _ = write!(
@@ -243,9 +260,10 @@ impl Picture<'_> {
         );
         // Said once, where the eye is first.
         if at == At::After && total != self.nodes[0].insns[0] {
-            let _ = write!(body, ", {} than before", difference(self.nodes[0].insns));
+            let _ = write!(body, ": {}", difference(self.nodes[0].insns));
         }
         let _ = writeln!(body, "</tspan></text>\n<g class=\"panel\" data-side=\"{}\">", at.name());
+        let scale = self.scale(at);
         let min_insns = total as f64 * MIN_WIDTH / 100.0;
         // Where the next child of each open frame begins.
         let mut starts = vec![0_u64];
@@ -313,7 +331,8 @@ impl Picture<'_> {
              <defs>\n{}{}</defs>\n\
              <style type=\"text/css\">{STYLE}</style>\n\
              <script type=\"text/ecmascript\"><![CDATA[\n\
-             const padding = {PADDING}, span = {SPAN}, letter = {:.2};\n{SCRIPT}]]></script>\n\
+             const padding = {PADDING}, span = {SPAN}, letter = {:.2}, most_times = {MOST_TIMES};\n\
+             const one_scale = \"{ONE_SCALE}\", own_scales = \"{OWN_SCALES}\";\n{SCRIPT}]]></script>\n\
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
              <text id=\"title\" x=\"{middle}\" y=\"24\">{}</text>\n\
              <text id=\"unzoom\" x=\"{PADDING}\" y=\"24\" class=\"hide\">Reset Zoom</text>\n\
@@ -370,9 +389,10 @@ impl Picture<'_> {
         }
         let _ = writeln!(
             head,
-            "<text x=\"{}\" y=\"84\">Colour: change of a frame with all below it. Width: instructions, both panels in \
-             one scale. Click to zoom both.</text>\n</g>",
+            "<text x=\"{}\" y=\"84\">Colour: change of a frame with all below it. <tspan id=\"scale\">{}</tspan> \
+             Click to zoom both.</text>\n</g>",
             WIDTH / 2,
+            if self.has_own_scales() { OWN_SCALES } else { ONE_SCALE },
         );
     }
 }
@@ -385,13 +405,15 @@ text { font-family:monospace; font-size:12px }
 #same { fill:rgb(226,243,226); stroke:rgb(70,140,70) }
 .strong { font-weight:bold }
 .side { font-size:14px }
-.new > rect, rect.new { stroke:rgb(150,0,0); stroke-dasharray:4,2 }
-.vanished > rect, rect.vanished { stroke:rgb(0,40,150); stroke-dasharray:4,2 }
+.panel rect { stroke:white; stroke-width:0.5 }
+.panel .new > rect, rect.new { stroke:rgb(150,0,0); stroke-width:1; stroke-dasharray:4,2 }
+.panel .vanished > rect, rect.vanished { stroke:rgb(0,40,150); stroke-width:1; stroke-dasharray:4,2 }
+.panel > g:hover > rect { stroke:black; stroke-width:1 }
 #matched, #search { text-anchor:end }
 #search { opacity:0.1; cursor:pointer }
-#search:hover { opacity:1 }
+#search:hover, #search.show { opacity:1 }
 #unzoom { cursor:pointer }
-.panel > *:hover { stroke:black; stroke-width:0.5; cursor:pointer }
+.panel > g:hover { cursor:pointer }
 .hide { display:none }
 .parent { opacity:0.5 }
 ";
