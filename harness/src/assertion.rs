@@ -141,9 +141,8 @@ impl Assertion {
             Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
             None => parse_number("", value).ok().map(Value::Number),
         };
-        let value = value.ok_or_else(|| {
-            error("at the end comes a number such as 256 or 10k, or a share such as 5%".to_owned())
-        })?;
+        let value = value
+            .ok_or_else(|| error("at the end comes a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
         let name = name.to_owned();
         let measure = match word {
             "total" => Measure::Total,
@@ -220,10 +219,8 @@ impl Assertion {
         let of_total = |part| Measured { part, whole: Some(metrics.total_insns) };
         let function = |name: &str, field: fn(&metrics::Function) -> Option<u64>| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
-            let mut found: Vec<Option<u64>> = metrics
-                .named(|known| stable_name(name) == known)
-                .map(|(_, function)| field(function))
-                .collect();
+            let mut found: Vec<Option<u64>> =
+                metrics.named(|known| stable_name(name) == known).map(|(_, function)| field(function)).collect();
             // `name (file.c)`, where there are namesakes.
             found.extend(metrics.functions.iter().filter_map(|(key, function)| {
                 let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
@@ -263,7 +260,10 @@ impl Assertion {
                 let interrupts = stacks::interrupts(profile);
                 let wanted = format!("[irq {name}]");
                 let samples = interrupts.iter().filter(|(known, _)| **known == wanted || *known == name);
-                Measured { part: samples.map(|(_, samples)| samples).sum(), whole: Some(profile.samples.len() as u64) }
+                Measured {
+                    part: samples.map(|(_, samples)| samples).sum(),
+                    whole: Some(profile.samples.len() as u64),
+                }
             }
             Measure::Depth(name) => {
                 exists(name)?;
@@ -291,7 +291,8 @@ impl Measured {
 /// Lines of a file that have code, and those of them that ran.
 fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
     let names = &profile.names;
-    let is_it = |path: &str| path == file || path.strip_suffix(file).is_some_and(|before| before.ends_with(['/', '\\']));
+    let is_it =
+        |path: &str| path == file || path.strip_suffix(file).is_some_and(|before| before.ends_with(['/', '\\']));
     let wanted: Vec<bool> = names.strings.iter().map(|path| is_it(path)).collect();
     let insns = profile.insns();
     let mut lines = std::collections::BTreeMap::new();

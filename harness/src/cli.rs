@@ -46,6 +46,8 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Run a suite of images, check expectations, and compare with a baseline
     Test(TestArgs),
+    /// Compare two saved profiles: what changed, and which functions account for it
+    Diff(DiffArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
@@ -96,6 +98,26 @@ pub struct TestArgs {
 fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
     parts.filter(|(part, parts)| (1..=*parts).contains(part)).ok_or_else(|| "write 1/4, 2/4, 3/4 or 4/4".to_owned())
+}
+
+/// What to compare.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Profile directory or file of the one side
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Profile directory or file of the other
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Also draw both as a differential flamegraph
+    #[arg(short, long, value_name = "SVG")]
+    pub output: Option<PathBuf>,
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
 }
 
 /// What to join.

@@ -50,9 +50,7 @@ impl Ending {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
             // What the host did says nothing of the firmware.
-            (Ending::Any, end) => {
-                !matches!(end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. })
-            }
+            (Ending::Any, end) => !matches!(end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. }),
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
             | (Ending::Asleep, End::Asleep { .. })
@@ -173,7 +171,8 @@ pub fn source_place(profile: &Profile, pc: u64) -> Option<(String, u32)> {
 pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Finding> {
     let text = String::from_utf8_lossy(console);
     let mut findings = Vec::new();
-    let finding = |passed, expected, actual| Finding { kind: FindingKind::Console, passed, expected, actual, place: None };
+    let finding =
+        |passed, expected, actual| Finding { kind: FindingKind::Console, passed, expected, actual, place: None };
     let mut from = 0;
     for Line { text: wanted, by_insns } in &expect.console {
         let by = by_insns.map(|insns| format!(" by instruction {}", group(insns))).unwrap_or_default();
@@ -193,7 +192,8 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
     }
     for unwanted in &expect.console_not {
         let found = unwanted.find(&text, 0);
-        let actual = found.map(|found| format!("line {}: {}", line_number(&text, found.start), line_at(&text, found.start)));
+        let actual =
+            found.map(|found| format!("line {}: {}", line_number(&text, found.start), line_at(&text, found.start)));
         let passed = actual.is_none();
         findings.push(finding(passed, format!("does not print {}", unwanted.describe()), actual.unwrap_or_default()));
     }

@@ -167,7 +167,9 @@ impl Options {
         for text in &args.file {
             let parts = text.split_once('=').filter(|(name, path)| {
                 // One name and no way out of the directory.
-                !path.is_empty() && std::path::Path::new(name).components().count() == 1 && !name.contains(['/', '\\'])
+                !path.is_empty()
+                    && std::path::Path::new(name).components().count() == 1
+                    && !name.contains(['/', '\\'])
                     && !matches!(*name, "." | "..")
             });
             let Some((name, path)) = parts else {

@@ -172,12 +172,7 @@ impl Report {
             merged.cases.iter().map(|case| (case.name.clone(), first_name.clone())).collect();
         for (name, part) in parts {
             let facts = |report: &Report| {
-                (
-                    report.harness_version.clone(),
-                    report.suite.clone(),
-                    report.baseline.clone(),
-                    report.chosen.clone(),
-                )
+                (report.harness_version.clone(), report.suite.clone(), report.baseline.clone(), report.chosen.clone())
             };
             ensure!(
                 facts(&part) == facts(&merged),
@@ -192,8 +187,11 @@ impl Report {
         }
         let missing: Vec<&String> = merged.chosen.iter().filter(|name| !from.contains_key(*name)).collect();
         if let Some(example) = missing.first() {
-            bail!("{} of {} cases are in none of the parts, such as {example}: a shard is missing",
-                missing.len(), merged.chosen.len());
+            bail!(
+                "{} of {} cases are in none of the parts, such as {example}: a shard is missing",
+                missing.len(),
+                merged.chosen.len()
+            );
         }
         let order: BTreeMap<&String, usize> = merged.chosen.iter().zip(0..).collect();
         merged.cases.sort_by_key(|case| order.get(&case.name).copied());

@@ -172,10 +172,15 @@ impl<'de> Deserialize<'de> for Exit {
         impl Visitor<'_> for Endings {
             type Value = Exit;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "an exit status, or one of {}", Ending::WORDS.map(|(word, _)| format!("{word:?}")).join(", "))
+                write!(
+                    f,
+                    "an exit status, or one of {}",
+                    Ending::WORDS.map(|(word, _)| format!("{word:?}")).join(", ")
+                )
             }
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Exit, E> {
-                let status = u32::try_from(value).map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))?;
+                let status =
+                    u32::try_from(value).map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))?;
                 Ok(Exit(Ending::Status(status)))
             }
             fn visit_str<E: de::Error>(self, value: &str) -> Result<Exit, E> {
@@ -408,12 +413,15 @@ fn combinations(mut entry: Entry) -> Vec<(String, Entry)> {
         }
         let combine = |(words, entry): &(Vec<String>, Entry)| {
             let (words, entry) = (words.clone(), entry.clone());
-            values.iter().map(move |value| {
-                let (mut words, mut entry) = (words.clone(), entry.clone());
-                words.push(format!("{key}={}", show(value.get_ref())));
-                set(&mut entry, value.clone());
-                (words, entry)
-            }).collect::<Vec<_>>()
+            values
+                .iter()
+                .map(move |value| {
+                    let (mut words, mut entry) = (words.clone(), entry.clone());
+                    words.push(format!("{key}={}", show(value.get_ref())));
+                    set(&mut entry, value.clone());
+                    (words, entry)
+                })
+                .collect::<Vec<_>>()
         };
         all.iter().flat_map(combine).collect()
     }
@@ -466,7 +474,9 @@ impl Reader<'_> {
         suffix: &str,
         thresholds: [&Thresholds; 2],
     ) -> Result<Case, InputError> {
-        let Some(elf) = &entry.elf else { return Err(self.at(span, "this image has no `elf`: name the firmware file")) };
+        let Some(elf) = &entry.elf else {
+            return Err(self.at(span, "this image has no `elf`: name the firmware file"));
+        };
         let elf = directory.join(elf);
         let name = entry.name.clone().unwrap_or_else(|| image::stem(&elf)) + suffix;
         let mut assertions = Vec::new();
@@ -604,7 +614,9 @@ impl Reader<'_> {
             // One of the same kind on the same names takes the place of the default.
             let is_ceiling = |limit: &Limit| matches!(limit, Limit::Ceiling(_));
             thresholds.retain(|other: &Threshold| {
-                !(other.metric == metric && other.pattern == pattern && is_ceiling(&other.limit) == is_ceiling(&limit))
+                !(other.metric == metric
+                    && other.pattern == pattern
+                    && is_ceiling(&other.limit) == is_ceiling(&limit))
             });
             thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
         }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod diff;
 pub mod doctor;
 pub mod merge;
 pub mod profile;

@@ -61,9 +61,8 @@ struct Session<'a> {
 pub fn run(args: TestArgs) -> Result<ExitCode> {
     let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
     let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let is_chosen = |case: &&Case| {
-        filters.is_empty() || filters.iter().any(|filter| filter.matches(&case.name, &case.tags))
-    };
+    let is_chosen =
+        |case: &&Case| filters.is_empty() || filters.iter().any(|filter| filter.matches(&case.name, &case.tags));
     let chosen: Vec<&Case> = suite.cases.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         return Err(InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into());
@@ -79,7 +78,9 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     for name in baseline.iter().chain(&args.save_baseline) {
         // A name becomes a directory.
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")).into());
+            return Err(
+                InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")).into()
+            );
         }
     }
     if args.ratchet && baseline.is_none() {
@@ -144,9 +145,9 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         let appended = fs::OpenOptions::new().create(true).append(true).open(&path);
-        appended
-            .and_then(|mut file| file.write_all(&summary))
-            .map_err(|error| InputError::about(&path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}")))?;
+        appended.and_then(|mut file| file.write_all(&summary)).map_err(|error| {
+            InputError::about(&path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
+        })?;
     }
     let mut out = stdout().lock();
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
@@ -418,9 +419,11 @@ fn thresholds(
     let mut any = false;
     for judgement in crossed {
         any = true;
-        let function = profile.names.functions.iter().find(|function| {
-            crate::metrics::stable_name(&function.name) == judgement.subject
-        });
+        let function = profile
+            .names
+            .functions
+            .iter()
+            .find(|function| crate::metrics::stable_name(&function.name) == judgement.subject);
         findings.push(Finding {
             kind: FindingKind::Threshold,
             passed: false,
@@ -467,6 +470,8 @@ fn tail(console: &[u8]) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let shown = lines[lines.len().saturating_sub(TAIL_LINES)..].iter();
     shown
-        .map(|line| line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect())
+        .map(|line| {
+            line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+        })
         .collect()
 }

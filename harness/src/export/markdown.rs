@@ -16,7 +16,8 @@ const ROWS: usize = 10;
 /// What `out` reports.
 pub fn write(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (report.passed(), report.cases.len());
-    let (sign, verdict) = if passed == all { ("\u{2705}", "passed") } else { ("\u{274c}", "passed; the others failed") };
+    let (sign, verdict) =
+        if passed == all { ("\u{2705}", "passed") } else { ("\u{274c}", "passed; the others failed") };
     writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", text(&report.suite))?;
     for case in report.cases.iter().filter(|case| !case.passed()) {
         failed(case, out)?;

@@ -4,8 +4,8 @@ pub mod differential;
 pub mod flamegraph;
 pub mod junit;
 pub mod markdown;
-pub mod suite;
 mod picture;
+pub mod suite;
 pub mod summary;
 pub mod tasks;
 

@@ -42,7 +42,13 @@ pub fn verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let (passed, all, code) = (report.passed(), report.cases.len(), report.code());
     let insns: u64 = report.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
     let failed = if passed == all { String::new() } else { format!(", {} failed", all - passed) };
-    writeln!(out, "{passed} of {all} passed{failed}; {} instructions; exit {}: {}", group(insns), code.status(), code.describe())
+    writeln!(
+        out,
+        "{passed} of {all} passed{failed}; {} instructions; exit {}: {}",
+        group(insns),
+        code.status(),
+        code.describe()
+    )
 }
 
 /// Writes what failed as annotations of GitHub's

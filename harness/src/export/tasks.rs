@@ -146,7 +146,10 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 /// The first column to the left, the others to the right.
-fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+/// What `out` reports.
+pub fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
     let columns = |text: &str| text.chars().count();
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
     writeln!(out)?;
