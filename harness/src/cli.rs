@@ -1,7 +1,9 @@
 //! The command line as typed. What it means is settled in `options.rs`.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -214,6 +216,14 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
 
+    /// Type TEXT on the console after AT instructions from reset, as 1M:go\\n; may be repeated
+    #[arg(long, value_name = "AT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
+    pub input: Vec<Placed>,
+    /// Type TEXT once the firmware has printed PROMPT, as 'prompt> :go\\n'; may be repeated
+    #[arg(long, value_name = "PROMPT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
+    #[arg(allow_hyphen_values = true)]
+    pub input_after: Vec<Placed>,
+
     /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub machine: Option<String>,
@@ -242,4 +252,22 @@ pub struct MeasureArgs {
     /// Count and sample with one callback per instruction: slow, and what the tests compare with
     #[arg(long, hide = true)]
     pub oracle: bool,
+}
+
+/// An option's value and its place among all that were typed: clap keeps those of each option apart.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Larger for what comes later on the command line.
+    pub place: usize,
+    /// As typed.
+    pub text: String,
+}
+
+impl Placed {
+    #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that can fail")]
+    fn parse(text: &str) -> Result<Placed, Infallible> {
+        // clap parses values in the order of the command line.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
+    }
 }

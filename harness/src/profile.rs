@@ -18,11 +18,12 @@ use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
 use crate::mcount::Table;
+use crate::options::Input;
 
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x05\n";
+const MAGIC: &[u8; 8] = b"fwprof\x06\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,12 @@ pub struct Facts {
     pub window: Window,
     /// Instructions executed before the window opened.
     pub before_window_insns: u64,
+    /// What was to be typed on the console, in order.
+    pub input: Vec<Input>,
+    /// Bytes of it that the machine took, all together.
+    pub input_bytes: u64,
+    /// How many of the texts had begun when the run ended.
+    pub input_begun: u64,
     /// How the run ended.
     pub end: End,
     /// Most frames of a call stack; None: no call stacks were taken.

@@ -188,6 +188,11 @@ impl Workspace {
         self.root.join("console.log")
     }
 
+    /// The pipe through which the console's input goes.
+    pub fn console_input(&self) -> PathBuf {
+        self.root.join("console.in")
+    }
+
     /// What QEMU itself said.
     pub fn stderr(&self) -> PathBuf {
         self.root.join("stderr")
@@ -205,13 +210,15 @@ impl Workspace {
 }
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
-/// further ones of QEMU, `plugin` are the plugin's; without them QEMU runs bare, for comparison.
+/// further ones of QEMU, `plugin` are the plugin's; without them QEMU runs bare, for comparison. `has_input`:
+/// something is typed on the console.
 pub fn arguments(
     choice: &Choice,
     shift: u8,
     firmware: &[String],
     user: &[String],
     plugin: Option<&str>,
+    has_input: bool,
 ) -> Vec<OsString> {
     let machine = match choice.machine.load {
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
@@ -249,7 +256,11 @@ pub fn arguments(
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt.
         "-chardev",
-        "file,id=console,path=../console.log,mux=on",
+        if has_input {
+            "file,id=console,path=../console.log,input-path=../console.in,mux=on"
+        } else {
+            "file,id=console,path=../console.log,mux=on"
+        },
         "-serial",
         "chardev:console",
         "-semihosting-config",

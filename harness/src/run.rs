@@ -1,7 +1,7 @@
 //! One run: QEMU started, watched, ended; what the plugin left, and how it came to an end.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
 use wire::control::{self, Word};
 
@@ -112,6 +114,9 @@ impl Plan<'_> {
         if options.console_marks {
             arguments.push("marks=on".to_owned());
         }
+        if !options.input.is_empty() {
+            arguments.push("input=../console".to_owned());
+        }
         if options.oracle {
             arguments.push("oracle=on".to_owned());
         }
@@ -131,8 +136,9 @@ impl Plan<'_> {
     /// QEMU's arguments for this run, or for the same run without the plugin.
     pub fn arguments(&self, with_plugin: bool) -> Vec<OsString> {
         let plugin = with_plugin.then(|| self.plugin_arguments());
+        let has_input = with_plugin && !self.options.input.is_empty();
         let Options { firmware_args, qemu_args, .. } = self.options;
-        qemu::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, plugin.as_deref())
+        qemu::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, plugin.as_deref(), has_input)
     }
 
     /// Writes the files that QEMU and the plugin read.
@@ -153,7 +159,23 @@ impl Plan<'_> {
         write("forgetful", self.unwind.forgetful.clone())?;
         let mut rows = Vec::new();
         self.unwind.rows.iter().for_each(|row| row.put(&mut rows));
-        fs::write(workspace.records().join("unwind"), rows)
+        fs::write(workspace.records().join("unwind"), rows)?;
+        if !self.options.input.is_empty() {
+            let mut steps = Vec::new();
+            for input in &self.options.input {
+                // `options.rs` has seen to it that it can be written.
+                input.step().put(&mut steps).map_err(io::Error::other)?;
+            }
+            fs::write(workspace.records().join(wire::input::FILE_NAME), steps)?;
+            mkfifo(&workspace.console_input(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+        }
+        Ok(())
+    }
+
+    /// Holds the console's pipe open: QEMU opens it before it loads the plugin, and would wait for a writer.
+    fn hold_input(&self, workspace: &Workspace) -> io::Result<Option<File>> {
+        let open = || File::options().read(true).write(true).open(workspace.console_input());
+        (!self.options.input.is_empty()).then(open).transpose()
     }
 
     /// Runs the image to one of its ends. `glance` sees the progress now and then.
@@ -163,6 +185,7 @@ impl Plan<'_> {
     /// could not be written.
     pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
         self.prepare(workspace).map_err(|error| workspace.unwritable(&error))?;
+        let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
         let (status, cause) = self.watch(&mut process, workspace, glance)?;
 

@@ -1,6 +1,6 @@
 //! From what happened to an exit code and a sentence: the one table of exit codes.
 
-use crate::options::DEFAULT_FOR_INSNS;
+use crate::options::{DEFAULT_FOR_INSNS, When};
 use crate::profile::{End, Facts, Names, Profile};
 use crate::qemu::EmulatorError;
 
@@ -203,6 +203,34 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
         });
     }
     lines
+}
+
+/// Which input was not given, and why, one line.
+pub fn describe_input(facts: &Facts) -> Option<String> {
+    let mut taken = facts.input_bytes;
+    for (index, input) in facts.input.iter().enumerate() {
+        let bytes = input.bytes.len() as u64;
+        if taken >= bytes {
+            taken -= bytes;
+            continue;
+        }
+        let why = match &input.when {
+            _ if facts.input_begun > index as u64 => {
+                format!("the machine took {} of its {} bytes", group(taken), group(bytes))
+            }
+            When::At(insns) => format!("it was to come at instruction {}", group(*insns)),
+            When::After(prompt) => format!("{prompt:?} was not printed"),
+        };
+        let text = String::from_utf8_lossy(&input.bytes);
+        let of = facts.input.len();
+        let later = match of - index - 1 {
+            0 => String::new(),
+            1 => ", and the one after it".to_owned(),
+            later => format!(", and the {later} after it"),
+        };
+        return Some(format!("input not given: {} of {of}, {text:?} ({why}){later}", index + 1));
+    }
+    None
 }
 
 /// The facts that a result depends on, one line.

@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// `current`, `running`: `start+bytes` of the kernel's variables; `idle`, `start:start…`; `name`,
     /// `offset+bytes`, `stack`, `stackend`: where in a control block; `switchers`, `start+bytes:…`, `delete`.
     pub(crate) kernel: Kernel,
+    /// `input`: the console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
+    /// What is typed lies in `dir`, see [`wire::input`]. Absent: nothing is.
+    pub(crate) input: Option<String>,
     /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
     pub(crate) oracle: bool,
 }
@@ -86,6 +89,7 @@ impl Args {
             marks: false,
             entry: None,
             kernel: Kernel::default(),
+            input: None,
             oracle: false,
         };
         let mut isa = None;
@@ -115,6 +119,7 @@ impl Args {
                 "stackend" => args.kernel.stack_end = Some(number(value)?),
                 "switchers" => args.kernel.switchers = value.split(':').map(range).collect::<Result<_, _>>()?,
                 "delete" => args.kernel.delete = Some(number(value)?),
+                "input" => args.input = Some(value.to_owned()),
                 "snapshot" => args.snapshot = Some(range(value)?),
                 _ => return Err(format!("unknown argument '{key}'")),
             }

@@ -2,11 +2,12 @@
 //! the generated code is all that runs per instruction.
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, TRANSFER};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, INPUT, TRANSFER};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::end::OnStore;
 use crate::exception::{OnException, OnTrapReturn};
+use crate::input::OnInput;
 use crate::qemu::{Block as QemuBlock, Insn, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
@@ -77,6 +78,15 @@ impl State {
         }
         if inline && !oracle {
             qemu_block.call_when_at_least::<OnBlock>(clock, DUE - plan.len() as u64, block);
+        }
+        if self.input.is_some() {
+            // After the events, one of which may have asked for it.
+            let input = self.scoreboard.cell(self.records.address(INPUT));
+            if inline {
+                qemu_block.call_when_at_least::<OnInput>(input, 1, block);
+            } else {
+                qemu_block.call::<OnInput>(block);
+            }
         }
         let mut segments = segments.into_iter();
         let mut segment_end = 0;

@@ -24,12 +24,18 @@
 //!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
+//!
+//! # Input
+//!
+//! What is typed on the console is an event on the same clock ([`input`]): the vCPU is held until the emulator's
+//! main thread has taken it.
 
 mod args;
 mod console;
 mod count;
 mod end;
 mod exception;
+mod input;
 mod place;
 mod qemu;
 mod records;

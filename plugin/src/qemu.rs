@@ -384,6 +384,23 @@ pub(crate) fn die_with_parent() {
     }
 }
 
+/// Has [`interrupt_main_thread`] do no more than its name says.
+pub(crate) fn allow_interrupts() {
+    extern "C" fn ignore(_: i32) {}
+    let handler: extern "C" fn(i32) = ignore;
+    // SAFETY: the handler does nothing; QEMU's system emulation leaves this signal alone.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+}
+
+/// Has QEMU's main thread, which waits for file descriptors, look again at which of them it watches.
+pub(crate) fn interrupt_main_thread() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a signal to a thread of this process, whose handler does nothing; no memory is involved.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::getpid(), libc::SIGUSR2);
+    }
+}
+
 /// Calls `A` when QEMU aborts (as it does for a Cortex-M lock-up), then lets it abort.
 pub(crate) fn on_abort<A: AbortHook>() {
     extern "C" fn aborted<A: AbortHook>(_: i32) {

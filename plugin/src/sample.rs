@@ -10,7 +10,7 @@
 use std::sync::atomic::Ordering;
 
 use wire::control::{End, Word};
-use wire::counters::{self, ALARM, CLOCK, DUE, ORIGIN, TRANSFER};
+use wire::counters::{self, ALARM, CLOCK, DUE, INPUT, ORIGIN, TRANSFER};
 use wire::sample::{Encoder, Sample};
 
 use crate::args::Args;
@@ -199,12 +199,19 @@ impl State {
         counters::insns(self.clock(vcpu), self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed))
     }
 
-    /// The next event of a vCPU, in instructions of the window: a sample or a limit.
+    /// Instructions that a vCPU has started since reset.
+    pub(crate) fn insns_of_run(&self, vcpu: u32) -> u64 {
+        self.vcpus[vcpu as usize].before_insns + self.insns(vcpu)
+    }
+
+    /// The next event of a vCPU, in instructions of the window: a sample, input or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
         let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
         let none = u64::MAX;
         let max = self.args.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
-        if self.window_open { max.min(next_sample).min(self.args.for_insns.unwrap_or(none)) } else { max }
+        let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let next = max.min(input);
+        if self.window_open { next.min(next_sample).min(self.args.for_insns.unwrap_or(none)) } else { next }
     }
 
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
@@ -270,6 +277,12 @@ impl State {
             self.mark_console(vcpu);
             let state = &mut self.vcpus[vcpu as usize];
             state.next_sample = event + state.step(&self.args);
+        }
+        let of_run = event + self.vcpus[vcpu as usize].before_insns;
+        if self.next_input(vcpu).is_some_and(|at| at <= of_run) {
+            // Where blocks begin, not here: the oracle, which is called at every instruction, must not be earlier.
+            self.records.counter(INPUT, vcpu).store(1, Ordering::Relaxed);
+            self.input_is_due();
         }
         let reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| event + before >= limit);
         let end = if self.window_open && reached(self.args.for_insns, 0) {

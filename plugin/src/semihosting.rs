@@ -11,6 +11,7 @@ use crate::sample::from_insn_id;
 use crate::state::{self, State};
 
 const SYS_OPEN: u32 = 0x01;
+const SYS_READC: u32 = 0x07;
 const SYS_TMPNAM: u32 = 0x0d;
 const SYS_REMOVE: u32 = 0x0e;
 const SYS_RENAME: u32 = 0x0f;
@@ -68,6 +69,7 @@ impl State {
                 };
                 self.end(End::Exit, status & 0xffff_ffff, pc);
             }
+            SYS_READC => self.semihosting_reads(),
             SYS_CLOCK | SYS_TIME | SYS_ELAPSED | SYS_TMPNAM => {
                 self.say(NoteKind::HostDependent, operation, pc, String::new())
             }

@@ -14,6 +14,7 @@ use wire::definition::{Definition, Transfer, TransferKind};
 use crate::args::Args;
 use crate::console::Console;
 use crate::exception::Core;
+use crate::input::Input;
 use crate::place::Places;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
@@ -66,6 +67,8 @@ pub(crate) struct State {
     pub(crate) first_function: Option<u64>,
     pub(crate) sampler: Sampler,
     pub(crate) window_open: bool,
+    /// What is typed, where something is.
+    pub(crate) input: Option<Input>,
     pub(crate) main_thread: MainThread,
     /// The thread that executes the guest.
     pub(crate) vcpu_thread: Option<ThreadId>,
@@ -152,6 +155,8 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         return Err(io::Error::other("the exact call tree follows one vCPU"));
     }
     let records = Records::create(&args.dir, vcpus)?;
+    let main_thread = MainThread::find();
+    let input = Input::open(&args, &main_thread)?;
     let window_open = args.from.is_none();
     let mut state = State {
         functions,
@@ -178,7 +183,8 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),
         sampler: Sampler::default(),
         window_open,
-        main_thread: MainThread::find(),
+        input,
+        main_thread,
         vcpu_thread: None,
         memory_readable: true,
         args,

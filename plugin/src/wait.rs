@@ -13,7 +13,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::qemu::{ExecCallback, Hook};
 use crate::state;
@@ -23,35 +24,98 @@ pub(crate) struct OnWait;
 
 impl Hook for OnWait {
     const CALL: ExecCallback = |_, _| {
-        // The lock is not held while waiting: nothing else needs it, but nothing should have to.
-        let main_thread = state::lock().main_thread.clone();
+        let main_thread = {
+            let mut state = state::lock();
+            // Where the firmware sleeps until something is typed there is no later occasion.
+            state.look_for_input();
+            // The lock is not held while waiting: nothing else needs it, but nothing should have to.
+            state.main_thread.clone()
+        };
         main_thread.await_sleep();
     };
 }
 
 /// The scheduler's view of QEMU's main thread. Absent on hosts without /proc, where the race stays.
 #[derive(Clone, Default)]
-pub(crate) struct MainThread(Option<std::sync::Arc<File>>);
+pub(crate) struct MainThread {
+    stat: Option<Arc<File>>,
+    syscall: Option<Arc<File>>,
+}
+
+/// What a thread does that waits for file descriptors.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const POLL: &[libc::c_long] = &[libc::SYS_ppoll, libc::SYS_poll];
+#[cfg(all(target_os = "linux", not(target_arch = "x86_64")))]
+const POLL: &[libc::c_long] = &[libc::SYS_ppoll];
+#[cfg(not(target_os = "linux"))]
+const POLL: &[libc::c_long] = &[];
+
+/// How long the main thread may wait for something else than file descriptors before it is taken to wait for
+/// the vCPU itself: QEMU is being stopped. No run that goes on ever gets there.
+const STOPPING: Duration = Duration::from_secs(2);
 
 impl MainThread {
     /// Looks it up; its id is the process's.
     pub(crate) fn find() -> MainThread {
-        let stat = File::open(format!("/proc/self/task/{}/stat", std::process::id()));
-        MainThread(stat.ok().map(std::sync::Arc::new))
+        let open =
+            |name: &str| File::open(format!("/proc/self/task/{}/{name}", std::process::id())).ok().map(Arc::new);
+        MainThread { stat: open("stat"), syscall: open("syscall") }
     }
 
     fn await_sleep(&self) {
-        let Some(stat) = &self.0 else { return };
+        while self.sleeps() == Some(false) {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Whether it has nothing to do. None: the host does not say.
+    fn sleeps(&self) -> Option<bool> {
         let mut text = [0; 256];
+        let length = self.stat.as_ref()?.read_at(&mut text, 0).ok()?;
+        // proc(5): the state follows the name, which is in parentheses and may contain some.
+        let text = &text[..length];
+        let state = text.iter().rposition(|&byte| byte == b')').and_then(|end| text.get(end + 2));
+        Some(!matches!(state, Some(b'R' | b'D')))
+    }
+
+    /// The number of the system call that it waits in. None: it does not, or the host does not say.
+    fn waits_in(&self) -> Option<libc::c_long> {
+        let mut text = [0; 32];
+        let length = self.syscall.as_ref()?.read_at(&mut text, 0).ok()?;
+        // proc(5): "running", or the number and the arguments.
+        let number = text[..length].split(|&byte| byte == b' ').next()?;
+        str::from_utf8(number).ok()?.parse().ok()
+    }
+
+    /// Whether [`MainThread::await_poll`] works on this host.
+    pub(crate) fn can_be_seen(&self) -> bool {
+        let syscall = self.syscall.as_ref().is_some_and(|syscall| syscall.read_at(&mut [0; 8], 0).is_ok());
+        syscall && self.sleeps().is_some() && !POLL.is_empty()
+    }
+
+    /// Waits until the main thread has nothing to do and waits for file descriptors: whatever was written to one
+    /// that it watches has been dealt with. False: QEMU is being stopped.
+    pub(crate) fn await_poll(&self) -> bool {
+        let mut elsewhere_since = None;
         loop {
-            let Ok(length) = stat.read_at(&mut text, 0) else { return };
-            // proc(5): the state follows the name, which is in parentheses and may contain some.
-            let text = &text[..length];
-            let state = text.iter().rposition(|&byte| byte == b')').and_then(|end| text.get(end + 2));
-            if !matches!(state, Some(b'R' | b'D')) {
-                return;
+            // A thread that was just woken is said to wait in its system call until it gets a processor, but no
+            // more to sleep.
+            let sleeps = self.sleeps() != Some(false);
+            let number = self.waits_in();
+            let polls = number.is_some_and(|number| POLL.contains(&number));
+            if sleeps && polls && self.sleeps() != Some(false) {
+                return true;
             }
-            std::thread::sleep(Duration::from_micros(5));
+            // Woken from elsewhere or running, it goes on by itself.
+            if polls || !sleeps || number.is_none() {
+                elsewhere_since = None;
+            } else if elsewhere_since.get_or_insert_with(Instant::now).elapsed() > STOPPING {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 }
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_micros(5);

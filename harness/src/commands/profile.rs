@@ -93,6 +93,9 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
         writeln!(out, "{line}")?;
     }
     writeln!(out, "end: {}", verdict::describe_end(profile))?;
+    if let Some(line) = verdict::describe_input(&profile.facts) {
+        writeln!(out, "{line}")?;
+    }
     for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
         writeln!(out, "{line}")?;
     }

@@ -48,10 +48,14 @@ pub enum Word {
     FaultMmfar,
     /// Cortex-M BFAR.
     FaultBfar,
+    /// Bytes of the console's input that the emulated machine has taken, see [`crate::input`].
+    InputBytes,
+    /// Texts of it that have begun.
+    InputBegun,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::FaultBfar as usize + 1;
+pub const WORDS: usize = Word::InputBegun as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

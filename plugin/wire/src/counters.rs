@@ -31,6 +31,9 @@ pub const NODE: u32 = 4;
 /// Slot that holds how many exceptions are active on the vCPU, while the exact call tree is kept.
 pub const EXCEPTIONS: u32 = 6;
 
+/// Slot that is 1 when the next block is to look after the console's input, see [`crate::input`].
+pub const INPUT: u32 = 7;
+
 /// First slot that a [`crate::definition`] may define.
 pub const FIRST_DEFINED: u32 = 8;
 

@@ -13,8 +13,8 @@
 //! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //!
-//! Next to them lies what the harness tells the plugin: the `unwind` table ([`unwind`]) and lists of
-//! addresses (`plugin/src/args.rs`).
+//! Next to them lies what the harness tells the plugin: the `unwind` table ([`unwind`]), the console's
+//! `input` ([`input`]) and lists of addresses (`plugin/src/args.rs`).
 //!
 //! Where the harness asked for a range of the guest's memory there are up to three more. One that is
 //! absent or short could not be copied:
@@ -29,6 +29,7 @@
 pub mod control;
 pub mod counters;
 pub mod definition;
+pub mod input;
 pub mod sample;
 pub mod unwind;
 mod varint;

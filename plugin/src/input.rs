@@ -1,0 +1,315 @@
+//! The console's input: typed at exact instructions, whatever the host is doing.
+//!
+//! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte through the
+//! multiplexer (`char-mux.c`), which holds 32 while the device takes none, to the device. By itself it would do so
+//! at any time. So the pipe is empty while the guest runs: where a block begins, or a wait instruction is about to
+//! execute, one byte is written while the vCPU is held here, and the guest goes on when the main thread waits for
+//! file descriptors again. It has then taken the byte, and an interrupt that came of it is pending; or it did
+//! not read, since multiplexer and device are full, and the byte is taken back.
+//!
+//! Whether the main thread watches the pipe was decided when it last began to wait, and a device may have become
+//! ready since then without telling it. So it is interrupted first, and decides again.
+//!
+//! What the firmware prints, QEMU writes to the console's file at once and on the vCPU's thread: at a given
+//! instruction the file always holds the same.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use wire::control::Word;
+use wire::counters::INPUT;
+use wire::input::{FILE_NAME, Step, When};
+
+use crate::args::Args;
+use crate::qemu::{self, ExecCallback, Hook};
+use crate::state::{self, State};
+use crate::wait::MainThread;
+
+/// Instructions from one byte to the next, and from one look for a prompt to the next.
+const PACE_INSNS: u64 = 5_000;
+
+/// A byte that was not taken is tried again after a pace, two, four, up to 2^this.
+const MAX_BACKOFF: u32 = 8;
+
+/// A device that is switched on when bytes already wait for it does not look whether there are any
+/// (`cmsdk-apb-uart.c` writes CTRL). So often they are offered again after the last one.
+const OFFERS: u32 = 12;
+
+/// The same at wait instructions, which may come often and after which no instruction may come.
+const OFFERS_AT_WAITS: u32 = 1000;
+
+/// Ctrl-A, with which the multiplexer's commands begin; twice, it is itself.
+const ESCAPE: u8 = 1;
+
+/// No command: has the multiplexer do nothing but to offer the device what it holds.
+const OFFER: [u8; 2] = [ESCAPE, 0];
+
+/// The command that lets the next device have the input.
+const NEXT_DEVICE: [u8; 2] = [ESCAPE, b'c'];
+
+/// What is typed, and how far that is.
+pub(crate) struct Input {
+    steps: std::vec::IntoIter<Step>,
+    /// The step whose turn it is.
+    step: Option<Step>,
+    /// Bytes of it that were taken; None: it has not begun.
+    typed: Option<usize>,
+    taken_bytes: u64,
+    /// Steps that have begun.
+    begun: u64,
+    /// Instruction of the run at which to look again.
+    next: Option<u64>,
+    refusals: u32,
+    offers: u32,
+    offers_at_waits: u32,
+    console: Console,
+    pipe: Pipe,
+    /// The input goes to the semihosting console instead of the serial port.
+    is_semihosting: bool,
+}
+
+/// What the firmware has printed.
+struct Console {
+    file: File,
+    /// What was read after the last prompt that was found, as far as the next one can begin in it.
+    unread: Vec<u8>,
+}
+
+impl Console {
+    /// Whether the prompt has been printed; what comes before its end is then done with.
+    fn find(&mut self, prompt: &[u8]) -> io::Result<bool> {
+        self.file.read_to_end(&mut self.unread)?;
+        let found = self.unread.windows(prompt.len()).position(|window| window == prompt);
+        let done = found.map_or(self.unread.len().saturating_sub(prompt.len() - 1), |start| start + prompt.len());
+        self.unread.drain(..done);
+        Ok(found.is_some())
+    }
+
+    /// Takes note that nothing printed so far is a prompt.
+    fn skip(&mut self) -> io::Result<()> {
+        self.unread.clear();
+        self.file.seek(SeekFrom::End(0)).map(drop)
+    }
+}
+
+/// The pipe that QEMU's main thread reads.
+struct Pipe {
+    file: File,
+    main_thread: MainThread,
+}
+
+/// What became of bytes.
+enum Answer {
+    Taken,
+    Refused,
+    /// QEMU is being stopped.
+    Stopping,
+}
+
+impl Pipe {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<Answer> {
+        if !self.main_thread.await_poll() {
+            return Ok(Answer::Stopping);
+        }
+        qemu::interrupt_main_thread();
+        if !self.main_thread.await_poll() {
+            return Ok(Answer::Stopping);
+        }
+        self.file.write_all(bytes)?;
+        let done = self.main_thread.await_poll();
+        let mut back = [0; 2];
+        match self.file.read(&mut back) {
+            Ok(_) => Ok(if done { Answer::Refused } else { Answer::Stopping }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Answer::Taken),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Input {
+    /// Opens the console, where something is to be typed.
+    pub(crate) fn open(args: &Args, main_thread: &MainThread) -> io::Result<Option<Input>> {
+        let Some(console) = &args.input else { return Ok(None) };
+        if !main_thread.can_be_seen() {
+            return Err(io::Error::other("console input needs a host with /proc/self/task/ID/syscall"));
+        }
+        let steps =
+            wire::input::read(&std::fs::read(Path::new(&args.dir).join(FILE_NAME))?).map_err(io::Error::other)?;
+        let mut pipe = OpenOptions::new();
+        pipe.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        qemu::allow_interrupts();
+        let mut input = Input {
+            steps: steps.into_iter(),
+            step: None,
+            typed: None,
+            taken_bytes: 0,
+            begun: 0,
+            next: None,
+            refusals: 0,
+            offers: 0,
+            offers_at_waits: 0,
+            console: Console { file: File::open(format!("{console}.log"))?, unread: Vec::new() },
+            pipe: Pipe { file: pipe.open(format!("{console}.in"))?, main_thread: main_thread.clone() },
+            is_semihosting: false,
+        };
+        input.step = input.steps.next();
+        input.schedule(0);
+        Ok(Some(input))
+    }
+
+    /// Whether there is nothing left to do.
+    fn is_over(&self) -> bool {
+        self.step.is_none() && self.offers == 0
+    }
+
+    /// Types a byte, if it is time for one.
+    fn look(&mut self, now: u64, waits: bool) -> io::Result<()> {
+        let begins = match &self.step {
+            None => false,
+            Some(_) if self.typed.is_some() => true,
+            Some(Step { when: When::At(insns), .. }) => now >= *insns,
+            Some(Step { when: When::After(prompt), .. }) => self.console.find(prompt)?,
+        };
+        if begins {
+            self.type_one()?;
+        } else if self.offers > 0 && (!waits || self.offers_at_waits > 0) {
+            let left = if waits { &mut self.offers_at_waits } else { &mut self.offers };
+            *left -= 1;
+            if let Answer::Stopping = self.pipe.put(&OFFER)? {
+                self.give_up();
+            }
+        }
+        self.schedule(now);
+        Ok(())
+    }
+
+    fn type_one(&mut self) -> io::Result<()> {
+        let Some(step) = &self.step else { return Ok(()) };
+        if self.typed.is_none() {
+            self.begun += 1;
+            if let When::At(_) = step.when {
+                self.console.skip()?;
+            }
+        }
+        let typed = self.typed.unwrap_or(0);
+        let byte = step.bytes[typed];
+        // The same two bytes for the multiplexer's own key, which it takes or refuses together: the first takes
+        // no room.
+        let bytes = if byte == ESCAPE { &[ESCAPE, ESCAPE][..] } else { &[byte] };
+        self.typed = Some(typed);
+        match self.pipe.put(bytes)? {
+            Answer::Taken => {
+                self.taken_bytes += 1;
+                self.refusals = 0;
+                (self.offers, self.offers_at_waits) = (OFFERS, OFFERS_AT_WAITS);
+                self.typed = Some(typed + 1);
+                if typed + 1 == step.bytes.len() {
+                    (self.step, self.typed) = (self.steps.next(), None);
+                }
+            }
+            Answer::Refused => self.refusals += 1,
+            Answer::Stopping => self.give_up(),
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) {
+        (self.step, self.typed, self.offers) = (None, None, 0);
+        self.steps = Vec::new().into_iter();
+    }
+
+    /// Says when to look again.
+    fn schedule(&mut self, now: u64) {
+        let pace = |doublings: u32| Some(now + (PACE_INSNS << doublings.min(MAX_BACKOFF)));
+        let offer = (self.offers > 0).then(|| pace(OFFERS - self.offers)).flatten();
+        self.next = match &self.step {
+            None => offer,
+            Some(_) if self.typed.is_some() => pace(self.refusals.saturating_sub(1)),
+            Some(Step { when: When::At(insns), .. }) if *insns > now => {
+                Some(offer.map_or(*insns, |offer| offer.min(*insns)))
+            }
+            Some(_) => pace(0),
+        };
+    }
+}
+
+/// At the start of a block, when it is time to look.
+pub(crate) struct OnInput;
+
+impl Hook for OnInput {
+    const CALL: ExecCallback = |vcpu, block| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        let flag = state.records.counter(INPUT, vcpu);
+        if flag.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        flag.store(0, Ordering::Relaxed);
+        state.look(false);
+        if state.counts_inline() && !state.args.oracle {
+            state.suspect(vcpu, block, 0);
+        } else {
+            let insns = state.insns(vcpu);
+            state.set_clock(vcpu, insns, false);
+        }
+    };
+}
+
+/// The vCPU whose instructions say when.
+const TIMEKEEPER: u32 = 0;
+
+impl State {
+    /// The instruction of the run at which a vCPU has to look after the input.
+    pub(crate) fn next_input(&self, vcpu: u32) -> Option<u64> {
+        self.input.as_ref().filter(|_| vcpu == TIMEKEEPER)?.next
+    }
+
+    /// That instruction has started: the next block looks.
+    pub(crate) fn input_is_due(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.next = None;
+        }
+    }
+
+    fn look(&mut self, waits: bool) {
+        let now = self.insns_of_run(TIMEKEEPER);
+        let Some(input) = &mut self.input else { return };
+        let looked = input.look(now, waits);
+        self.records.control.set(Word::InputBytes, input.taken_bytes);
+        self.records.control.set(Word::InputBegun, input.begun);
+        looked.unwrap_or_else(|error| self.write_failed(&error));
+    }
+
+    /// Looks after the input in the middle of a block, because the firmware is about to wait.
+    pub(crate) fn look_for_input(&mut self) {
+        if self.input.as_ref().is_none_or(Input::is_over) {
+            return;
+        }
+        self.look(true);
+        // The next look may now be at another instruction, and a look that was due has been.
+        self.records.counter(INPUT, TIMEKEEPER).store(0, Ordering::Relaxed);
+        if self.counts_inline() && !self.args.oracle {
+            self.recheck(TIMEKEEPER);
+        } else {
+            let insns = self.insns(TIMEKEEPER);
+            self.set_clock(TIMEKEEPER, insns, false);
+        }
+    }
+
+    /// The firmware is about to read a byte from the semihosting console. (Its file `:tt` is QEMU's own standard
+    /// input instead.)
+    pub(crate) fn semihosting_reads(&mut self) {
+        let Some(input) = &mut self.input else { return };
+        if !input.is_semihosting && !input.is_over() {
+            // Of the two devices on the console's multiplexer, the serial port has the input first.
+            match input.pipe.put(&NEXT_DEVICE) {
+                Ok(answer) => input.is_semihosting = matches!(answer, Answer::Taken),
+                Err(error) => self.write_failed(&error),
+            }
+        }
+        self.look_for_input();
+    }
+}

@@ -1,0 +1,141 @@
+//! What is typed on the firmware's console, and when. The harness writes it, the plugin reads it.
+
+use crate::Malformed;
+use crate::varint::{self, Reader};
+
+/// Name of the file.
+pub const FILE_NAME: &str = "input";
+
+/// Longest prompt or text, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// One text. Those before it have been typed when its turn comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When it begins.
+    pub when: When,
+    /// What is typed, not empty.
+    pub bytes: Vec<u8>,
+}
+
+/// When a text begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Once so many instructions of the run have started.
+    At(u64),
+    /// Once the firmware has printed this, which is not empty, after what the step before waited for.
+    After(Vec<u8>),
+}
+
+const AT: u8 = 1;
+const AFTER: u8 = 2;
+
+impl Step {
+    /// Appends the step.
+    ///
+    /// # Errors
+    /// When a text is empty or too long; nothing is appended.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let fits = |bytes: &[u8]| (1..=MAX_BYTES).contains(&bytes.len());
+        let prompt_fits = match &self.when {
+            When::At(_) => true,
+            When::After(prompt) => fits(prompt),
+        };
+        if !prompt_fits || !fits(&self.bytes) {
+            return Err(Malformed { what: "input", offset: out.len() });
+        }
+        match &self.when {
+            When::At(insns) => {
+                out.push(AT);
+                varint::put(out, *insns);
+            }
+            When::After(prompt) => {
+                out.push(AFTER);
+                put_bytes(out, prompt);
+            }
+        }
+        put_bytes(out, &self.bytes);
+        Ok(())
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn read_bytes(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let malformed = Malformed { what: "input's length", offset: reader.offset };
+    let len = reader.varint("input's length")?;
+    if !(1..=MAX_BYTES as u64).contains(&len) {
+        return Err(malformed);
+    }
+    Ok(reader.bytes(len, "input")?.to_vec())
+}
+
+/// Reads all steps.
+///
+/// # Errors
+/// When the file is damaged.
+pub fn read(bytes: &[u8]) -> Result<Vec<Step>, Malformed> {
+    let mut reader = Reader::new(bytes);
+    let mut steps = Vec::new();
+    while !reader.is_empty() {
+        let malformed = Malformed { what: "input", offset: reader.offset };
+        let when = match reader.byte("input")? {
+            AT => When::At(reader.varint("input's instruction")?),
+            AFTER => When::After(read_bytes(&mut reader)?),
+            _ => return Err(malformed),
+        };
+        steps.push(Step { when, bytes: read_bytes(&mut reader)? });
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps() -> Vec<Step> {
+        vec![
+            Step { when: When::At(1_000_000), bytes: (0..=255).collect() },
+            Step { when: When::After(b"login: ".to_vec()), bytes: b"root\n".to_vec() },
+        ]
+    }
+
+    fn encode(steps: &[Step]) -> Vec<u8> {
+        let mut out = Vec::new();
+        steps.iter().for_each(|step| step.put(&mut out).unwrap());
+        out
+    }
+
+    #[test]
+    fn steps_survive_the_wire() {
+        assert_eq!(read(&encode(&steps())), Ok(steps()));
+        assert_eq!(read(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn impossible_steps_are_refused_when_written() {
+        let mut out = Vec::new();
+        for (when, bytes) in
+            [(When::At(1), vec![]), (When::After(vec![]), vec![1]), (When::At(1), vec![0; MAX_BYTES + 1])]
+        {
+            assert!(Step { when, bytes }.put(&mut out).is_err());
+        }
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn cut_and_flipped_bytes_never_panic() {
+        let bytes = encode(&steps());
+        for cut in 0..bytes.len() {
+            let _ = read(&bytes[..cut]);
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[cut] ^= 1 << bit;
+                let _ = read(&flipped);
+            }
+        }
+    }
+}
