@@ -161,7 +161,7 @@ fn shuffled(weights: &Weights) -> Weights {
     shuffled
 }
 
-/// The colours that mean the opposite.
+/// What a fill says.
 fn hue(fill: &str) -> &'static str {
     let channels: Vec<u32> = fill
         .strip_prefix("rgb(")
