@@ -339,6 +339,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         functions: &functions,
         from: None,
         until: None,
+        spans: &[],
         unwind: &unwind,
         kernel: kernel.as_ref(),
         mcount: mcount.headers.first(),

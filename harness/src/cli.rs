@@ -189,6 +189,9 @@ pub struct MeasureArgs {
     /// Follow every call and return: exact instructions and calls per call path (slower)
     #[arg(long, help_heading = "Call stacks")]
     pub exact: bool,
+    /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
+    #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
+    pub span: Vec<String>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,

@@ -364,6 +364,7 @@ pub(crate) mod testing {
             tasks: Vec::new(),
             tree: Vec::new(),
             console_marks: Vec::new(),
+            spans: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
             in_target: None,

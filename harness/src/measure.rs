@@ -64,15 +64,15 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     warn(&mcount.warnings);
     let symbol_file = read_symbol_file(&image)?;
     let symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
-    let bound = |option: &str, name: &Option<String>| {
-        let find = |name: &str| match symbols.find(name) {
-            Ok(found) => Ok(found.address),
-            Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
-        };
-        name.as_deref().map(find).transpose()
+    let find = |option: &str, name: &str| match symbols.find(name) {
+        Ok(found) => Ok(found.address),
+        Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
     };
+    let bound = |option: &str, name: &Option<String>| name.as_deref().map(|name| find(option, name)).transpose();
     let from = bound("--from", &options.window.from)?;
     let until = bound("--until", &options.window.until)?;
+    let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
+    let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
 
     let emulator = qemu::locate(choice.machine.qemu)?;
     let version = qemu::version(&emulator)?;
@@ -98,6 +98,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         functions: &functions,
         from,
         until,
+        spans: &spans,
         unwind: &unwind,
         kernel: kernel.as_ref(),
         mcount: mcount.headers.first(),
@@ -165,6 +166,7 @@ fn profile(
     if let Some(table) = in_target.as_ref().and_then(InTarget::table) {
         others.extend(table.addresses());
     }
+    others.extend(plan.spans.iter().flat_map(|&(from, until)| [from, until]));
     let (names, warnings) = symbols.names(&named, &others);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
@@ -204,6 +206,7 @@ fn profile(
         stacks: records.stacks,
         tasks: records.tasks,
         tree: records.tree,
+        spans: records.spans,
         console_marks: records.console_marks,
         notes: records.notes,
         names,

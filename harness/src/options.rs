@@ -36,6 +36,8 @@ pub struct Options {
     pub max_depth: Option<u32>,
     /// Keep the exact call tree.
     pub exact: bool,
+    /// `--span`: functions between whose first instructions instructions are counted.
+    pub spans: Vec<(String, String)>,
     /// How call stacks are shown.
     pub view: View,
     /// Draw the flamechart.
@@ -318,6 +320,11 @@ impl Options {
         input.sort_by_key(|&(place, _)| place);
         let input: Vec<Input> = input.into_iter().map(|(_, input)| input).collect();
         Input::check(&input)?;
+        let span = |text: &String| match text.split_once("..") {
+            Some((from, until)) if !from.is_empty() && !until.is_empty() => Ok((from.to_owned(), until.to_owned())),
+            _ => Err(InputError::new(format!("--span {text}: write it as FROM..UNTIL, two functions"))),
+        };
+        let spans = args.span.iter().map(span).collect::<Result<_, _>>()?;
         let period_insns = parse_insns("--period", &args.period)?;
         Ok(Options {
             period_insns,
@@ -337,6 +344,7 @@ impl Options {
             jitter_seed: args.seeded_jitter,
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
+            spans,
             view: View { fold_irqs: args.fold_irqs },
             flamechart: args.flamechart,
             bin_bytes,

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::counters::FIRST_DEFINED;
+pub use wire::definition::SpanKind;
 use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
@@ -23,7 +24,7 @@ use crate::options::Input;
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x06\n";
+const MAGIC: &[u8; 8] = b"fwprof\x07\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct Profile {
     /// Instructions of the window, and bytes of the console printed by then, both growing; the last one is the
     /// run's end. Empty unless asked for.
     pub console_marks: Vec<(u64, u64)>,
+    /// How long things took, sorted by kind: what `--exact` follows, and what `--span` asked for.
+    pub spans: Vec<Span>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
@@ -157,6 +160,45 @@ pub struct Node {
     pub insns: u64,
     /// Entries.
     pub calls: u64,
+}
+
+/// Something that came again and again, and how long it took. Exact. What began before the window opened, or
+/// had not ended as the run did, is not among it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it is.
+    pub kind: SpanKind,
+    /// How often there was one.
+    pub count: u64,
+    /// Instructions of the shortest; 0 where there was none.
+    pub min_insns: u64,
+    /// Instructions of the longest, the first of equal ones.
+    pub max_insns: u64,
+    /// Instructions of all together.
+    pub sum_insns: u64,
+    /// Address of the instruction with which the longest began: the first of the function, the handler, or
+    /// what `--span` names; the one that masked interrupts; the store that pended PendSV.
+    pub longest_at: u64,
+}
+
+impl Span {
+    /// Mean of its instructions, rounded down; 0 where there was none.
+    pub fn mean_insns(&self) -> u64 {
+        self.sum_insns.checked_div(self.count).unwrap_or(0)
+    }
+
+    /// Counts those of another vCPU, too.
+    pub(crate) fn add(&mut self, other: Span) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 || other.max_insns > self.max_insns {
+            (self.max_insns, self.longest_at) = (other.max_insns, other.longest_at);
+        }
+        self.min_insns = if self.count == 0 { other.min_insns } else { self.min_insns.min(other.min_insns) };
+        self.count += other.count;
+        self.sum_insns = self.sum_insns.wrapping_add(other.sum_insns);
+    }
 }
 
 /// What is known of the table of a firmware that links the in-target runtime.
@@ -427,7 +469,8 @@ impl Profile {
     }
 
     /// The file's bytes: magic, SHA-256 of the rest, and the model in postcard's encoding
-    /// (<https://postcard.jamesmunns.com/wire-format>), samples, stacks and call tree in the wire's.
+    /// (<https://postcard.jamesmunns.com/wire-format>), samples, stacks, call tree and kinds of spans in
+    /// the wire's.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut samples = Vec::new();
         let mut encoder = Encoder::default();
@@ -441,6 +484,14 @@ impl Profile {
         for &Node { parent, kind, .. } in &self.tree {
             Definition::Node { slot: FIRST_DEFINED, parent, kind }.put(&mut trees)?;
         }
+        for &Span { kind, .. } in &self.spans {
+            Definition::Span { slot: FIRST_DEFINED, kind }.put(&mut trees)?;
+        }
+        let span_counts = self.spans.iter().map(|span| {
+            let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at } = span;
+            [count, min_insns, max_insns, sum_insns, longest_at]
+        });
+        let span_counts: Vec<[u64; 5]> = span_counts.collect();
         let counts: Vec<(u64, u64)> = self.tree.iter().map(|node| (node.insns, node.calls)).collect();
         let body = Body {
             facts: Cow::Borrowed(&self.facts),
@@ -448,6 +499,7 @@ impl Profile {
             samples: Cow::Owned(samples),
             trees: Cow::Owned(trees),
             counts: Cow::Owned(counts),
+            span_counts: Cow::Owned(span_counts),
             tasks: Cow::Borrowed(&self.tasks),
             console_marks: Cow::Borrowed(&self.console_marks),
             notes: Cow::Borrowed(&self.notes),
@@ -470,14 +522,20 @@ impl Profile {
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
         let body: Body<'_> = postcard::from_bytes(body)?;
         let samples = Decoder::new(&body.samples).collect::<Result<_, _>>()?;
-        let (mut stacks, mut tree) = (Vec::new(), Vec::new());
+        let (mut stacks, mut tree, mut spans) = (Vec::new(), Vec::new(), Vec::new());
         let mut counts = body.counts.iter();
+        let mut span_counts = body.span_counts.iter();
         for definition in definition::Decoder::new(&body.trees) {
             match definition? {
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
                 Definition::Node { parent, kind, .. } => {
                     let &(insns, calls) = counts.next().context("the profile's call tree is cut short")?;
                     tree.push(Node { parent, kind, insns, calls });
+                }
+                Definition::Span { kind, .. } => {
+                    let &[count, min_insns, max_insns, sum_insns, longest_at] =
+                        span_counts.next().context("the profile's spans are cut short")?;
+                    spans.push(Span { kind, count, min_insns, max_insns, sum_insns, longest_at });
                 }
                 _ => bail!("the profile's stacks are damaged"),
             }
@@ -490,6 +548,7 @@ impl Profile {
             tasks: body.tasks.into_owned(),
             tree,
             console_marks: body.console_marks.into_owned(),
+            spans,
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
             in_target: body.in_target.into_owned(),
@@ -512,6 +571,8 @@ struct Body<'a> {
     samples: Cow<'a, [u8]>,
     trees: Cow<'a, [u8]>,
     counts: Cow<'a, [(u64, u64)]>,
+    /// Count, min, max, sum, address of each span.
+    span_counts: Cow<'a, [[u64; 5]]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,
     notes: Cow<'a, [Note]>,

@@ -8,10 +8,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use wire::control::{self, Control, Word};
 use wire::counters;
-use wire::definition::{self, Definition, NodeCounter, NoteKind, TaskCounter, Transfer, TransferKind};
+use wire::definition::{
+    self, Definition, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
+};
 use wire::sample::{self, Sample};
 
-use crate::profile::{Arc, InsnCount, Node, Note, StackFrame, Task, VcpuCounts};
+use crate::profile::{Arc, InsnCount, Node, Note, Span, StackFrame, Task, VcpuCounts};
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub struct Records {
     pub tree: Vec<Node>,
     /// Instructions and bytes printed by then, where that was looked at.
     pub console_marks: Vec<(u64, u64)>,
+    /// Spans, sorted by kind.
+    pub spans: Vec<Span>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -61,6 +65,8 @@ impl Records {
         let mut builders = vec![Builder::default(); vcpus as usize];
         let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut console_marks = Vec::new();
+        let mut spans = Vec::new();
+        let is_open = control.get(Word::WindowOpen) == 1;
         let sum = |slot| -> Result<u64> { (0..vcpus).map(|vcpu| counter(slot, vcpu)).sum() };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
@@ -110,6 +116,24 @@ impl Records {
                     calls: sum(slot + NodeCounter::Calls as u32)?,
                 }),
                 Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
+                Definition::Span { slot, kind } => {
+                    let mut span = Span { kind, count: 0, min_insns: 0, max_insns: 0, sum_insns: 0, longest_at: 0 };
+                    for vcpu in (0..vcpus).filter(|_| is_open) {
+                        let counter = |of: SpanCounter| counter(slot + of as u32, vcpu);
+                        span.add(Span {
+                            kind,
+                            count: counter(SpanCounter::Count)?,
+                            min_insns: !counter(SpanCounter::MinComplement)?,
+                            max_insns: counter(SpanCounter::Max)?,
+                            sum_insns: counter(SpanCounter::Sum)?,
+                            longest_at: counter(SpanCounter::LongestAt)?,
+                        });
+                    }
+                    // What was asked for is said to have never come; the rest is only defined before the window.
+                    if span.count > 0 || matches!(kind, SpanKind::Between { .. }) {
+                        spans.push(span);
+                    }
+                }
                 Definition::Note { kind, operation, pc, text } => {
                     notes.push(Note { denied: kind == NoteKind::Denied, operation, pc, text });
                 }
@@ -138,6 +162,7 @@ impl Records {
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
             vcpus.fill(VcpuCounts::default());
         }
+        spans.sort_by_key(|span| span.kind);
         Ok(Records {
             control,
             vcpus,
@@ -148,6 +173,7 @@ impl Records {
             tasks,
             tree,
             console_marks,
+            spans,
             notes,
         })
     }

@@ -63,6 +63,8 @@ pub struct Plan<'a> {
     pub from: Option<u64>,
     /// Address that closes it.
     pub until: Option<u64>,
+    /// Addresses between which instructions are counted.
+    pub spans: &'a [(u64, u64)],
     /// How stacks are walked.
     pub unwind: &'a unwind::Table,
     /// The firmware's kernel, if it has one that is known.
@@ -108,6 +110,10 @@ impl Plan<'_> {
             arguments.push(format!("memory={}", memory.join(":")));
         }
         arguments.extend(self.kernel.map(kernel_arguments).unwrap_or_default());
+        if !self.spans.is_empty() {
+            let spans: Vec<String> = self.spans.iter().map(|(from, until)| format!("{from:#x}-{until:#x}")).collect();
+            arguments.push(format!("spans={}", spans.join(":")));
+        }
         if options.exact {
             arguments.push("exact=on".to_owned());
         }

@@ -51,6 +51,8 @@ pub(crate) struct Args {
     /// `input`: the console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
     /// What is typed lies in `dir`, see [`wire::input`]. Absent: nothing is.
     pub(crate) input: Option<String>,
+    /// `spans`: `from-until:from-until…`, addresses between which instructions are counted.
+    pub(crate) spans: Vec<(u64, u64)>,
     /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
     pub(crate) oracle: bool,
 }
@@ -67,6 +69,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     let (start, bytes) = text.split_once('+').ok_or_else(|| format!("'{text}' is not start+bytes"))?;
     let start = number(start)?;
     Ok(start..start.saturating_add(number(bytes)?))
+}
+
+fn span(text: &str) -> Result<(u64, u64), String> {
+    let (from, until) = text.split_once('-').ok_or_else(|| format!("'{text}' is not from-until"))?;
+    Ok((number(from)?, number(until)?))
 }
 
 impl Args {
@@ -90,6 +97,7 @@ impl Args {
             entry: None,
             kernel: Kernel::default(),
             input: None,
+            spans: Vec::new(),
             oracle: false,
         };
         let mut isa = None;
@@ -105,6 +113,7 @@ impl Args {
                 "from" => args.from = Some(number(value)?),
                 "until" => args.until = Some(number(value)?),
                 "finisher" => args.finisher = Some(number(value)?),
+                "spans" => args.spans = value.split(':').map(span).collect::<Result<_, _>>()?,
                 "oracle" => args.oracle = value == "on",
                 "memory" => args.memory = value.split(':').map(range).collect::<Result<_, _>>()?,
                 "depth" => args.max_depth = Some(number(value)?),

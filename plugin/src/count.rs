@@ -11,6 +11,7 @@ use crate::input::OnInput;
 use crate::qemu::{Block as QemuBlock, Insn, TranslateCallback, TranslateHook};
 use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
+use crate::span::{OnFrom, OnMask, OnMasked, OnUntil};
 use crate::stack::OnForgetful;
 use crate::state::{self, Block, Segment, State};
 use crate::task::{OnDelete, OnSwitch};
@@ -39,6 +40,9 @@ struct Planned {
     /// The address in another function's middle that it may jump to.
     crossing: Option<u64>,
     moves_sp: bool,
+    changes_mask: bool,
+    /// A `--span` begins here; one ends here.
+    between: (bool, bool),
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
 }
@@ -92,9 +96,18 @@ impl State {
         let mut segment_end = 0;
         for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
             self.follow(&insn, planned, block, index, index.checked_sub(1).and_then(|before| plan.get(before)));
+            if planned.between.1 {
+                insn.call::<OnUntil>(insn_id(block, index));
+            }
             // Bounds come first, so that what they clear or read does not include this instruction.
             if self.args.from == Some(planned.pc) || self.args.until == Some(planned.pc) {
                 insn.call::<OnBound>(insn_id(block, index));
+            }
+            if planned.changes_mask {
+                insn.call::<OnMask>(planned.pc as usize);
+            }
+            if planned.between.0 {
+                insn.call::<OnFrom>(insn_id(block, index));
             }
             if index == segment_end
                 && let Some((slot, length)) = segments.next()
@@ -150,6 +163,9 @@ impl State {
         if self.tree.is_some() {
             if before.is_some_and(|before| before.moves_sp) {
                 insn.call::<OnStackMove>(0);
+            }
+            if before.is_some_and(|before| before.changes_mask) {
+                insn.call::<OnMasked>(0);
             }
             if self.is_return_address(pc) {
                 insn.call::<OnReturn>(id);
@@ -211,6 +227,7 @@ impl State {
             lr_was_set |= decode::sets_lr(isa, bytes);
             let next = pc + u64::from(decoded.len_bytes);
             let (transfer, site) = self.transfer(pc, next, flow, conditional > 0);
+            let between = self.between_bounds(pc);
             if conditional > 0 {
                 self.it_blocks.insert(pc, conditional);
                 conditional -= 1;
@@ -221,7 +238,10 @@ impl State {
                 pc,
                 size: decoded.len_bytes,
                 ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-                bound: self.args.from == Some(pc) || self.args.until == Some(pc) || (exact && self.is_entry(pc)),
+                bound: self.args.from == Some(pc)
+                    || self.args.until == Some(pc)
+                    || between != (false, false)
+                    || (exact && self.is_entry(pc)),
                 transfer,
                 site,
                 breakpoint: decode::is_breakpoint(isa, bytes),
@@ -253,6 +273,8 @@ impl State {
                     _ => None,
                 },
                 moves_sp: exact && decode::moves_sp(isa, bytes),
+                changes_mask: exact && decode::changes_mask(isa, bytes),
+                between,
                 may_store: decoded.may_leave && decoded.flow == Flow::Next,
             });
         }

@@ -9,6 +9,7 @@ use wire::control::{End, Word};
 use crate::qemu::{self, AbortHook, ExitHook, StoreCallback, StoreHook};
 use crate::records::Control;
 use crate::sample::from_insn_id;
+use crate::span::ICSR;
 use crate::state::{self, State};
 
 /// Armv7-M ARM B3.2.6: key 0x05FA in the upper half, bit 2 asks for a reset.
@@ -35,6 +36,9 @@ impl StoreHook for OnStore {
         } else if arm && address == AIRCR && value >> 16 & 0xffff == 0x05fa && value & 4 != 0 {
             (End::Reset, 0)
         } else {
+            if arm && address == ICSR {
+                state.pend(vcpu, value, pc);
+            }
             return;
         };
         state.settle(vcpu);

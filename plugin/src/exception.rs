@@ -8,6 +8,7 @@ use wire::counters::EXCEPTIONS;
 
 use crate::qemu::{ExecCallback, Hook};
 use crate::sample::from_insn_id;
+use crate::span::{Calls, Moment};
 use crate::stack::{Context, is_exc_return};
 use crate::state::{self, State};
 use crate::tree::Shadow;
@@ -25,6 +26,10 @@ pub(crate) struct Core {
     pub(crate) exceptions: Vec<Active>,
     /// Functions of the code outside all exceptions, the outermost first; only for the exact tree.
     pub(crate) thread: Vec<Shadow>,
+    /// Their clock.
+    pub(crate) thread_calls: Calls,
+    /// What comes and goes apart from calls; only with the exact tree.
+    pub(crate) moment: Moment,
     /// Where a jump leads that is about to enter another function in its middle.
     pub(crate) crossing: Option<u64>,
     /// A jump to an unknown place is about to be made.
@@ -53,10 +58,12 @@ pub(crate) struct Active {
     pub(crate) interrupted: Option<Context>,
     /// The handler's functions, the outermost first; only for the exact tree.
     pub(crate) frames: Vec<Shadow>,
+    /// Their clock.
+    pub(crate) calls: Calls,
     /// Its node in the exact tree.
     pub(crate) node: u32,
     /// Another exception came before the handler's first instruction, which is still to come.
-    is_preempted: bool,
+    pub(crate) is_preempted: bool,
 }
 
 /// An exception that the processor has taken.
@@ -101,7 +108,9 @@ impl Hook for OnTrapReturn {
         // It is the handler's last instruction, and the clock has counted it.
         state.settle(vcpu);
         state.attribute(vcpu);
-        state.cores[vcpu as usize].exceptions.pop();
+        let outer = state.cores[vcpu as usize].exceptions.len().saturating_sub(1);
+        state.end_exceptions(vcpu, outer);
+        state.mask_at_return(vcpu);
         state.exceptions_changed(vcpu);
     };
 }
@@ -128,6 +137,7 @@ impl State {
     fn enter_exception(&mut self, vcpu: u32, pc: u64) {
         let Some(taken) = self.taken_exception(pc) else { return };
         self.attribute(vcpu);
+        self.handler_starts(vcpu, taken.number);
         let exceptions = &mut self.cores[vcpu as usize].exceptions;
         if self.args.isa.is_riscv() {
             // A loop to the handler's start, or a trap at the handler's first instruction, is no deeper one.
@@ -136,7 +146,7 @@ impl State {
             }
         } else if let Some(index) = exceptions.iter().rposition(|active| active.is_preempted && taken.is(active)) {
             exceptions[index].is_preempted = false;
-            exceptions.truncate(index + 1);
+            self.end_exceptions(vcpu, index + 1);
             return self.exceptions_changed(vcpu);
         }
         let mut taken = vec![taken];
@@ -165,14 +175,13 @@ impl State {
 
     fn push_exception(&mut self, vcpu: u32, taken: Taken, is_preempted: bool) {
         let Taken { number, handler, entry_sp, interrupted, below } = taken;
-        let core = &mut self.cores[vcpu as usize];
         if !self.args.isa.is_riscv() {
             // What the frame does not name has returned, or this one follows it without a return between them
             // (tail-chaining).
-            while core.exceptions.last().is_some_and(|top| top.number != below) {
-                core.exceptions.pop();
-            }
+            let named = self.cores[vcpu as usize].exceptions.iter().rposition(|active| active.number == below);
+            self.end_exceptions(vcpu, named.map_or(0, |index| index + 1));
         }
+        let core = &mut self.cores[vcpu as usize];
         if core.exceptions.len() >= MAX_NESTED {
             core.exceptions.remove(0);
         }
@@ -186,7 +195,16 @@ impl State {
             self.catch_up(vcpu, interrupted);
         }
         let node = self.exception_node(vcpu, number);
-        let active = Active { number, handler, entry_sp, interrupted, frames: Vec::new(), node, is_preempted };
+        let active = Active {
+            number,
+            handler,
+            entry_sp,
+            interrupted,
+            frames: Vec::new(),
+            calls: Calls::default(),
+            node,
+            is_preempted,
+        };
         self.cores[vcpu as usize].exceptions.push(active);
         self.exceptions_changed(vcpu);
     }
@@ -250,7 +268,7 @@ impl State {
         }
         let kept = exceptions.iter().rposition(live).map_or(0, |index| index + 1);
         self.attribute(vcpu);
-        self.cores[vcpu as usize].exceptions.truncate(kept);
+        self.end_exceptions(vcpu, kept);
         self.exceptions_changed(vcpu);
     }
 

@@ -20,7 +20,8 @@
 //!
 //! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`exception`]) and in
 //! the task that runs ([`task`]). All three are looked at where blocks start: code inside a block neither
-//! calls nor returns. The exact call tree ([`tree`]) is kept on demand and follows every call and return.
+//! calls nor returns. The exact call tree ([`tree`]) is kept on demand and follows every call and return;
+//! with it comes how long each call, handler and masked stretch takes ([`span`]).
 //!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
@@ -42,6 +43,7 @@ mod records;
 mod sample;
 mod semihosting;
 mod snapshot;
+mod span;
 mod stack;
 mod state;
 mod task;

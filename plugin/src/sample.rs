@@ -89,6 +89,7 @@ impl Hook for OnBlock {
             state.jump_out(vcpu, pc);
             state.cross_over(vcpu, pc);
             state.call_unknown(vcpu, pc);
+            state.check_mask(vcpu);
         }
         let Block { pc, ref sizes, .. } = *state.blocks.get(block);
         let length = sizes.len() as u64;
@@ -232,6 +233,7 @@ impl State {
         }
         self.records.clear_counters();
         self.restart_tasks();
+        self.restart_spans();
         let mut before_insns = 0;
         for vcpu in 0..self.vcpus.len() as u32 {
             let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };

@@ -19,6 +19,7 @@ use crate::place::Places;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
+use crate::span::Spans;
 use crate::stack::Unwinder;
 use crate::task::Tasks;
 use crate::transfer::{Arcs, Sites};
@@ -63,6 +64,7 @@ pub(crate) struct State {
     pub(crate) unwinder: Option<Unwinder>,
     /// The exact call tree, when asked for.
     pub(crate) tree: Option<Tree>,
+    pub(crate) spans: Spans,
     /// Entry of the firmware's first function.
     pub(crate) first_function: Option<u64>,
     pub(crate) sampler: Sampler,
@@ -179,6 +181,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         console: None,
         unwinder,
         tree,
+        spans: Spans::default(),
         first_function: None,
         vcpus: (0..vcpus).map(|vcpu| Vcpu::new(&args, vcpu)).collect(),
         sampler: Sampler::default(),
@@ -190,6 +193,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         args,
     };
     state.first_function = state.args.entry.map(|entry| state.function_of(entry).unwrap_or(entry));
+    state.define_between();
     if window_open {
         state.open_window();
     } else {

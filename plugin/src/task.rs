@@ -14,6 +14,7 @@ use wire::definition::{Definition, MAX_TEXT_BYTES, TaskCounter};
 
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::sample::from_insn_id;
+use crate::span::Calls;
 use crate::stack::Context;
 use crate::state::{self, State};
 use crate::tree::Shadow;
@@ -54,8 +55,15 @@ pub(crate) struct Tasks {
     /// First counter and stack of each, by id.
     list: Vec<(u32, u64)>,
     /// What goes on when a task that was switched out in an exception is switched in again.
-    waiting: HashMap<u32, (Option<Context>, Vec<Shadow>)>,
+    waiting: HashMap<u32, (Option<Context>, Vec<Shadow>, Calls)>,
     unseen_switches: u64,
+}
+
+impl Tasks {
+    /// The window opens: calls of the waiting tasks began before it.
+    pub(crate) fn forget_calls(&mut self) {
+        self.waiting.values_mut().for_each(|(_, _, calls)| calls.forget());
+    }
 }
 
 /// After a store of the kernel's that may switch tasks.
@@ -166,10 +174,11 @@ impl State {
         self.records.counter(counters::TASK, vcpu).store(task.into(), Ordering::Relaxed);
         self.records.counter(counters::TASK_SINCE, vcpu).store(insns, Ordering::Relaxed);
         if let Some(outermost) = core.exceptions.first_mut() {
-            let (interrupted, thread) = self.tasks.waiting.remove(&task).unwrap_or_default();
+            let (interrupted, thread, calls) = self.tasks.waiting.remove(&task).unwrap_or_default();
             let interrupted = std::mem::replace(&mut outermost.interrupted, interrupted);
             let thread = std::mem::replace(&mut core.thread, thread);
-            self.tasks.waiting.insert(old, (interrupted, thread));
+            let calls = std::mem::replace(&mut core.thread_calls, calls);
+            self.tasks.waiting.insert(old, (interrupted, thread, calls));
         }
         self.rebase(vcpu);
     }

@@ -164,6 +164,7 @@ impl State {
         if left < frames.len() {
             self.attribute(vcpu);
             self.frames(vcpu).truncate(left);
+            self.end_calls(vcpu, left);
             self.node_changed(vcpu);
         }
     }
@@ -241,7 +242,9 @@ impl State {
         let node = self.node(vcpu);
         let insns = self.insns(vcpu);
         let before = std::mem::replace(&mut self.cores[vcpu as usize].tree_insns, insns);
-        self.count_node(vcpu, node, NodeCounter::Insns, insns.saturating_sub(before));
+        let amount = insns.saturating_sub(before);
+        self.count_node(vcpu, node, NodeCounter::Insns, amount);
+        self.tick(vcpu, amount);
     }
 
     /// Lets the records know where the vCPU is now.
@@ -279,23 +282,31 @@ impl State {
         while frames.last().is_some_and(|top| top.is_dead(sp)) {
             frames.pop();
         }
+        // Calls beyond have ended. A tail call's has not: it ends with the last of the chain.
+        let mut depth = frames.len();
         if let Some(&top) = frames.last()
             && top.entry_sp == sp
         {
             if top.return_addr == return_addr {
                 if top.entry == entry {
                     // A loop to the function's start.
+                    self.end_calls(vcpu, depth);
                     return self.node_changed(vcpu);
                 }
                 frames.pop();
             } else if caller != Some(top.entry) {
                 // It has returned, to where nobody looked. Otherwise it is one that keeps nothing on the stack.
                 frames.pop();
+                depth -= 1;
             }
         } else if !is_return_addr {
             // Nobody called: the image starts, or a task.
             frames.clear();
+            self.forget_calls(vcpu);
+            depth = 0;
         }
+        self.end_calls(vcpu, depth);
+        let frames = self.frames(vcpu);
         let is_root = frames.is_empty() && (!is_return_addr || !outside);
         let parent = self.node(vcpu);
         let limit = self.max_depth().max(1);
@@ -303,7 +314,12 @@ impl State {
         // Deeper ones become siblings, so that calls are counted for each function.
         let parent = if frames.len() < limit { parent } else { frames[limit - 1].node };
         let node = self.child(parent, NodeKind::Function { entry });
-        self.frames(vcpu).push(Shadow { entry, entry_sp: sp, return_addr, is_root, node });
+        let frames = self.frames(vcpu);
+        frames.push(Shadow { entry, entry_sp: sp, return_addr, is_root, node });
+        let depth = frames.len();
+        if entry == pc {
+            self.begin_call(vcpu, entry, depth);
+        }
         self.count_node(vcpu, node, NodeCounter::Calls, u64::from(entry == pc));
         self.node_changed(vcpu);
     }

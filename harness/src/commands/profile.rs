@@ -9,7 +9,7 @@ use console::Term;
 
 use crate::cli::ProfileArgs;
 use crate::crosscheck;
-use crate::export::{self, CONSOLE, FILES, FLAMECHART, summary, tasks};
+use crate::export::{self, CONSOLE, FILES, FLAMECHART, spans, summary, tasks};
 use crate::functions;
 use crate::image;
 use crate::measure::{Listener, Measured, measure};
@@ -84,6 +84,7 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
     }
     summary::write(&table, &crosscheck, layout, &mut out)?;
     tasks::write(profile, &mut out)?;
+    spans::write(profile, &mut out)?;
     writeln!(out)?;
     writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {

@@ -5,6 +5,7 @@ pub mod flamegraph;
 pub mod junit;
 pub mod markdown;
 mod picture;
+pub mod spans;
 pub mod suite;
 pub mod summary;
 pub mod tasks;

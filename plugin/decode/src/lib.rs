@@ -228,6 +228,14 @@ pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && matches!(word(bytes), Some(riscv::MRET | riscv::SRET))
 }
 
+/// An instruction after which interrupts may be masked that were not, or the other way round: `cps`, `msr` to
+/// PRIMASK, BASEPRI or FAULTMASK; what writes mstatus, and the trap returns. Cortex-M's exception returns, which
+/// clear FAULTMASK, are ordinary jumps and not among them.
+#[must_use]
+pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
+    if isa.is_riscv() { riscv::changes_mask(bytes) } else { thumb::changes_mask(bytes) }
+}
+
 /// An instruction of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
 /// or sets it. What loads it from memory (a switch of stacks) is not among them.
 #[must_use]

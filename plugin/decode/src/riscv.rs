@@ -178,6 +178,16 @@ fn compressed_jump(isa: Isa, pc: u64, insn: u32) -> u64 {
     isa.relative(pc, sign_extend(offset, 12))
 }
 
+/// See [`crate::changes_mask`].
+pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
+    const MSTATUS: u32 = 0x300;
+    let Some(insn) = word(bytes) else { return false };
+    // "Zicsr": funct3 0 and 4 are no CSR instructions; csrrs and csrrc with x0 (or 0) only read.
+    let (function, source) = (bits(insn, 14, 12), bits(insn, 19, 15));
+    let writes = matches!(function, 1 | 5) || (matches!(function, 2 | 3 | 6 | 7) && source != 0);
+    matches!(insn, MRET | SRET | MNRET) || (bits(insn, 6, 0) == SYSTEM && bits(insn, 31, 20) == MSTATUS && writes)
+}
+
 /// "RV32I Base Integer Instruction Set": addi, sub; and their compressed forms with sp as the destination.
 pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     const SP: u32 = 2;

@@ -285,6 +285,15 @@ const fn is_general(reg: u32) -> bool {
     !matches!(reg, SP | PC)
 }
 
+/// See [`crate::changes_mask`].
+pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
+    let Some(first) = half(bytes) else { return false };
+    // cps; msr, whose SYSm says to which register: 16 to 19, and 128 more for those of the other security state.
+    first & 0xffe8 == 0xb660
+        || (first & 0xffe0 == 0xf380
+            && half(&bytes[2..]).is_some_and(|second| second & 0xd000 == 0x8000 && second & 0x7c == 0x10))
+}
+
 /// Pushes (A7.7.101, stmdb, str and vstmdb with write-back), `sub sp`, and `mov sp`.
 pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };

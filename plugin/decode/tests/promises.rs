@@ -451,3 +451,32 @@ fn only_moves_and_sums_into_lr_set_it() {
         assert!(!decode::sets_lr(Isa::Riscv64, &half.to_le_bytes()));
     }
 }
+
+#[test]
+fn what_may_mask_interrupts_changes_the_mask() {
+    // cpsid i; cpsie i; cpsid f; cpsie if; msr PRIMASK, r0; msr BASEPRI, r3; msr BASEPRI_MAX, r0;
+    // msr FAULTMASK, r1; msr PRIMASK_NS, r0
+    let masking = [0xb672, 0xb662, 0xb671, 0xb663, 0xf380_8810, 0xf383_8811, 0xf380_8812, 0xf381_8813, 0xf380_8890];
+    // nop; setend; push {r4, lr}; msr PSP, r0; msr CONTROL, r0; msr APSR_nzcvq, r0; mrs r0, PRIMASK; isb; bl
+    let other =
+        [0xbf00, 0xb650, 0xb510, 0xf380_8809, 0xf380_8814, 0xf380_8800, 0xf3ef_8010, 0xf3bf_8f6f, 0xf380_f810];
+    for isa in THUMB {
+        assert!(masking.iter().all(|&insn| decode::changes_mask(isa, &thumb(insn))));
+        for insn in other {
+            assert!(!decode::changes_mask(isa, &thumb(insn)), "{insn:#x}");
+        }
+        assert!(!decode::changes_mask(isa, &[0x80, 0xf3]), "cut short");
+    }
+    // csrci mstatus, 8; csrsi mstatus, 8; csrw mstatus, t0; csrrc t1, mstatus, t0; csrwi mstatus, 0; mret; sret
+    let masking = [0x3004_7073, 0x3004_6073, 0x3002_9073, 0x3002_b373, 0x3000_5073, 0x3020_0073, 0x1020_0073];
+    // csrr t0, mstatus; csrrci t0, mstatus, 0; csrw mie, t0; csrw mepc, t0; ecall; wfi; c.nop; nop
+    let other = [0x3000_22f3, 0x3000_72f3, 0x3042_9073, 0x3412_9073, 0x73, 0x1050_0073, 0x0001, 0x13];
+    for isa in RISCV {
+        for insn in masking {
+            assert!(decode::changes_mask(isa, &riscv(insn)), "{insn:#x}");
+        }
+        for insn in other {
+            assert!(!decode::changes_mask(isa, &riscv(insn)), "{insn:#x}");
+        }
+    }
+}

@@ -80,6 +80,13 @@ pub enum Definition {
         /// Bytes on the console.
         bytes: u64,
     },
+    /// Something that happens again and again, and how long it took.
+    Span {
+        /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
+        slot: u32,
+        /// What it is.
+        kind: SpanKind,
+    },
     /// Something the firmware did that left the emulated machine.
     Note {
         /// What it means for the run.
@@ -183,6 +190,51 @@ pub enum NodeCounter {
 /// Counters of one node.
 pub const NODE_COUNTERS: u32 = 2;
 
+/// What a span is, from one instruction to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SpanKind {
+    /// One call of a function: from its first instruction until it is left.
+    Call {
+        /// Its first address.
+        entry: u64,
+    },
+    /// One exception: from its handler's first instruction until it returns.
+    Exception {
+        /// As in [`FrameKind::Exception`].
+        number: u64,
+    },
+    /// Interrupts are masked.
+    Masked,
+    /// From the store that pends a Cortex-M's PendSV to its first instruction.
+    PendSv,
+    /// From an instruction of the firmware to another.
+    Between {
+        /// Address whose execution begins it.
+        from: u64,
+        /// Address whose execution ends it.
+        until: u64,
+    },
+}
+
+/// What a span's counters count, by their distance from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SpanCounter {
+    /// How often there was one.
+    Count,
+    /// Instructions of all together.
+    Sum,
+    /// Instructions of the longest.
+    Max,
+    /// 2^64 - 1 minus the instructions of the shortest.
+    MinComplement,
+    /// Address where the longest began.
+    LongestAt,
+}
+
+/// Counters of one kind of span.
+pub const SPAN_COUNTERS: u32 = 5;
+
 /// A direct call or jump that always goes to one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
@@ -220,11 +272,15 @@ const FRAME: u8 = 4;
 const TASK: u8 = 5;
 const NODE: u8 = 6;
 const MARK: u8 = 9;
+const SPAN: u8 = 7;
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
 const ROOT: u8 = 3;
 const FUNCTION: u8 = 4;
+const MASKED: u8 = 5;
+const PEND_SV: u8 = 6;
+const BETWEEN: u8 = 7;
 /// Plus the index in [`Unknown::ALL`].
 const UNKNOWN: u8 = 0x10;
 
@@ -331,6 +387,30 @@ impl Definition {
                 out.push(MARK);
                 varint::put(out, *at_insns);
                 varint::put(out, *bytes);
+            }
+            Definition::Span { slot, kind } => {
+                if *slot < counters::FIRST_DEFINED {
+                    return Err(malformed("span"));
+                }
+                out.push(SPAN);
+                varint::put(out, u64::from(*slot));
+                match *kind {
+                    SpanKind::Call { entry } => {
+                        out.push(FUNCTION);
+                        varint::put(out, entry);
+                    }
+                    SpanKind::Exception { number } => {
+                        out.push(EXCEPTION);
+                        varint::put(out, number);
+                    }
+                    SpanKind::Masked => out.push(MASKED),
+                    SpanKind::PendSv => out.push(PEND_SV),
+                    SpanKind::Between { from, until } => {
+                        out.push(BETWEEN);
+                        varint::put(out, from);
+                        varint::put(out, until);
+                    }
+                }
             }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
@@ -484,6 +564,21 @@ impl<'a> Decoder<'a> {
                 at_insns: self.reader.varint("mark's instruction")?,
                 bytes: self.reader.varint("mark's bytes")?,
             }),
+            SPAN => {
+                let slot = self.slot()?;
+                let kind = match self.reader.byte("span's kind")? {
+                    FUNCTION => SpanKind::Call { entry: self.reader.varint("span's entry")? },
+                    EXCEPTION => SpanKind::Exception { number: self.reader.varint("span's exception")? },
+                    MASKED => SpanKind::Masked,
+                    PEND_SV => SpanKind::PendSv,
+                    BETWEEN => SpanKind::Between {
+                        from: self.reader.varint("span's beginning")?,
+                        until: self.reader.varint("span's end")?,
+                    },
+                    _ => return Err(malformed("span")),
+                };
+                Ok(Definition::Span { slot, kind })
+            }
             _ => Err(malformed("definition")),
         }
     }
@@ -539,6 +634,11 @@ mod tests {
             Definition::Node { slot: 14, parent: 0, kind: NodeKind::Root { task: 1 } },
             Definition::Node { slot: 16, parent: 1, kind: NodeKind::Function { entry: 0x100 } },
             Definition::Node { slot: 18, parent: 2, kind: NodeKind::Exception { number: 15 } },
+            Definition::Span { slot: 20, kind: SpanKind::Call { entry: 0x100 } },
+            Definition::Span { slot: 25, kind: SpanKind::Exception { number: 1 << 63 | 7 } },
+            Definition::Span { slot: 30, kind: SpanKind::Masked },
+            Definition::Span { slot: 35, kind: SpanKind::PendSv },
+            Definition::Span { slot: 40, kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
         ]
     }
 
@@ -564,6 +664,7 @@ mod tests {
         assert!(segment(8, vec![3]).put(&mut out).is_err());
         assert!(segment(8, vec![2; MAX_SEGMENT_INSNS + 1]).put(&mut out).is_err());
         assert!(segment(counters::CLOCK, vec![2]).put(&mut out).is_err());
+        assert!(Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked }.put(&mut out).is_err());
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
         assert!(Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text }.put(&mut out).is_err());
         assert!(out.is_empty());

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `control` | [`control`] | one page: versions, progress, how the run ended |
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
-//! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths), stacks, notes |
+//! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //!
 //! Next to them lies what the harness tells the plugin: the `unwind` table ([`unwind`]), the console's
