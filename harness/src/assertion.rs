@@ -11,7 +11,7 @@ use crate::functions::Place;
 use crate::image::InputError;
 use crate::metrics::{self, Metrics, stable_name};
 use crate::options::parse_number;
-use crate::profile::Profile;
+use crate::profile::{Profile, Span, SpanKind};
 use crate::stacks;
 use crate::threshold::parse_millionths;
 use crate::verdict::group;
@@ -40,10 +40,30 @@ enum Measure {
     Irq(String),
     Depth(String),
     Waits,
+    /// A number of all spans of a kind.
+    Span(Of, Spans),
+}
+
+/// Which number of spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Min,
+    Mean,
+    Max,
+}
+
+/// Which spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spans {
+    Calls(String),
+    Handler(String),
+    Masked,
+    PendSv,
+    Between(String, String),
 }
 
 /// All measures: the word, whether it takes a name, what it is.
-const MEASURES: [(&str, bool, &str); 11] = [
+const MEASURES: [(&str, bool, &str); 18] = [
     ("total", false, "instructions of the window"),
     ("calls", true, "entries of a function; 0 for one that must never run"),
     ("self", true, "instructions of a function's own source"),
@@ -55,6 +75,13 @@ const MEASURES: [(&str, bool, &str); 11] = [
     ("irq", true, "samples in an interrupt, as a share of all"),
     ("depth", true, "how often a recursive function was on the stack at once"),
     ("waits", false, "waits for an interrupt"),
+    ("min", true, "instructions of the shortest call of a function, or between two: \"from..until\""),
+    ("mean", true, "the same, mean of all"),
+    ("max", true, "the same, the longest"),
+    ("handler_max", true, "instructions of an interrupt's longest run, without those that interrupt it"),
+    ("handler_mean", true, "the same, mean of all"),
+    ("masked_max", false, "longest stretch of instructions with interrupts masked"),
+    ("pendsv_max", false, "most instructions from PendSV's request to its first one"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +182,13 @@ impl Assertion {
             "coverage" => Measure::Coverage(name),
             "irq" => Measure::Irq(name),
             "depth" => Measure::Depth(name),
+            "min" => Measure::Span(Of::Min, Spans::named(name)),
+            "mean" => Measure::Span(Of::Mean, Spans::named(name)),
+            "max" => Measure::Span(Of::Max, Spans::named(name)),
+            "handler_max" => Measure::Span(Of::Max, Spans::Handler(name)),
+            "handler_mean" => Measure::Span(Of::Mean, Spans::Handler(name)),
+            "masked_max" => Measure::Span(Of::Max, Spans::Masked),
+            "pendsv_max" => Measure::Span(Of::Max, Spans::PendSv),
             _ => Measure::Waits,
         };
         let is_share = matches!(value, Value::Millionths(_));
@@ -162,7 +196,12 @@ impl Assertion {
             Measure::Coverage(_) | Measure::Irq(_) if !is_share => {
                 Err(error(format!("{word} is a share: write it with %")))
             }
-            Measure::Calls(_) | Measure::Switches(_) | Measure::Depth(_) | Measure::Waits | Measure::Total
+            Measure::Calls(_)
+            | Measure::Switches(_)
+            | Measure::Depth(_)
+            | Measure::Waits
+            | Measure::Total
+            | Measure::Span(..)
                 if is_share =>
             {
                 Err(error(format!("{word} is a number and no share: write it without %")))
@@ -173,7 +212,19 @@ impl Assertion {
 
     /// Whether it needs the exact call tree.
     pub fn needs_exact(&self) -> bool {
-        matches!(self.measure, Measure::Inclusive(_) | Measure::Stack(_) | Measure::Depth(_))
+        match self.measure {
+            Measure::Span(_, Spans::Between(..)) => false,
+            Measure::Inclusive(_) | Measure::Stack(_) | Measure::Depth(_) | Measure::Span(..) => true,
+            _ => false,
+        }
+    }
+
+    /// The two functions between which instructions must be counted for it.
+    pub fn span(&self) -> Option<(String, String)> {
+        match &self.measure {
+            Measure::Span(_, Spans::Between(from, until)) => Some((from.clone(), until.clone())),
+            _ => None,
+        }
     }
 
     /// Checks a profile. `exists` says of a function's name why there is none in the image.
@@ -265,6 +316,7 @@ impl Assertion {
                     whole: Some(profile.samples.len() as u64),
                 }
             }
+            Measure::Span(of, spans) => number(span(profile, *of, spans, exists)?),
             Measure::Depth(name) => {
                 exists(name)?;
                 number(depth(profile, name))
@@ -286,6 +338,70 @@ impl Measured {
             (Value::Number(_), _) => group(self.part),
         }
     }
+}
+
+impl Spans {
+    fn named(name: String) -> Spans {
+        match name.split_once("..") {
+            Some((from, until)) if !from.is_empty() && !until.is_empty() => {
+                Spans::Between(from.to_owned(), until.to_owned())
+            }
+            _ => Spans::Calls(name),
+        }
+    }
+
+    fn are(&self, span: &Span, profile: &Profile, exceptions: &stacks::Exceptions<'_>) -> bool {
+        let is_called = |address: u64, name: &str| match Place::of(profile, address) {
+            Place::Function(function) => {
+                function.linkage_name == name || stable_name(&function.name) == stable_name(name)
+            }
+            _ => false,
+        };
+        match (self, span.kind) {
+            (Spans::Calls(name), SpanKind::Call { entry }) => is_called(entry, name),
+            (Spans::Handler(name), SpanKind::Exception { number }) => {
+                let shown = exceptions.name(number, span.longest_at);
+                shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
+            }
+            (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
+            (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
+                is_called(start, from) && is_called(end, until)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A number of the spans; 0 where there was none, for whoever wants a limit on what never happens.
+fn span(
+    profile: &Profile,
+    of: Of,
+    spans: &Spans,
+    exists: &dyn Fn(&str) -> Result<(), String>,
+) -> Result<u64, String> {
+    let exceptions = stacks::Exceptions::new(profile);
+    let found: Vec<&Span> = profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions)).collect();
+    match spans {
+        Spans::Calls(name) if found.is_empty() => exists(name)?,
+        Spans::Handler(name) if found.is_empty() => {
+            let handlers = profile.spans.iter().filter_map(|span| match span.kind {
+                SpanKind::Exception { number } => Some(exceptions.name(number, span.longest_at)),
+                _ => None,
+            });
+            let known: Vec<String> = handlers.collect();
+            return Err(format!("no interrupt {name} came; there were: {}", known.join(", ")));
+        }
+        _ => {}
+    }
+    let ran = || found.iter().filter(|span| span.count > 0);
+    Ok(match of {
+        Of::Min => ran().map(|span| span.min_insns).min().unwrap_or(0),
+        Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
+        Of::Mean => {
+            let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
+            sum.checked_div(count).unwrap_or(0)
+        }
+    })
 }
 
 /// Lines of a file that have code, and those of them that ran.

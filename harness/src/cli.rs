@@ -71,6 +71,9 @@ pub struct TestArgs {
     /// List the images instead of running them
     #[arg(long)]
     pub list: bool,
+    /// Print the JSON Schema of report.json
+    #[arg(long)]
+    pub schema: bool,
     /// Images at a time [default: one per core]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,

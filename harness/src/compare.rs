@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Function, Key, Metrics, Task, ambiguous};
@@ -19,7 +20,7 @@ pub struct Comparison {
 }
 
 /// A number before and after.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// Before; None: there was none.
     pub before: Option<u64>,
@@ -28,7 +29,7 @@ pub struct Pair {
 }
 
 /// One function's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Its name, with its file where there are namesakes.
     pub name: String,
@@ -45,7 +46,7 @@ pub struct Change {
 }
 
 /// What became of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Fate {
     /// It is there on both sides.
     Stays,
@@ -73,7 +74,7 @@ impl Fate {
 }
 
 /// One task's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskChange {
     /// Its name.
     pub name: String,

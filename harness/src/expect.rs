@@ -1,6 +1,7 @@
 //! What a suite expects of a run itself: how it ends and what it prints.
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{End, Profile};
@@ -107,7 +108,7 @@ impl Text {
 }
 
 /// One expectation, assertion or threshold, and whether it was met.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What kind of thing was expected.
     pub kind: FindingKind,
@@ -122,7 +123,7 @@ pub struct Finding {
 }
 
 /// What kind of thing was expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum FindingKind {
     /// That the image can be run at all.
     Run,

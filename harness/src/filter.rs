@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_says_what_was_expected() {
-        for text in ["tag(", "tag(x) name(y)", "kind(x)", "(tag(x)", "not", "tag(x))", "tag([)"] {
+        for text in ["tag(", "tag(x) name(y)", "kind(x)", "(tag(x)", "not !", "tag(x))", "tag([)"] {
             let error = Filter::parse(text).unwrap_err().to_string();
             assert!(error.contains("write tag(x)"), "{error}");
         }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Change, Pair, TaskChange};
@@ -17,7 +18,7 @@ pub const VERSION: u32 = 1;
 pub const FORMAT: &str = "harness-report";
 
 /// A suite's result, or a shard's part of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`FORMAT`].
     pub format: String,
@@ -36,7 +37,7 @@ pub struct Report {
 }
 
 /// What came of one case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// Its name.
     pub name: String,
@@ -59,7 +60,7 @@ pub struct CaseReport {
 }
 
 /// A run in numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// File name of the image.
     pub image: String,
@@ -78,7 +79,7 @@ pub struct RunReport {
 }
 
 /// A comparison with a baseline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonReport {
     /// Total instructions.
     pub total_insns: Pair,
@@ -144,6 +145,14 @@ impl Report {
     /// The JSON text, one line per value, for people and `git diff`.
     pub fn to_json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The JSON Schema of [`Report::to_json`].
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn schema() -> Result<String> {
+        Ok(serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n")
     }
 
     /// Reads [`Report::to_json`].

@@ -15,7 +15,7 @@ use crate::assertion::{Assertion, nearest};
 use crate::cli::Cli;
 use crate::expect::{Ending, Expect, Line, Text};
 use crate::image::{self, InputError};
-use crate::options::{Options, parse_number};
+use crate::options::{Input, Options, When, parse_number};
 use crate::threshold::{ALL, Limit, Metric, Threshold};
 
 /// The file that is looked for when none is named.
@@ -92,6 +92,8 @@ struct Entry {
     max_insns: Option<Spanned<Count>>,
     timeout: Option<f64>,
     files: BTreeMap<String, PathBuf>,
+    input: Option<Vec<Spanned<Typed>>>,
+    args: Option<Vec<String>>,
     strict: Option<bool>,
     exit: Option<Exit>,
     console: Option<Vec<Spanned<ConsoleLine>>>,
@@ -134,6 +136,15 @@ enum Limits {
 /// A number or a text with a number in it.
 #[derive(Clone)]
 struct Count(String);
+
+/// What is typed on the console.
+#[derive(Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Typed {
+    text: String,
+    at: Option<Count>,
+    after: Option<String>,
+}
 
 /// How the run must end.
 #[derive(Clone)]
@@ -301,6 +312,8 @@ impl Entry {
             max_insns: self.max_insns.or_else(|| defaults.max_insns.clone()),
             timeout: self.timeout.or(defaults.timeout),
             files: files.into_iter().chain(self.files).collect(),
+            input: self.input.or_else(|| defaults.input.clone()),
+            args: self.args.or_else(|| defaults.args.clone()),
             strict: self.strict.or(defaults.strict),
             exit: self.exit.or_else(|| defaults.exit.clone()),
             console: self.console.or_else(|| defaults.console.clone()),
@@ -486,7 +499,10 @@ impl Reader<'_> {
         let thresholds = self.thresholds(span, thresholds)?;
         let needs_exact = assertions.iter().any(Assertion::needs_exact)
             || thresholds.iter().any(|threshold| threshold.metric.needs_exact());
-        let options = self.options(directory, span, &elf, &entry, needs_exact)?;
+        let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
+        spans.sort();
+        spans.dedup();
+        let options = self.options(directory, span, &elf, &entry, needs_exact, spans)?;
         let console = entry.console.unwrap_or_default().into_iter().map(|line| {
             let ConsoleLine(ConsoleText(text), by_insns) = line.into_inner();
             Line { text, by_insns }
@@ -508,6 +524,7 @@ impl Reader<'_> {
         elf: &Path,
         entry: &Entry,
         needs_exact: bool,
+        spans: Vec<(String, String)>,
     ) -> Result<Options, InputError> {
         let mut typed: Vec<(String, Range<usize>)> = Vec::new();
         let mut add = |option: &str, value: String, span: &Range<usize>| {
@@ -571,10 +588,30 @@ impl Reader<'_> {
         let Some(crate::cli::Command::Profile(args)) = cli.command else {
             return Err(self.at(span, "cannot be run"));
         };
-        Options::resolve(args).map_err(|error| {
+        let mut options = Options::resolve(args).map_err(|error| {
             let message = error.to_string();
             self.at(&place(&message), message)
-        })
+        })?;
+        let mut input = Vec::new();
+        for typed in entry.input.iter().flatten() {
+            let Typed { text, at, after } = typed.get_ref();
+            let when = match (at, after) {
+                (Some(Count(at)), None) => {
+                    When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
+                }
+                (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
+                _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
+            };
+            if text.is_empty() {
+                return Err(self.at(&typed.span(), "input: the text is empty"));
+            }
+            input.push(Input { when, bytes: text.clone().into_bytes() });
+        }
+        Input::check(&input).map_err(|error| self.at(span, error))?;
+        options.input = input;
+        options.firmware_args = entry.args.clone().unwrap_or_default();
+        options.spans = spans;
+        Ok(options)
     }
 
     fn thresholds(&self, span: &Range<usize>, all: [&Thresholds; 2]) -> Result<Vec<Threshold>, InputError> {

@@ -59,6 +59,10 @@ struct Session<'a> {
 /// # Errors
 /// When the suite cannot be read or the reports cannot be written.
 pub fn run(args: TestArgs) -> Result<ExitCode> {
+    if args.schema {
+        stdout().write_all(Report::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
     let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
     let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let is_chosen =
@@ -324,11 +328,13 @@ impl Session<'_> {
                 code = code.min(ExitCode::Regression);
             }
             if let (Some(old), Some(compared)) = (&old, compared) {
-                if self.ratchet && code == ExitCode::Good && is_better(&compared) {
-                    if let Some(name) = &self.baseline {
-                        new.save(&baseline_file(self.suite, name, case))?;
-                        messages.push(format!("baseline {name} tightened"));
-                    }
+                if let Some(name) = &self.baseline
+                    && self.ratchet
+                    && code == ExitCode::Good
+                    && is_better(&compared)
+                {
+                    new.save(&baseline_file(self.suite, name, case))?;
+                    messages.push(format!("baseline {name} tightened"));
                 }
                 comparison = Some(reduce(compared, old.mismatches(&new)));
             }
