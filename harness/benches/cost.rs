@@ -3,7 +3,7 @@
 //!
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost stacks periods memory outside`) choose
+//! run is a row of the CSV file. Words on the command line (`cost stacks suite periods memory outside`) choose
 //! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 use std::env;
@@ -37,6 +37,33 @@ const COST_IMAGES: [&str; 7] = [
     "cortex-m3-bare",
     "cortex-m4-bare",
 ];
+/// Images of one to thirty million instructions.
+const SUITE_IMAGES: [&str; 24] = [
+    "cortex-m0-bare",
+    "cortex-m0-pended",
+    "cortex-m0-stacks",
+    "cortex-m3-abi-pg",
+    "cortex-m3-bare",
+    "cortex-m3-calls-pg",
+    "cortex-m3-cpp",
+    "cortex-m3-crew",
+    "cortex-m3-idle",
+    "cortex-m3-nested",
+    "cortex-m3-tasks-ends",
+    "cortex-m3-uart",
+    "cortex-m33-bare",
+    "cortex-m4-bare",
+    "riscv32-bare",
+    "riscv32-frames",
+    "riscv64-abi-pg",
+    "riscv64-bare",
+    "riscv64-calls-pg",
+    "riscv64-cpp",
+    "riscv64-crew",
+    "riscv64-idle",
+    "riscv64-stacks",
+    "riscv64-tiles",
+];
 const PERIOD_IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
 /// With a window that takes about a second.
@@ -57,8 +84,8 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "stacks" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
-            _ => bail!("{word}: not one of --rounds N, --long, cost, stacks, periods, memory, outside"),
+            "cost" | "stacks" | "suite" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
+            _ => bail!("{word}: not one of --rounds N, --long, cost, stacks, suite, periods, memory, outside"),
         }
     }
     ensure!(rounds > 0, "--rounds must be at least 1");
@@ -71,6 +98,9 @@ fn main() -> Result<()> {
     }
     if wanted("stacks") {
         bench.stacks()?;
+    }
+    if wanted("suite") {
+        bench.suite()?;
     }
     if wanted("periods") {
         bench.periods()?;
@@ -193,6 +223,46 @@ impl Bench {
             );
         }
         println!();
+        Ok(())
+    }
+
+    /// Many small images: the whole of `harness test` against bare QEMU's times, shared by the cores.
+    fn suite(&mut self) -> Result<()> {
+        println!("## {} small images, `harness test` on all cores, {} rounds\n", SUITE_IMAGES.len(), self.rounds);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let temporary = tempfile::tempdir()?;
+        let mut text = String::new();
+        for name in SUITE_IMAGES {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../targets/build/{name}.elf"));
+            writeln!(text, "[[image]]\nelf = {:?}\nexit = \"any\"", path.display().to_string())?;
+        }
+        fs::write(temporary.path().join("harness.toml"), text)?;
+        let mut ratios = Vec::new();
+        for round in 0..self.rounds {
+            let mut bare_s = 0.0;
+            for name in SUITE_IMAGES {
+                let row = Row { round, ..run(name, What::Bare, None)? };
+                bare_s += row.wall_s;
+                self.rows.push(row);
+            }
+            let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+            command.args(["test", "--no-cache"]).current_dir(temporary.path()).stdout(Stdio::null());
+            let (started, cpu_before) = (Instant::now(), children_cpu_s());
+            let status = command.status()?;
+            ensure!(status.success(), "harness test: {status}");
+            let row = Row {
+                image: "suite".to_owned(),
+                what: "harness test".to_owned(),
+                round,
+                wall_s: started.elapsed().as_secs_f64(),
+                cpu_s: children_cpu_s() - cpu_before,
+                insns: None,
+                peak_kib: None,
+            };
+            ratios.push(row.wall_s / (bare_s / cores as f64));
+            self.rows.push(row);
+        }
+        println!("wall time against the sum of bare QEMU's over {cores} cores: {:.2}\n", median(ratios.into_iter()));
         Ok(())
     }
 

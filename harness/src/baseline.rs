@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::image::InputError;
 use crate::metrics::{Function, Key, Metrics, Task};
+use crate::options::Input;
 use crate::profile::{Facts, Profile};
 
 /// The first line: what it is, and the version of the format.
@@ -192,6 +193,12 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     add("exact", (!profile.tree.is_empty()).then(|| "on".to_owned()));
     for argument in &profile.facts.qemu_args {
         add("qemu-arg", Some(argument.clone()));
+    }
+    for argument in &profile.facts.firmware_args {
+        add("arg", Some(argument.clone()));
+    }
+    for Input { when, bytes } in &profile.facts.input {
+        add("input", Some(format!("{when:?}:{:?}", String::from_utf8_lossy(bytes))));
     }
     let pair = |word: &str, value: &str| (word.to_owned(), value.to_owned());
     let mut made_with = BTreeSet::from([pair("image", image_name), pair("qemu", qemu_version), pair("run", &run)]);

@@ -285,8 +285,11 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
     let alone = suite.run(&["--no-cache", "-o", "alone"]).expect_code(0).report();
     assert_eq!(alone.cases[0], report.cases[0]);
 
-    let xml = fs::read_to_string(result.reports.join("junit.xml")).unwrap();
-    assert!(xml.contains("tests=\"7\" skipped=\"0\" errors=\"2\" failures=\"4\""), "{xml}");
+    let junit = result.reports.join("junit.xml");
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains("<testsuites name=\"") && xml.contains("tests=\"7\" failures=\"4\" errors=\"2\""), "{xml}");
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/junit.xsd");
+    built::run(Command::new("xmllint").arg("--noout").arg("--schema").arg(schema).arg(junit));
 }
 
 #[test]
@@ -427,6 +430,17 @@ fn pull_requests_get_a_summary_and_annotations() {
     let text = fs::read_to_string(summary).unwrap();
     assert!(text.starts_with("## \u{274c} ") && text.contains("exited with status 3"), "{text}");
     assert_eq!(text, fs::read_to_string(result.reports.join("summary.md")).unwrap());
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_no_verdict() {
+    let suite = Suite::new(&target("riscv64-exit3", ""));
+    let mut command = suite.command(&[]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command.stdout(writer).stderr(std::process::Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(suite.path("harness-report/junit.xml").is_file());
 }
 
 #[test]

@@ -153,14 +153,18 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
             InputError::about(&path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
         })?;
     }
-    let mut out = stdout().lock();
+    let mut out = Vec::new();
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
         export::suite::annotations(report, &mut out)?;
     }
     export::suite::verdict(report, &mut out)?;
     let files = [export::REPORT, export::JUNIT, export::SUMMARY].join(", ");
     writeln!(out, "reports in {}: {files}", directory.display())?;
-    Ok(report.code())
+    // A reader that has seen enough (`| head`) does not make a failure a success.
+    match stdout().lock().write_all(&out) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(report.code()),
+    }
 }
 
 /// The versions of all emulators that are installed.
