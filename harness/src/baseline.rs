@@ -163,16 +163,25 @@ impl Baseline {
             let before = list(&self.made_with, &other.made_with, word);
             let after = list(&other.made_with, &self.made_with, word);
             if !before.is_empty() || !after.is_empty() {
-                let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
-                sentences.push(format!(
-                    "the {word} is another one: before {}, now {}",
-                    or_none(before),
-                    or_none(after)
-                ));
+                let how = match differing_words(&before, &after) {
+                    (before, after) if before.is_empty() => format!("now with {after}"),
+                    (before, after) if after.is_empty() => format!("now without {before}"),
+                    (before, after) => format!("before {before}, now {after}"),
+                };
+                sentences.push(format!("the {word} is another one: {how}"));
             }
         }
         sentences
     }
+}
+
+/// The words of each text that the other has not; compilers' options are many, and most of them the same.
+fn differing_words(one: &str, other: &str) -> (String, String) {
+    let without = |one: &str, other: &str| {
+        let others: BTreeSet<&str> = other.split_whitespace().collect();
+        one.split_whitespace().filter(|word| !others.contains(word)).collect::<Vec<_>>().join(" ")
+    };
+    (without(one, other), without(other, one))
 }
 
 /// What a profile was made with.
@@ -279,5 +288,9 @@ mod tests {
         assert_eq!(before.mismatches(&after), [""; 0]);
         after.made_with = BTreeSet::from([("qemu".to_owned(), "10.1.0".to_owned())]);
         assert_eq!(before.mismatches(&after), ["the qemu is another one: before 10.0.2, now 10.1.0"]);
+        assert_eq!(
+            differing_words("GNU C11 12.2 -g -O2", "GNU C11 12.2 -g -O2 -O3"),
+            (String::new(), "-O3".to_owned())
+        );
     }
 }
