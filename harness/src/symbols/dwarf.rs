@@ -17,6 +17,9 @@ use object::{Object as _, ObjectSection as _};
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 
+/// Thumb's and compressed RISC-V's instructions begin at even addresses.
+const CODE_ALIGNMENT: usize = 2;
+
 /// References that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
 
@@ -329,13 +332,22 @@ impl<'a> Dwarf<'a> {
 
     /// The lines of a range of code: address, bytes, file, line.
     pub(super) fn lines(&self, range: Range<u64>) -> Vec<(u64, u64, String, u32)> {
-        let locations = self.context.find_location_range(range.start, range.end).into_iter().flatten();
-        let within = locations.filter_map(|(start, size_bytes, location)| {
-            let (file, line) = (location.file?.to_owned(), location.line.filter(|&line| line > 0)?);
-            let (start, end) = (start.max(range.start), start.checked_add(size_bytes)?.min(range.end));
-            (start < end).then(|| (start, end - start, file, line))
-        });
-        within.collect()
+        let mut lines: Vec<(u64, u64, String, u32)> = Vec::new();
+        // Not addr2line's own iterator: damaged tables make it panic.
+        for start in range.step_by(CODE_ALIGNMENT) {
+            let location = self.context.find_location(start).ok().flatten();
+            let named = location.and_then(|location| Some((location.file?, location.line.filter(|&line| line > 0)?)));
+            let Some((file, line)) = named else { continue };
+            match lines.last_mut() {
+                Some((first, size_bytes, last_file, last_line))
+                    if *first + *size_bytes == start && last_file == file && *last_line == line =>
+                {
+                    *size_bytes += CODE_ALIGNMENT as u64;
+                }
+                _ => lines.push((start, CODE_ALIGNMENT as u64, file.to_owned(), line)),
+            }
+        }
+        lines
     }
 
     /// What compiled the units, and with which options.
