@@ -1,6 +1,7 @@
 //! The emulator as a process: which one, its command line, its monitor, and the certainty that it
 //! ends when we do.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -9,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
 
@@ -135,6 +137,13 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
 /// # Errors
 /// When it does not run, or is too old; the message says how to get another.
 pub fn version(path: &Path) -> Result<String, EmulatorError> {
+    // A suite asks for each of its images.
+    static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(path.to_owned()).or_insert_with(|| read_version(path)).clone()
+}
+
+fn read_version(path: &Path) -> Result<String, EmulatorError> {
     let answer = ask_version(path).map_err(|cause| unfit(format!("{} cannot be run: {cause}", path.display())))?;
     let (major, minor, version) = parse_version(&answer.said).ok_or_else(|| {
         let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
