@@ -2,7 +2,7 @@
 //! tool, so an unchanged one is not run again.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -84,11 +84,11 @@ impl Cache {
         })
     }
 
-    /// Keeps a run, unless the host had a hand in it.
+    /// Keeps a run, unless the host had a hand in it; `directory` is its profile directory.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn put(&self, key: &str, profile: &Profile, console: &[u8], messages: &[String]) -> Result<()> {
+    pub fn put(&self, key: &str, profile: &Profile, directory: &Path, messages: &[String]) -> Result<()> {
         let by_host = matches!(profile.facts.end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. });
         if by_host || profile.notes.iter().any(|note| !note.denied) {
             return Ok(());
@@ -96,8 +96,9 @@ impl Cache {
         fs::create_dir_all(&self.directory)?;
         // Complete or not there at all: another process may look.
         let partial = tempfile::Builder::new().prefix(".partial-").tempdir_in(&self.directory)?;
-        fs::write(partial.path().join(FILE_NAME), profile.to_bytes()?)?;
-        fs::write(partial.path().join(CONSOLE), console)?;
+        for name in [FILE_NAME, CONSOLE] {
+            fs::copy(directory.join(name), partial.path().join(name))?;
+        }
         fs::write(partial.path().join(MESSAGES), serde_json::to_vec(messages)?)?;
         match fs::rename(partial.path(), self.directory.join(key)) {
             Err(error) if !self.directory.join(key).exists() => Err(error.into()),

@@ -95,8 +95,12 @@ impl Pair {
     }
 }
 
-/// Compares two runs. The result does not depend on the order in which anything was found.
-pub fn compare(before: &Metrics, after: &Metrics) -> Comparison {
+/// Compares two runs. The result does not depend on the order in which anything was found. Without a run before,
+/// everything is as it is.
+pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
+    let nothing = Metrics::default();
+    let total_insns = Pair::of(before.map(|before| before.total_insns), after.total_insns);
+    let before = before.unwrap_or(&nothing);
     let pairs = pairs(before, after);
     let namesakes = ambiguous(before.functions.keys()).union(&ambiguous(after.functions.keys())).copied().collect();
     let mut functions: Vec<Change> =
@@ -116,7 +120,7 @@ pub fn compare(before: &Metrics, after: &Metrics) -> Comparison {
             stack_bytes: Pair::of(stack(old), stack(new)),
         }
     });
-    Comparison { total_insns: Pair::of(before.total_insns, after.total_insns), functions, tasks: tasks.collect() }
+    Comparison { total_insns, functions, tasks: tasks.collect() }
 }
 
 /// Which function of one side is which of the other: by name and file, else by a name that is left over once
@@ -201,12 +205,6 @@ impl TaskChange {
 }
 
 impl Comparison {
-    /// The same, of a run that is compared with nothing.
-    pub fn without_before(mut self) -> Comparison {
-        self.total_insns.before = None;
-        self
-    }
-
     /// The change of the whole and of the functions that account for it, in percent of the whole before, in
     /// order, adding up to the whole.
     pub fn explain(&self) -> String {
@@ -263,11 +261,11 @@ mod tests {
     fn the_explanation_adds_up_to_the_whole() {
         let before = metrics(&[("crc", "a.c", 500, 0), ("sort", "a.c", 400, 0), ("main", "a.c", 100, 0)]);
         let after = metrics(&[("crc", "a.c", 519, 0), ("sort", "a.c", 399, 0), ("main", "a.c", 100, 0)]);
-        let comparison = compare(&before, &after);
+        let comparison = compare(Some(&before), &after);
         assert_eq!(comparison.explain(), "total +1.80 %: crc +1.90 %, sort \u{2212}0.10 %");
         let sum: i128 = comparison.functions.iter().map(|change| change.self_insns.difference()).sum();
         assert_eq!(sum, comparison.total_insns.difference());
-        assert_eq!(compare(&before, &before).explain(), "total unchanged");
+        assert_eq!(compare(Some(&before), &before).explain(), "total unchanged");
     }
 
     #[test]
@@ -275,7 +273,7 @@ mod tests {
         let before =
             metrics(&[("init", "a.c", 5, 0), ("init", "b.c", 7, 0), ("old", "x.c", 3, 0), ("f", "f.c", 9, 0)]);
         let after = metrics(&[("init", "a.c", 5, 0), ("init", "c.c", 8, 0), ("f", "f.c", 9, 9), ("g", "f.c", 2, 0)]);
-        let fates: BTreeMap<String, (Fate, i128)> = compare(&before, &after)
+        let fates: BTreeMap<String, (Fate, i128)> = compare(Some(&before), &after)
             .functions
             .into_iter()
             .map(|change| (change.name, (change.fate, change.self_insns.difference())))

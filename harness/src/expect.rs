@@ -157,15 +157,9 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
         passed,
         expected,
         actual: verdict::describe_end(profile),
-        place: end.pc().and_then(|pc| source_place(profile, pc)),
+        place: end.pc().and_then(|pc| profile.names.line_at(pc)).map(|(file, line)| (file.to_owned(), line)),
     };
     (finding, code)
-}
-
-/// File and line of an address.
-pub fn source_place(profile: &Profile, pc: u64) -> Option<(String, u32)> {
-    let frame = profile.names.frames_at(pc).last()?;
-    Some((profile.names.strings.get(frame.file? as usize)?.clone(), frame.line?))
 }
 
 /// What was printed, held against what was expected.

@@ -416,6 +416,12 @@ impl Names {
         (address - function.start < function.size_bytes).then_some(function)
     }
 
+    /// File and line of an executed address, in the innermost function there.
+    pub fn line_at(&self, pc: u64) -> Option<(&str, u32)> {
+        let frame = self.frames_at(pc).last()?;
+        Some((self.strings.get(frame.file? as usize)?, frame.line?))
+    }
+
     /// The frames at an executed address, outermost first; empty when it has no name.
     pub fn frames_at(&self, pc: u64) -> &[Frame] {
         let Ok(index) = self.locations.binary_search_by_key(&pc, |&(at, _)| at) else { return &[] };

@@ -109,8 +109,13 @@ impl CaseReport {
         self.findings.iter().filter(|finding| !finding.passed)
     }
 
+    /// It deserves at least this code.
+    pub fn raise(&mut self, code: ExitCode) {
+        self.exit_code = self.code().min(code).status();
+    }
+
     /// A case without a run.
-    pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str, messages: Vec<String>) -> CaseReport {
+    pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseReport {
         CaseReport {
             name: name.to_owned(),
             tags: tags.to_vec(),
@@ -125,7 +130,7 @@ impl CaseReport {
                 place: None,
             }],
             comparison: None,
-            messages,
+            messages: Vec::new(),
             console_tail: Vec::new(),
         }
     }
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     fn case(name: &str, code: ExitCode) -> CaseReport {
-        CaseReport::without_run(name, &[], code, "was not run", Vec::new())
+        CaseReport::without_run(name, &[], code, "was not run")
     }
 
     fn report(cases: &[(&str, ExitCode)]) -> Report {

@@ -88,7 +88,11 @@ impl Plan<'_> {
     /// The plugin's arguments; see `plugin/src/args.rs`.
     fn plugin_arguments(&self) -> String {
         let Plan { choice, options, .. } = self;
-        let mut arguments = vec![format!("isa={}", choice.machine.isa), format!("period={}", options.period_insns)];
+        let mut arguments = vec![
+            format!("isa={}", choice.machine.isa),
+            "console=../console".to_owned(),
+            format!("period={}", options.period_insns),
+        ];
         // A name may carry options: `virt,aia=aplic`.
         let is_virt = choice.machine.arch.is_riscv() && choice.machine.name.split(',').next() == Some("virt");
         let numbers = [
@@ -121,7 +125,7 @@ impl Plan<'_> {
             arguments.push("marks=on".to_owned());
         }
         if !options.input.is_empty() {
-            arguments.push("input=../console".to_owned());
+            arguments.push("input=on".to_owned());
         }
         if options.oracle {
             arguments.push("oracle=on".to_owned());

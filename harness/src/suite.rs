@@ -287,10 +287,6 @@ impl Entry {
     /// What the entry leaves open is as in the defaults; lists of both count.
     fn over(self, defaults: &Entry) -> Entry {
         let Entry { tags, files, console_not, assert, .. } = defaults.clone();
-        let joined = |mut these: Vec<_>, those| {
-            these.extend(those);
-            these
-        };
         Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
@@ -318,7 +314,7 @@ impl Entry {
             exit: self.exit.or_else(|| defaults.exit.clone()),
             console: self.console.or_else(|| defaults.console.clone()),
             console_not: console_not.into_iter().chain(self.console_not).collect(),
-            assert: joined(assert, self.assert),
+            assert: assert.into_iter().chain(self.assert).collect(),
             thresholds: self.thresholds,
             matrix: self.matrix,
         }
@@ -569,9 +565,9 @@ impl Reader<'_> {
         }
         let flags = [("--exact", needs_exact || entry.exact == Some(true)), ("--strict", entry.strict == Some(true))];
         let flags = flags.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag.to_owned());
-        let words = ["harness".to_owned(), "profile".to_owned(), "--".to_owned(), elf.display().to_string()];
-        let all = words[..2].iter().cloned().chain(typed.iter().map(|(word, _)| word.clone())).chain(flags);
-        let all = all.chain(words[2..].iter().cloned());
+        let mut words = vec!["harness".to_owned(), "profile".to_owned()];
+        words.extend(typed.iter().map(|(word, _)| word.clone()).chain(flags));
+        words.extend(["--".to_owned(), elf.display().to_string()]);
         // The options' own words, so that a key takes what the option takes.
         let place = |message: &str| {
             let named = typed.iter().find(|(word, _)| {
@@ -580,7 +576,7 @@ impl Reader<'_> {
             });
             named.map_or(span.clone(), |(_, span)| span.clone())
         };
-        let cli = Cli::try_parse_from(all).map_err(|error| {
+        let cli = Cli::try_parse_from(words).map_err(|error| {
             let message = error.to_string();
             let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             self.at(&place(&message), first)

@@ -114,10 +114,7 @@ pub mod runner {
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
     let Some(function) = names.function_at(pc) else { return format!("{pc:#010x}") };
-    let line = names.frames_at(pc).last().and_then(|frame| {
-        let file = names.strings.get(frame.file? as usize)?;
-        Some(format!(" ({file}:{})", frame.line?))
-    });
+    let line = names.line_at(pc).map(|(file, line)| format!(" ({file}:{line})"));
     format!("{pc:#010x} in {}{}", function.name, line.unwrap_or_default())
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Args {
     pub(crate) max_depth: Option<u64>,
     /// `exact=on`: keep the exact call tree.
     pub(crate) exact: bool,
+    /// `console`: its path without the ending: `.log` is what the firmware printed, `.in` the pipe to it.
+    pub(crate) console: String,
     /// `marks=on`: note how much is printed when.
     pub(crate) marks: bool,
     /// `entry`: address of the firmware's first instruction.
@@ -48,9 +50,8 @@ pub(crate) struct Args {
     /// `current`, `running`: `start+bytes` of the kernel's variables; `idle`, `start:start…`; `name`,
     /// `offset+bytes`, `stack`, `stackend`: where in a control block; `switchers`, `start+bytes:…`, `delete`.
     pub(crate) kernel: Kernel,
-    /// `input`: the console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
-    /// What is typed lies in `dir`, see [`wire::input`]. Absent: nothing is.
-    pub(crate) input: Option<String>,
+    /// `input=on`: something is typed on the console; what, lies in `dir`, see [`wire::input`].
+    pub(crate) input: bool,
     /// `spans`: `from-until:from-until…`, addresses between which instructions are counted.
     pub(crate) spans: Vec<(u64, u64)>,
     /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
@@ -96,7 +97,8 @@ impl Args {
             marks: false,
             entry: None,
             kernel: Kernel::default(),
-            input: None,
+            console: String::new(),
+            input: false,
             spans: Vec::new(),
             oracle: false,
         };
@@ -128,7 +130,8 @@ impl Args {
                 "stackend" => args.kernel.stack_end = Some(number(value)?),
                 "switchers" => args.kernel.switchers = value.split(':').map(range).collect::<Result<_, _>>()?,
                 "delete" => args.kernel.delete = Some(number(value)?),
-                "input" => args.input = Some(value.to_owned()),
+                "console" => args.console = value.to_owned(),
+                "input" => args.input = value == "on",
                 "snapshot" => args.snapshot = Some(range(value)?),
                 _ => return Err(format!("unknown argument '{key}'")),
             }
@@ -142,6 +145,11 @@ impl Args {
             return Err("no dir".into());
         }
         Ok(args)
+    }
+
+    /// The file of what the firmware has printed.
+    pub(crate) fn printed(&self) -> String {
+        format!("{}.log", self.console)
     }
 
     /// Whether `bytes` bytes at `address` can be read without a device noticing.

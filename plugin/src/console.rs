@@ -4,7 +4,6 @@
 //! so that the file's length at an instruction is the guest's doing alone.
 
 use std::fs::File;
-use std::path::Path;
 
 use wire::definition::Definition;
 
@@ -16,23 +15,15 @@ pub(crate) struct Console {
     bytes: u64,
 }
 
-impl Console {
-    /// Beside the records; None where the machine has no console, whose file is then never made.
-    pub(crate) fn open(dir: &str) -> Option<Console> {
-        let file = File::open(Path::new(dir).join("../console.log")).ok()?;
-        Some(Console { file, bytes: 0 })
-    }
-}
-
 impl State {
     /// At a sample: notes how much has been printed, if that is more than before.
     pub(crate) fn mark_console(&mut self, vcpu: u32) {
         if !self.args.marks {
             return;
         }
-        // QEMU opens it after the plugin is installed.
+        // QEMU opens it after the plugin is installed, and never where the machine has no console.
         if self.console.is_none() {
-            self.console = Console::open(&self.args.dir);
+            self.console = File::open(self.args.printed()).ok().map(|file| Console { file, bytes: 0 });
         }
         let Some(console) = &mut self.console else { return };
         let bytes = console.file.metadata().map_or(0, |metadata| metadata.len());

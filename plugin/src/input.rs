@@ -132,7 +132,9 @@ impl Pipe {
 impl Input {
     /// Opens the console, where something is to be typed.
     pub(crate) fn open(args: &Args, main_thread: &MainThread) -> io::Result<Option<Input>> {
-        let Some(console) = &args.input else { return Ok(None) };
+        if !args.input {
+            return Ok(None);
+        }
         if !main_thread.can_be_seen() {
             return Err(io::Error::other("console input needs a host with /proc/self/task/ID/syscall"));
         }
@@ -151,8 +153,8 @@ impl Input {
             refusals: 0,
             offers: 0,
             offers_at_waits: 0,
-            console: Console { file: File::open(format!("{console}.log"))?, unread: Vec::new() },
-            pipe: Pipe { file: pipe.open(format!("{console}.in"))?, main_thread: main_thread.clone() },
+            console: Console { file: File::open(args.printed())?, unread: Vec::new() },
+            pipe: Pipe { file: pipe.open(format!("{}.in", args.console))?, main_thread: main_thread.clone() },
             is_semihosting: false,
         };
         input.step = input.steps.next();

@@ -191,6 +191,18 @@ impl Hook for OracleSample {
 }
 
 impl State {
+    /// At an instruction that may be in the middle of a block, by its [`insn_id`]: the vCPU that runs it and its
+    /// address, after what was due before it.
+    pub(crate) fn at_insn(&mut self, vcpu: u32, id: usize) -> (u32, u64) {
+        let (block, index) = from_insn_id(id);
+        let vcpu = self.running_vcpu(vcpu);
+        // At a block's start that has been done.
+        if index > 0 {
+            self.settle(vcpu);
+        }
+        (vcpu, self.blocks.get(block).pc_of(index))
+    }
+
     fn clock(&self, vcpu: u32) -> u64 {
         self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed)
     }

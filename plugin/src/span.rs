@@ -12,7 +12,6 @@ use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
 
 use crate::exception::Active;
 use crate::qemu::{ExecCallback, Hook};
-use crate::sample::from_insn_id;
 use crate::state::{self, State};
 
 /// Most kinds of spans: far more than a firmware has functions and exceptions.
@@ -141,16 +140,6 @@ impl Hook for OnFrom {
 }
 
 impl State {
-    /// The running vCPU and the instruction's address, after what was due before it.
-    fn at_insn(&mut self, vcpu: u32, id: usize) -> (u32, u64) {
-        let (block, index) = from_insn_id(id);
-        let vcpu = self.running_vcpu(vcpu);
-        if index > 0 {
-            self.settle(vcpu);
-        }
-        (vcpu, self.blocks.get(block).pc_of(index))
-    }
-
     /// The counters of a kind of span; None: there are too many.
     fn span(&mut self, kind: SpanKind) -> Option<u32> {
         if let Some(&slot) = self.spans.slots.get(&kind) {

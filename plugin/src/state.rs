@@ -325,18 +325,18 @@ impl State {
 
     /// Reads guest memory if it is memory; devices are never touched.
     pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
-        if !self.memory_readable || !self.args.is_memory(address, bytes as u64) {
-            return None;
-        }
-        self.registers.as_mut()?.read_memory(address, bytes)
+        self.readable(address, bytes as u64)?.read_memory(address, bytes)
     }
 
     /// Reads a little-endian number of at most eight bytes from guest memory.
     pub(crate) fn memory_word(&mut self, address: u64, bytes: u64) -> Option<u64> {
-        if !self.memory_readable || !self.args.is_memory(address, bytes) {
-            return None;
-        }
-        self.registers.as_mut()?.read_memory_word(address, bytes as usize)
+        self.readable(address, bytes)?.read_memory_word(address, bytes as usize)
+    }
+
+    /// What reads guest memory, if it is memory and this is a time at which it can be read.
+    fn readable(&mut self, address: u64, bytes: u64) -> Option<&mut Registers> {
+        let is_readable = self.memory_readable && self.args.is_memory(address, bytes);
+        self.registers.as_mut().filter(|_| is_readable)
     }
 }
 

@@ -13,7 +13,7 @@ use wire::counters::TRANSFER;
 use wire::definition::{Definition, TransferKind};
 
 use crate::qemu::{ExecCallback, Hook};
-use crate::stack::is_exc_return;
+use crate::stack::{Context, is_exc_return};
 use crate::state::{self, State};
 
 /// An instruction whose target the next block tells.
@@ -262,8 +262,7 @@ impl State {
     /// Address of a Cortex-M's vector table.
     pub(crate) fn vector_table(&mut self) -> u64 {
         // VTOR is a register of the core; reading it has no effect (Armv7-M ARM B3.2.5).
-        let table = self.registers.as_mut().and_then(|registers| registers.read_memory(VTOR, 4));
-        table.and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?))).unwrap_or(0).into()
+        self.registers.as_mut().and_then(|registers| registers.read_memory_word(VTOR, 4)).unwrap_or(0)
     }
 
     pub(crate) fn supervisor(&mut self) -> bool {
@@ -279,15 +278,13 @@ impl State {
             let pc = self.register(name);
             return Some(Interrupted { pc, return_addr: self.register("ra") });
         }
-        // Armv7-M ARM B1.5.6: the frame holds r0-r3, r12, lr, pc, xpsr from the stack pointer up;
-        // EXC_RETURN bit 2 says which one.
+        // Armv7-M ARM B1.5.6: EXC_RETURN bit 2 says on which stack the frame is.
         let exc_return = self.register("lr");
         if !is_exc_return(exc_return) {
             return None;
         }
         let frame = self.register(if exc_return & 4 != 0 { "psp" } else { "msp" });
-        let return_addr = self.memory_word(frame + 0x14, 4)?;
-        let pc = self.memory_word(frame + 0x18, 4)? & !1;
+        let Context { pc, return_addr, .. } = self.hardware_frame(frame, exc_return)?;
         Some(Interrupted { pc, return_addr })
     }
 }

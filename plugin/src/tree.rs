@@ -12,7 +12,6 @@ use wire::counters;
 use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
 
 use crate::qemu::{ExecCallback, Hook};
-use crate::sample::from_insn_id;
 use crate::stack::Context;
 use crate::state::{self, State};
 
@@ -50,12 +49,8 @@ pub(crate) struct OnEntry;
 
 impl Hook for OnEntry {
     const CALL: ExecCallback = |vcpu, id| {
-        let (block, index) = from_insn_id(id);
         let mut state = state::lock();
-        let pc = state.blocks.get(block).pc_of(index);
-        if index > 0 {
-            state.settle(vcpu);
-        }
+        let (vcpu, pc) = state.at_insn(vcpu, id);
         state.enter_function(vcpu, pc);
     };
 }
@@ -65,12 +60,8 @@ pub(crate) struct OnReturn;
 
 impl Hook for OnReturn {
     const CALL: ExecCallback = |vcpu, id| {
-        let (block, index) = from_insn_id(id);
         let mut state = state::lock();
-        let pc = state.blocks.get(block).pc_of(index);
-        if index > 0 {
-            state.settle(vcpu);
-        }
+        let (vcpu, pc) = state.at_insn(vcpu, id);
         state.return_to(vcpu, pc);
     };
 }

@@ -20,10 +20,9 @@ use crate::verdict::{ExitCode, group};
 /// # Errors
 /// When a profile cannot be read or the picture not be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
-    let load = |path: &Path| Profile::load(path);
-    let (before, after) = (load(&args.before)?, load(&args.after)?);
+    let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
-    let comparison = compare(&old.metrics, &new.metrics);
+    let comparison = compare(Some(&old.metrics), &new.metrics);
     let mut out = stdout().lock();
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;

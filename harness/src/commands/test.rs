@@ -21,7 +21,7 @@ use crate::filter::Filter;
 use crate::functions;
 use crate::image::InputError;
 use crate::measure::{Listener, measure};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, stable_name};
 use crate::options::Options;
 use crate::output::{Output, unwritable};
 use crate::profile::Profile;
@@ -118,7 +118,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         bars: Bars::new(mine.len()),
     };
     let jobs = args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let cases = session.run_all(&mine, jobs)?;
+    let cases = session.run_all(&mine, jobs);
     let report = Report {
         format: report::FORMAT.to_owned(),
         version: report::VERSION,
@@ -204,7 +204,7 @@ impl Listener for Collector<'_> {
 
 impl Session<'_> {
     /// Runs the cases on so many threads; results come, and are printed, in the order of the suite.
-    fn run_all(&self, cases: &[&Case], jobs: usize) -> Result<Vec<CaseReport>> {
+    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseReport> {
         let next = AtomicUsize::new(0);
         let finished: Mutex<BTreeMap<usize, CaseReport>> = Mutex::default();
         let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
@@ -215,7 +215,7 @@ impl Session<'_> {
                 let Some(case) = cases.get(index) else { break };
                 let report = if INTERRUPTED.load(Ordering::Relaxed) {
                     let why = "it was not run: interrupted";
-                    CaseReport::without_run(&case.name, &case.tags, ExitCode::Limit, why, Vec::new())
+                    CaseReport::without_run(&case.name, &case.tags, ExitCode::Limit, why)
                 } else {
                     self.run(case)
                 };
@@ -240,7 +240,7 @@ impl Session<'_> {
         });
         self.bars.clear();
         let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(finished.into_values().collect())
+        finished.into_values().collect()
     }
 
     fn run(&self, case: &Case) -> CaseReport {
@@ -248,7 +248,7 @@ impl Session<'_> {
             Ok(report) => report,
             Err(error) => {
                 let code = ExitCode::of_error(&error);
-                CaseReport::without_run(&case.name, &case.tags, code, &format!("{error:#}"), Vec::new())
+                CaseReport::without_run(&case.name, &case.tags, code, &format!("{error:#}"))
             }
         }
     }
@@ -260,7 +260,8 @@ impl Session<'_> {
         let output = Output::prepare(target)?;
         let key = self.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
         let known = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
-        let Hit { profile, console, mut messages } = match known {
+        let is_known = known.is_some();
+        let Hit { profile, console, messages } = match known {
             Some(hit) => hit,
             None => {
                 let bar = self.bars.add(&case.name, options.window.for_insns.unwrap_or(0));
@@ -270,89 +271,25 @@ impl Session<'_> {
                 bar.finish();
                 let measured = measured?;
                 let console = fs::read(&measured.console).unwrap_or_default();
-                if let (Some(cache), Some(key)) = (&self.cache, &key) {
-                    // Next time it runs again; nothing else is lost.
-                    let _ = cache.put(key, &measured.profile, &console, &messages);
-                }
                 Hit { profile: measured.profile, console, messages }
             }
         };
         export::write(&profile, &options, &output)?;
         output.write(CONSOLE, &console)?;
-        output.commit()?;
-        self.evaluate(case, &profile, &console, &mut messages)
+        let directory = output.commit()?;
+        if let (Some(cache), Some(key), false) = (&self.cache, &key, is_known) {
+            // Where this fails it runs again next time; nothing else is lost.
+            let _ = cache.put(key, &profile, &directory, &messages);
+        }
+        self.evaluate(case, &profile, &console, messages)
     }
 
-    fn evaluate(
-        &self,
-        case: &Case,
-        profile: &Profile,
-        console: &[u8],
-        messages: &mut Vec<String>,
-    ) -> Result<CaseReport> {
-        let (ending, ending_code) = expect::ending(&case.expect, profile);
-        let ended_well = ending.passed;
-        let mut findings = vec![ending];
-        findings.extend(expect::console(&case.expect, profile, console));
-        let new = Baseline::of(profile);
-        // The numbers of half a run say nothing.
-        if ended_well {
-            if case.expect.strict {
-                findings.push(cross_check(profile));
-            }
-            findings.extend(assertions(case, profile, &new.metrics)?);
-        }
-        let mut code = ending_code;
-        if findings.iter().any(|finding| !finding.passed) {
-            code = code.min(ExitCode::Firmware);
-        }
-        let mut comparison = None;
-        if ended_well {
-            let old = match &self.baseline {
-                Some(name) => Baseline::load(&baseline_file(self.suite, name, case))?,
-                None => None,
-            };
-            if let (Some(name), None) = (&self.baseline, &old)
-                && self.save_baseline.as_ref() != Some(name)
-            {
-                findings.push(Finding {
-                    kind: FindingKind::Threshold,
-                    passed: false,
-                    expected: format!("has a baseline {name:?}"),
-                    actual: format!("there is none; make it with --save-baseline {name}"),
-                    place: None,
-                });
-                code = code.min(ExitCode::Usage);
-            }
-            let before = old.as_ref().map(|old| &old.metrics);
-            let compared = before.map(|before| compare(before, &new.metrics));
-            // Without a baseline, ceilings hold all the same.
-            let crossed = thresholds(case, profile, compared.as_ref(), &new.metrics, &mut findings);
-            if crossed {
-                code = code.min(ExitCode::Regression);
-            }
-            if let (Some(old), Some(compared)) = (&old, compared) {
-                if let Some(name) = &self.baseline
-                    && self.ratchet
-                    && code == ExitCode::Good
-                    && is_better(&compared)
-                {
-                    new.save(&baseline_file(self.suite, name, case))?;
-                    messages.push(format!("baseline {name} tightened"));
-                }
-                comparison = Some(reduce(compared, old.mismatches(&new)));
-            }
-            if let Some(name) = &self.save_baseline {
-                if code >= ExitCode::Regression {
-                    new.save(&baseline_file(self.suite, name, case))?;
-                } else {
-                    messages.push(format!("baseline {name} not saved: the run failed"));
-                }
-            }
-        }
+    fn evaluate(&self, case: &Case, profile: &Profile, console: &[u8], messages: Vec<String>) -> Result<CaseReport> {
         let facts = &profile.facts;
         let insns = profile.total_insns();
-        Ok(CaseReport {
+        let (ending, code) = expect::ending(&case.expect, profile);
+        let ended_well = ending.passed;
+        let mut report = CaseReport {
             name: case.name.clone(),
             tags: case.tags.clone(),
             exit_code: code.status(),
@@ -366,11 +303,69 @@ impl Session<'_> {
                 samples: profile.samples.len() as u64,
                 virtual_ns: insns.saturating_mul(1 << facts.icount_shift),
             }),
-            findings,
-            comparison,
-            messages: std::mem::take(messages),
-            console_tail: if code == ExitCode::Good { Vec::new() } else { tail(console) },
-        })
+            findings: vec![ending],
+            comparison: None,
+            messages,
+            console_tail: Vec::new(),
+        };
+        report.findings.extend(expect::console(&case.expect, profile, console));
+        // The numbers of half a run say nothing.
+        let new = ended_well.then(|| Baseline::of(profile));
+        if let Some(new) = &new {
+            report.findings.extend(case.expect.strict.then(|| cross_check(profile)));
+            report.findings.extend(assertions(case, profile, &new.metrics));
+        }
+        if report.failures().next().is_some() {
+            report.raise(ExitCode::Firmware);
+        }
+        if let Some(new) = &new {
+            self.compare(case, profile, new, &mut report)?;
+        }
+        if !report.passed() {
+            report.console_tail = tail(console);
+        }
+        Ok(report)
+    }
+
+    /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for.
+    fn compare(&self, case: &Case, profile: &Profile, new: &Baseline, report: &mut CaseReport) -> Result<()> {
+        let file = |name: &String| baseline_file(self.suite, name, case);
+        let old = self.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
+        // Without a baseline, ceilings hold all the same.
+        let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
+        let findings = thresholds(case, profile, &compared);
+        if findings.iter().any(|finding| !finding.passed) {
+            report.raise(ExitCode::Regression);
+        }
+        report.findings.extend(findings);
+        match (&self.baseline, &old) {
+            (Some(name), Some(old)) => {
+                if self.ratchet && report.passed() && is_better(&compared) {
+                    new.save(&file(name))?;
+                    report.messages.push(format!("baseline {name} tightened"));
+                }
+                report.comparison = Some(reduce(compared, old.mismatches(new)));
+            }
+            (Some(name), None) if self.save_baseline.as_ref() != Some(name) => {
+                report.findings.push(Finding {
+                    kind: FindingKind::Threshold,
+                    passed: false,
+                    expected: format!("has a baseline {name:?}"),
+                    actual: format!("there is none; make it with --save-baseline {name}"),
+                    place: None,
+                });
+                report.raise(ExitCode::Usage);
+            }
+            _ => {}
+        }
+        if let Some(name) = &self.save_baseline {
+            if report.code() >= ExitCode::Regression {
+                new.save(&file(name))?;
+            } else {
+                report.messages.push(format!("baseline {name} not saved: the run failed"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -387,9 +382,9 @@ fn cross_check(profile: &Profile) -> Finding {
     }
 }
 
-fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Result<Vec<Finding>> {
+fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding> {
     if case.assertions.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
     let elf = fs::read(file).ok();
@@ -405,53 +400,31 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Result<Vec<F
             place: None,
         }
     });
-    Ok(findings.collect())
+    findings.collect()
 }
 
-/// Adds what the thresholds say; whether one was crossed.
-fn thresholds(
-    case: &Case,
-    profile: &Profile,
-    compared: Option<&Comparison>,
-    new: &Metrics,
-    findings: &mut Vec<Finding>,
-) -> bool {
-    let alone;
-    let comparison = match compared {
-        Some(comparison) => comparison,
-        None => {
-            alone = compare(&Metrics::default(), new).without_before();
-            &alone
-        }
+/// Each threshold that was crossed, or that none was.
+fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Finding> {
+    let judgements = judge(&case.thresholds, compared);
+    let finding = |passed, expected: &str, actual, place| Finding {
+        kind: FindingKind::Threshold,
+        passed,
+        expected: expected.to_owned(),
+        actual,
+        place,
     };
-    let judgements = judge(&case.thresholds, comparison);
-    let crossed = judgements.iter().filter(|judgement| judgement.crossed);
-    let mut any = false;
-    for judgement in crossed {
-        any = true;
-        let function = profile
-            .names
-            .functions
-            .iter()
-            .find(|function| crate::metrics::stable_name(&function.name) == judgement.subject);
-        findings.push(Finding {
-            kind: FindingKind::Threshold,
-            passed: false,
-            expected: "stays within its threshold".to_owned(),
-            actual: judgement.describe(),
-            place: function.and_then(|function| Some((function.file.clone()?, function.line?))),
-        });
+    let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
+        let mut functions = profile.names.functions.iter();
+        let function = functions.find(|function| stable_name(&function.name) == judgement.subject);
+        let place = function.and_then(|function| Some((function.file.clone()?, function.line?)));
+        finding(false, "stays within its threshold", judgement.describe(), place)
+    });
+    let crossed: Vec<Finding> = crossed.collect();
+    if crossed.is_empty() && !judgements.is_empty() {
+        let actual = format!("{} numbers do", judgements.len());
+        return vec![finding(true, "stays within its thresholds", actual, None)];
     }
-    if !any && !judgements.is_empty() {
-        findings.push(Finding {
-            kind: FindingKind::Threshold,
-            passed: true,
-            expected: "stays within its thresholds".to_owned(),
-            actual: format!("{} numbers do", judgements.len()),
-            place: None,
-        });
-    }
-    any
+    crossed
 }
 
 /// Whether a run is better than its baseline and nowhere worse as a whole.

@@ -55,9 +55,7 @@ fn insns(span: &Span) -> [String; 3] {
 /// The function of an instruction that was executed, with file and line where they are known.
 fn place(profile: &Profile, pc: u64) -> String {
     let function = Place::of(profile, pc);
-    let frame = profile.names.frames_at(pc).last();
-    let string = |index: u32| profile.names.strings.get(index as usize);
-    match frame.and_then(|frame| Some((string(frame.file?)?, frame.line?))) {
+    match profile.names.line_at(pc) {
         Some((file, line)) => format!("{function} ({file}:{line})"),
         None => function.to_string(),
     }
