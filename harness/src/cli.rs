@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::export::Format;
+
 /// Exact, reproducible profiles of firmware, without hardware.
 #[derive(Debug, Parser)]
 #[command(name = "harness", version, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -50,6 +52,8 @@ pub enum Command {
     Test(TestArgs),
     /// Compare two saved profiles: what changed, and which functions account for it
     Diff(DiffArgs),
+    /// Write a saved profile in the format of another tool
+    Export(ExportArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
@@ -120,6 +124,23 @@ pub struct DiffArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
+}
+
+/// What to write, and as what.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Format to write
+    #[arg(short, long, value_name = "FORMAT")]
+    pub format: Format,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long)]
     pub fold_irqs: bool,

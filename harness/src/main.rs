@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         (Some(Command::Doctor), _) => commands::doctor::run(),
         (Some(Command::Test(args)), _) => commands::test::run(args),
         (Some(Command::Diff(args)), _) => commands::diff::run(args),
+        (Some(Command::Export(args)), _) => commands::export::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.

@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod doctor;
+pub mod export;
 pub mod merge;
 pub mod profile;
 pub mod run;

@@ -1,5 +1,6 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
+pub mod csv;
 pub mod differential;
 pub mod flamegraph;
 pub mod junit;
@@ -10,11 +11,15 @@ pub mod suite;
 pub mod summary;
 pub mod tasks;
 
+use std::io::Write;
+
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
+use crate::stacks::View;
 
 /// All that a profile directory holds.
 pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];
@@ -48,4 +53,37 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
         output.write(FLAMECHART, &flamegraph::chart(profile, options.view)?)?;
     }
     Ok(())
+}
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The table of functions, for spreadsheets and scripts
+    Csv,
+}
+
+/// How an export is written, where formats leave a choice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// How stacks are shown.
+    pub view: View,
+}
+
+impl Format {
+    /// Writes a profile in this format, as it goes: nobody keeps the whole text.
+    ///
+    /// # Errors
+    /// What `out` reports, or that the profile lacks what the format is about.
+    pub fn write(self, profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+        match self {
+            Format::Csv => csv::write(profile, settings, out),
+        }
+    }
+
+    /// Whether it is no text.
+    pub fn is_binary(self) -> bool {
+        match self {
+            Format::Csv => false,
+        }
+    }
 }

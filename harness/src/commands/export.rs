@@ -1,0 +1,42 @@
+//! `harness export`: a saved profile in the format of another tool.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write, stdout};
+
+use anyhow::{Context, Result};
+
+use crate::cli::ExportArgs;
+use crate::export::Settings;
+use crate::image::InputError;
+use crate::output::unwritable;
+use crate::profile::Profile;
+use crate::stacks::View;
+use crate::verdict::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the profile cannot be read, has nothing that the format could hold, or the file cannot be written.
+pub fn run(args: &ExportArgs) -> Result<ExitCode> {
+    let profile = Profile::load(&args.profile)?;
+    let settings = Settings { view: View { fold_irqs: args.fold_irqs } };
+    match &args.output {
+        Some(path) if path.as_os_str() != "-" => {
+            let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+            let mut out = BufWriter::new(file);
+            args.format.write(&profile, &settings, &mut out)?;
+            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        _ => {
+            let out = stdout().lock();
+            if args.format.is_binary() && out.is_terminal() {
+                let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
+                return Err(InputError::new(why).into());
+            }
+            let mut out = BufWriter::new(out);
+            args.format.write(&profile, &settings, &mut out)?;
+            out.flush()?;
+        }
+    }
+    Ok(ExitCode::Good)
+}

@@ -1,0 +1,35 @@
+//! The table of functions as comma-separated values (RFC 4180), for spreadsheets and scripts.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::Settings;
+use crate::functions;
+use crate::profile::Profile;
+
+/// Writes one line per function that executed, most instructions first, below a line of column names.
+/// Addresses are in hexadecimal; what is unknown is empty.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let table = functions::table(profile);
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(["function", "linkage_name", "address", "file", "line", "self_insns", "calls", "samples"])?;
+    for row in table.rows {
+        let number = |number: u64| number.to_string();
+        csv.write_record([
+            row.name,
+            row.linkage_name,
+            row.start.map_or_else(String::new, |start| format!("{start:#x}")),
+            row.file.unwrap_or_default(),
+            row.line.map_or_else(String::new, |line| line.to_string()),
+            number(row.self_insns),
+            number(row.calls),
+            number(row.samples),
+        ])?;
+    }
+    csv.flush()?;
+    Ok(())
+}
