@@ -161,13 +161,7 @@ fn profile(
         };
     }
     let named: Vec<u64> = named.into_iter().collect();
-    let arcs = records.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
-    let mut others: Vec<u64> = arcs.flat_map(|arc| [Some(arc.target), arc.return_addr]).flatten().collect();
-    if let Some(table) = in_target.as_ref().and_then(InTarget::table) {
-        others.extend(table.addresses());
-    }
-    others.extend(plan.spans.iter().flat_map(|&(from, until)| [from, until]));
-    let (names, warnings) = symbols.names(&named, &others);
+    let (names, warnings) = symbols.names(&named);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -24,7 +24,7 @@ use crate::options::Input;
 /// Name of the saved profile in a profile directory.
 pub const FILE_NAME: &str = "profile.fwp";
 
-const MAGIC: &[u8; 8] = b"fwprof\x07\n";
+const MAGIC: &[u8; 8] = b"fwprof\x08\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -346,10 +346,10 @@ pub struct Note {
     pub text: String,
 }
 
-/// Names of the addresses that were executed, called, sampled, or counted by the firmware itself.
+/// What the image calls its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
-    /// Functions as the linker placed them, by address; they do not overlap.
+    /// All functions of the image, executed or not, as the linker placed them, by address; they do not overlap.
     pub functions: Vec<Function>,
     /// Names and paths that [`Frame`]s refer to.
     pub strings: Vec<String>,

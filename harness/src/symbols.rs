@@ -124,10 +124,10 @@ impl<'data> Symbols<'data> {
         extent_at(&self.functions, address)
     }
 
-    /// Names what was measured: `executed` instructions (sorted) with lines and inlined functions, and the
-    /// functions that contain these or one of the `others` (ends of arcs). Then what could not be read,
-    /// one sentence per cause.
-    pub fn names(&self, executed: &[u64], others: &[u64]) -> (Names, Vec<String>) {
+    /// Names all functions and lines of the image, and with more detail what was measured: `executed`
+    /// instructions (sorted) with the functions inlined there. Then what could not be read, one sentence per
+    /// cause.
+    pub fn names(&self, executed: &[u64]) -> (Names, Vec<String>) {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
         let first = self.functions.first().map_or(u64::MAX..u64::MAX, |function| function.range.clone());
@@ -192,12 +192,7 @@ impl<'data> Symbols<'data> {
         }
         writer.names.producers = dwarf.as_ref().map(Dwarf::producers).unwrap_or_default().into_iter().collect();
 
-        let mut starts = BTreeSet::new();
-        for &address in executed.iter().chain(others) {
-            starts.extend(self.function_at(address).map(|function| function.range.start));
-        }
-        let functions = starts.iter().filter_map(|&start| self.function_at(start));
-        let functions = functions.map(|function| self.describe(function, dwarf.as_ref())).collect();
+        let functions = self.functions.iter().map(|function| self.describe(function, dwarf.as_ref())).collect();
         (writer.finish(functions), warnings)
     }
 

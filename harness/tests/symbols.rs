@@ -99,7 +99,7 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
         let elf = fs::read(&path).unwrap();
         let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
         let addresses = addresses(&symbols);
-        let (names, _) = symbols.names(&addresses, &[]);
+        let (names, _) = symbols.names(&addresses);
         let mut rows = None;
         for (at, places) in gnu(&path, is_arm(&elf), &addresses) {
             // Padding, and what has no debug information.
@@ -129,7 +129,7 @@ fn functions_are_where_nm_says_they_are() {
         let elf = fs::read(image(name)).unwrap();
         let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
         let addresses = addresses(&symbols);
-        let (names, warnings) = symbols.names(&addresses, &[]);
+        let (names, warnings) = symbols.names(&addresses);
         assert_eq!(warnings, [""; 0], "{name}");
         let nm =
             Command::new("riscv64-unknown-elf-nm").args(["-S", "--defined-only"]).arg(image(name)).output().unwrap();
@@ -160,8 +160,8 @@ fn functions_are_defined_where_the_source_says() {
         let elf = fs::read(image(name)).unwrap();
         let symbols = Symbols::new(Some(&elf), 0x1000_0000, is_arm(&elf));
         let found = symbols.find(function).unwrap();
-        let (names, _) = symbols.names(&[found.address], &[]);
-        let function = &names.functions[0];
+        let (names, _) = symbols.names(&[found.address]);
+        let function = names.function_at(found.address).unwrap();
         assert_eq!(function.file.as_deref(), Some(file), "{name}");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let source = fs::read_to_string(root.join(file)).unwrap();
@@ -194,7 +194,7 @@ fn damaged_debug_information_costs_lines_and_no_names() {
             .collect();
         let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
         let addresses = addresses(&symbols);
-        let (whole, _) = symbols.names(&addresses, &[]);
+        let (whole, _) = symbols.names(&addresses);
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut warned = 0;
         for variation in 0..300 {
@@ -213,7 +213,7 @@ fn damaged_debug_information_costs_lines_and_no_names() {
                 let (start, size) = sections[one];
                 damaged[(start + random.below(size)) as usize..(start + size) as usize].fill(0);
             }
-            let (names, warnings) = Symbols::new(Some(&damaged), 0, is_arm(&elf)).names(&addresses, &[]);
+            let (names, warnings) = Symbols::new(Some(&damaged), 0, is_arm(&elf)).names(&addresses);
             assert!(warnings.len() <= 3, "{warnings:?}");
             warned += usize::from(!warnings.is_empty());
             let functions = |names: &Names| {
@@ -285,9 +285,9 @@ fn every_kind_of_dwarf_is_read_and_discarded_functions_are_not_mistaken_for_code
         let symbols = Symbols::new(Some(&elf), 0, true);
         let start = symbols.ranges().into_iter().find(|range| range.start < 0x50).unwrap().start;
         let addresses: Vec<u64> = (start..start + 16).step_by(2).collect();
-        let (names, warnings) = symbols.names(&addresses, &[]);
+        let (names, warnings) = symbols.names(&addresses);
         assert_eq!(warnings, [""; 0], "{options}");
-        let function = &names.functions[0];
+        let function = names.function_at(start).unwrap();
         assert!(function.name.starts_with("used") && function.line == Some(13), "{options}: {function:?}");
         let mut inlined = 0;
         for &at in &addresses {
@@ -307,17 +307,17 @@ fn every_kind_of_dwarf_is_read_and_discarded_functions_are_not_mistaken_for_code
 fn split_debug_information_is_said_to_be_missing() {
     let elf = compiled("-g -gsplit-dwarf");
     let symbols = Symbols::new(Some(&elf), 0, true);
-    let (names, warnings) = symbols.names(&addresses(&symbols), &[]);
+    let (names, warnings) = symbols.names(&addresses(&symbols));
     assert!(warnings.len() == 1 && warnings[0].contains("-gno-split-dwarf"), "{warnings:?}");
-    assert_eq!(names.functions[0].name, "used");
-    assert!(names.frames_at(names.functions[0].start)[0].line.is_some());
+    let function = names.functions.iter().find(|function| function.name == "used").unwrap();
+    assert!(names.frames_at(function.start)[0].line.is_some());
 }
 
 #[test]
 fn without_debug_information_functions_have_names_and_no_lines() {
     let elf = fs::read(image("cortex-m3-bare-nodwarf")).unwrap();
     let symbols = Symbols::new(Some(&elf), 0, true);
-    let (names, warnings) = symbols.names(&addresses(&symbols), &[]);
+    let (names, warnings) = symbols.names(&addresses(&symbols));
     assert_eq!(warnings, [""; 0]);
     assert!(names.functions.iter().any(|function| function.name == "crc32_bitwise" && function.line.is_none()));
 }

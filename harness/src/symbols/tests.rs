@@ -78,7 +78,7 @@ fn the_load_bias_moves_everything() {
     let elf = elf(&[("main", 0x101, 0x10, FUNC, GLOBAL)]);
     let symbols = Symbols::new(Some(&elf), 0x8000_0000, true);
     assert!(symbols.ranges().into_iter().eq(std::iter::once(0x8000_0100..0x8000_0110)));
-    let (names, _) = symbols.names(&[0x100, 0x8000_0102], &[]);
+    let (names, _) = symbols.names(&[0x100, 0x8000_0102]);
     assert_eq!((names.functions[0].start, names.functions[0].size_bytes), (0x8000_0100, 0x10));
     assert!(names.frames_at(0x100).is_empty());
     assert_eq!(names.strings[names.frames_at(0x8000_0102)[0].function as usize], "main");
@@ -208,7 +208,7 @@ fn without_symbols_nothing_has_a_name_and_somebody_says_why() {
     ] {
         let symbols = Symbols::new(elf.as_deref(), 0, true);
         assert_eq!(symbols.ranges(), []);
-        let (names, warnings) = symbols.names(&[0x100], &[0x102]);
+        let (names, warnings) = symbols.names(&[0x100]);
         assert_eq!(names, Names::default());
         assert!(warnings.len() == 1 && warnings[0].contains(reason), "{warnings:?}");
         assert!(matches!(symbols.find("main"), Err(NotFound::NoSymbols { .. })));
@@ -223,11 +223,11 @@ fn damaged_files_never_panic() {
             let mut bad = good.clone();
             bad[at] = value;
             let symbols = Symbols::new(Some(&bad), 0, true);
-            let _ = symbols.names(&[0x100, 0x110], &[u64::MAX]);
+            let _ = symbols.names(&[0x100, 0x110]);
             let _ = symbols.find("mein");
         }
         let symbols = Symbols::new(Some(&good[..at]), u64::MAX, true);
-        let _ = symbols.names(&[0x100, u64::MAX], &[]);
+        let _ = symbols.names(&[0x100, u64::MAX]);
     }
 }
 
