@@ -427,6 +427,26 @@ pub(crate) mod testing {
             .insn(0xe8, 200)
     }
 
+    /// Two tasks that call `step`, which is interrupted by SysTick, which is interrupted by UART0.
+    ///
+    /// Stacks: 1 the task's function, 2 SysTick in `step`, 3 its callee, 4 UART0 in that.
+    pub(crate) fn interrupted() -> Profile {
+        empty()
+            .function("blink", 0x40, 0x10)
+            .function("step", 0x50, 0x10)
+            .function("SysTick_Handler", 0x60, 0x10)
+            .function("tick", 0x70, 0x10)
+            .function("UART0_Handler", 0x80, 0x10)
+            .frames(0x45, &["blink", "repeat"])
+            .frames(0x52, &["step", "mix", "rotate"])
+            .task_called("blink")
+            .task_called("IDLE")
+            .caller(0, 0x46)
+            .exception(1, 15, 0x60, 0x52)
+            .caller(2, 0x66)
+            .exception(3, 20, 0x81, 0x74)
+    }
+
     impl Profile {
         /// The same on a RISC-V `virt`.
         pub(crate) fn on_virt(mut self) -> Profile {

@@ -8,8 +8,10 @@
 //! an exit code ([`verdict`]), never a panic.
 
 pub mod assertion;
+pub mod attribution;
 pub mod baseline;
 pub mod cache;
+pub mod calltree;
 pub mod cli;
 pub mod commands;
 pub mod compare;

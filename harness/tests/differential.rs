@@ -5,8 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Run, run};
+use harness::calltree::CallTree;
 use harness::export::differential::{Side, svg};
-use harness::stacks::{Frame, Kind, Stacks, View};
+use harness::stacks::{Frame, Kind, View};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
@@ -124,7 +125,7 @@ fn weights(stacks: &[(&[&str], u64)]) -> Weights {
 }
 
 fn of(run: &Run) -> Weights {
-    Stacks::new(&run.profile(), View::default()).insns().into_iter().collect()
+    CallTree::new(&run.profile(), View::default()).stacks().into_iter().collect()
 }
 
 fn profile(name: &str) -> Weights {

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use common::{all_images, in_parallel, run};
+use harness::calltree::CallTree;
 use harness::functions::{Kind, Place, Row};
 use harness::profile::{Profile, StackFrame};
-use harness::stacks::{Stacks, View};
+use harness::stacks::View;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
@@ -311,7 +312,7 @@ fn interrupts_are_named_and_stand_on_what_they_interrupted() {
 
     let run = run("cortex-m3-nested", &["--period", "97", "--fold-irqs", "--flamechart"]).expect_code(0);
     assert!(run.dir.join("flamechart.svg").is_file());
-    let folded = Stacks::new(&run.profile(), View { fold_irqs: true }).insns();
+    let folded = CallTree::new(&run.profile(), View { fold_irqs: true }).stacks();
     for stack in folded.keys() {
         let first = stack.iter().position(|frame| frame.kind == harness::stacks::Kind::Irq);
         assert!(first.is_none_or(|index| index == 0), "{stack:?}");

@@ -7,12 +7,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::baseline::Baseline;
+use crate::calltree::CallTree;
 use crate::cli::DiffArgs;
 use crate::compare::{Change, Comparison, Pair, compare, percent};
 use crate::export::differential::{self, Side};
 use crate::output::unwritable;
 use crate::profile::Profile;
-use crate::stacks::{Stacks, View};
+use crate::stacks::View;
 use crate::verdict::{ExitCode, group};
 
 /// Runs the command.
@@ -31,7 +32,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     writeln!(out, "{}", comparison.explain())?;
     if let Some(path) = &args.output {
         let side = |path: &Path, profile: &Profile| {
-            let stacks = Stacks::new(profile, View { fold_irqs: args.fold_irqs }).insns();
+            let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();
             Side::new(&path.display().to_string(), stacks)
         };
         let mut svg = Vec::new();

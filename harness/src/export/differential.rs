@@ -46,7 +46,7 @@ pub struct Side {
 
 impl Side {
     /// A profile by the name it is to be shown with, and its instructions by stack in any order:
-    /// [`Stacks::insns`](crate::stacks::Stacks::insns).
+    /// [`CallTree::stacks`](crate::calltree::CallTree::stacks).
     pub fn new(label: &str, stacks: impl IntoIterator<Item = (Vec<Frame>, u64)>) -> Side {
         Side { label: printable(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
     }

@@ -13,9 +13,10 @@ use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, clean, escape, from_hsl, show};
+use crate::calltree::CallTree;
 use crate::functions;
 use crate::profile::Profile;
-use crate::stacks::{Frame, Kind, Stacks, View};
+use crate::stacks::{Frame, Kind, View};
 use crate::verdict::group;
 
 /// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
@@ -29,7 +30,7 @@ const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 /// # Errors
 /// When inferno fails; it has no reason to.
 pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
-    let stacks: Vec<(Vec<Frame>, u64)> = Stacks::new(profile, view).insns().into_iter().collect();
+    let stacks: Vec<(Vec<Frame>, u64)> = CallTree::new(profile, view).stacks().into_iter().collect();
     // Sorted by the names as they are shown, so that what is shown alike is one frame.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for (frames, insns) in &stacks {
@@ -43,23 +44,23 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`svg`].
 pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
-    let named = Stacks::new(profile, view);
+    let tree = CallTree::new(profile, view);
     let several = profile.vcpus.len() > 1;
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     for vcpu in 0..profile.vcpus.len() as u32 {
         let mut before_insns = 0;
         let mut last = None;
-        for sample in profile.samples.iter().filter(|sample| sample.vcpu == vcpu) {
+        let samples = profile.samples.iter().zip(&tree.samples);
+        for (sample, &path) in samples.filter(|(sample, _)| sample.vcpu == vcpu) {
             let insns = sample.at_insns.saturating_sub(before_insns);
             before_insns = sample.at_insns;
-            let key = (sample.pc, sample.stack, sample.task, sample.node);
-            if last.replace(key) == Some(key)
+            if last.replace(path) == Some(path)
                 && let Some((_, width)) = stacks.last_mut()
             {
                 *width += insns;
                 continue;
             }
-            let mut frames = named.of(sample);
+            let mut frames: Vec<Frame> = tree.frames(path).into_iter().map(|member| member.frame.clone()).collect();
             if several {
                 frames.insert(0, Frame { name: format!("vCPU {vcpu}:"), kind: Kind::Other });
             }
@@ -539,7 +540,7 @@ mod tests {
     #[test]
     fn a_function_is_warm_by_what_it_executes_itself() {
         let profile = freertos();
-        let stacks: Vec<_> = Stacks::new(&profile, View::default()).insns().into_iter().collect();
+        let stacks: Vec<_> = CallTree::new(&profile, View::default()).stacks().into_iter().collect();
         let palette = palette(&stacks);
         let green = |name: &str| palette.get(name).unwrap().g;
         // Nearly everything is below `sensor_task`, hardly anything in it.
