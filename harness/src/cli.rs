@@ -133,11 +133,14 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
     /// Format to write
-    #[arg(short, long, value_name = "FORMAT")]
-    pub format: Format,
+    #[arg(short, long, value_name = "FORMAT", required_unless_present = "schema")]
+    pub format: Option<Format>,
+    /// Print the JSON Schema of the format json
+    #[arg(long, conflicts_with_all = ["profile", "format"])]
+    pub schema: bool,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

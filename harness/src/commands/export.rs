@@ -6,7 +6,7 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 use anyhow::{Context, Result};
 
 use crate::cli::ExportArgs;
-use crate::export::Settings;
+use crate::export::{Settings, json};
 use crate::image::InputError;
 use crate::output::unwritable;
 use crate::profile::Profile;
@@ -18,23 +18,27 @@ use crate::verdict::ExitCode;
 /// # Errors
 /// When the profile cannot be read, has nothing that the format could hold, or the file cannot be written.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
-    let profile = Profile::load(&args.profile)?;
+    let (Some(profile), Some(format)) = (&args.profile, args.format) else {
+        stdout().write_all(json::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    };
+    let profile = Profile::load(profile)?;
     let settings = Settings { view: View { fold_irqs: args.fold_irqs } };
     match &args.output {
         Some(path) if path.as_os_str() != "-" => {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             let mut out = BufWriter::new(file);
-            args.format.write(&profile, &settings, &mut out)?;
+            format.write(&profile, &settings, &mut out)?;
             out.flush().with_context(|| format!("cannot write {}", path.display()))?;
         }
         _ => {
             let out = stdout().lock();
-            if args.format.is_binary() && out.is_terminal() {
+            if format.is_binary() && out.is_terminal() {
                 let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
                 return Err(InputError::new(why).into());
             }
             let mut out = BufWriter::new(out);
-            args.format.write(&profile, &settings, &mut out)?;
+            format.write(&profile, &settings, &mut out)?;
             out.flush()?;
         }
     }

@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod differential;
 pub mod flamegraph;
+pub mod json;
 pub mod junit;
 pub mod markdown;
 mod picture;
@@ -60,6 +61,8 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
 pub enum Format {
     /// The table of functions, for spreadsheets and scripts
     Csv,
+    /// Everything, for programs (--schema prints its JSON Schema)
+    Json,
 }
 
 /// How an export is written, where formats leave a choice.
@@ -77,13 +80,14 @@ impl Format {
     pub fn write(self, profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
         match self {
             Format::Csv => csv::write(profile, settings, out),
+            Format::Json => json::write(profile, settings, out),
         }
     }
 
     /// Whether it is no text.
     pub fn is_binary(self) -> bool {
         match self {
-            Format::Csv => false,
+            Format::Csv | Format::Json => false,
         }
     }
 }

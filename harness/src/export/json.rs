@@ -1,0 +1,682 @@
+//! Everything that a profile knows, as JSON: the stable interface for other people's programs.
+//!
+//! Its JSON Schema is `harness export --schema`, made from the types here, which are those of the format and
+//! no others: what the profile calls its fields may change, what is written here only with [`VERSION`].
+//! Addresses are strings in hexadecimal, since JSON's readers keep 53 bits of a number; counts are numbers.
+//! Things refer to each other by their place in a list, from 0.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use anyhow::Result;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+
+use super::Settings;
+use crate::calltree::{self, CallTree};
+use crate::crosscheck;
+use crate::functions::{self, Place};
+use crate::options::{Input, When};
+use crate::profile::{self, End, Profile, SpanKind};
+use crate::stacks::{Exceptions, Kind, task_names};
+use crate::verdict::describe_end;
+
+/// Version of the format; it grows when something is removed or changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// The name of the format.
+pub const FORMAT: &str = "harness-profile";
+
+/// Writes the profile, item by item.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let tree = CallTree::new(profile, settings.view);
+    // As an error of `out`, which a closed pipe is known by.
+    serde_json::to_writer(&mut *out, &Document::new(profile, &tree)).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// The JSON Schema of what is written.
+///
+/// # Errors
+/// None that is known.
+pub fn schema() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+}
+
+/// An address, as `0x80000000`.
+#[derive(Clone, Copy)]
+struct Address(u64);
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:#x}", self.0))
+    }
+}
+
+impl JsonSchema for Address {
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^0x[0-9a-f]{1,16}$" })
+    }
+}
+
+/// A list that is made as it is written.
+struct List<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
+
+impl<'a, T> List<'a, T> {
+    fn of<I: Iterator<Item = T> + 'a>(make: impl Fn() -> I + 'a) -> List<'a, T> {
+        List(Box::new(move || Box::new(make())))
+    }
+}
+
+impl<T: Serialize> Serialize for List<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for List<'_, T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Vec::<T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<T>::json_schema(generator)
+    }
+}
+
+/// A profile of one run of one firmware image.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Profile")]
+struct Document<'a> {
+    /// Always "harness-profile".
+    format: &'static str,
+    /// Version of the format; it grows when something is removed or changes its meaning.
+    version: u32,
+    /// What was run, how, and how it ended: all that the rest depends on.
+    facts: Facts<'a>,
+    /// Instructions of the window. Exact.
+    total_insns: u64,
+    /// Samples taken of them.
+    total_samples: u64,
+    /// Functions that executed (or what stands for one: the boot ROM, a range of addresses without a name),
+    /// most instructions first; then all other functions of the image, by address.
+    functions: List<'a, Function<'a>>,
+    /// Executions of each instruction that executed, by vCPU and address. Exact.
+    insns: List<'a, Insn>,
+    /// Source lines that have code, executed or not, by address.
+    lines: List<'a, Line<'a>>,
+    /// Transfers of control into functions, and jumps inside them to their start, by vCPU and address. Exact.
+    arcs: List<'a, Arc>,
+    /// Frames that call paths are made of.
+    frames: List<'a, Frame<'a>>,
+    /// Call paths; parents come before their children.
+    paths: List<'a, Path>,
+    /// Samples in the order in which they were taken.
+    samples: List<'a, Sample>,
+    /// Width of an address bin in bytes.
+    bin_bytes: u64,
+    /// Address bins with samples in them, by address.
+    bins: List<'a, Bin>,
+    /// Tasks of the firmware's kernel in the order in which they first ran.
+    tasks: List<'a, Task>,
+    /// How long handlers, masked interrupts, calls (with --exact) and what --span names took. Exact.
+    spans: List<'a, Span>,
+    /// What the firmware asked of the host.
+    notes: List<'a, Note<'a>>,
+    /// The samples held against the exact counts, and the firmware's own counts against them.
+    cross_check: CrossCheck,
+}
+
+/// What was run, how, and how it ended.
+#[derive(Serialize, JsonSchema)]
+struct Facts<'a> {
+    /// Version of harness.
+    harness_version: &'a str,
+    /// File name of the image.
+    image: &'a str,
+    /// SHA-256 of the image.
+    image_sha256: &'a str,
+    /// SHA-256 of the file given with --symbols.
+    symbols_sha256: Option<&'a str>,
+    /// Compilers that made the image and their options, as its debug information has them.
+    producers: &'a [String],
+    /// QEMU's version.
+    qemu: &'a str,
+    /// QEMU machine.
+    machine: &'a str,
+    /// QEMU CPU, when not the machine's own.
+    cpu: Option<&'a str>,
+    /// Instruction set.
+    isa: &'a str,
+    /// One instruction takes 2^icount_shift ns of the firmware's time.
+    icount_shift: u8,
+    /// Where a raw binary was loaded.
+    load_addr: Option<Address>,
+    /// Bytes added to the image's addresses.
+    load_bias: Address,
+    /// Address of the first instruction.
+    entry: Address,
+    /// Additional QEMU arguments.
+    qemu_args: &'a [String],
+    /// The firmware's command line after the program's name.
+    firmware_args: &'a [String],
+    /// Mean distance of samples.
+    period_insns: u64,
+    /// Seed of the dither around the period.
+    jitter_seed: Option<u64>,
+    /// --for: length of the window.
+    for_insns: Option<u64>,
+    /// --from: function that opened the window.
+    from: Option<&'a str>,
+    /// --until: function that closes it.
+    until: Option<&'a str>,
+    /// --max-insns: where the run has failed.
+    max_insns: Option<u64>,
+    /// Instructions before the window opened.
+    before_window_insns: u64,
+    /// What was typed on the console.
+    input: Vec<Typed<'a>>,
+    /// Most frames of a call stack; null: none were taken.
+    max_depth: Option<u32>,
+    /// Whether every call and return was followed (--exact): instructions and calls of paths are exact.
+    exact: bool,
+    /// Executions of the instruction that waits for an interrupt.
+    waits: u64,
+    /// Switches between tasks that were only noticed later: counts per task are then estimates.
+    unseen_switches: u64,
+    /// How the run ended.
+    end: &'static str,
+    /// The firmware's exit status, where it exited.
+    exit_status: Option<u32>,
+    /// Address of the instruction at which it ended, where there is one.
+    end_address: Option<Address>,
+    /// How it ended, in words.
+    end_text: String,
+}
+
+/// A text typed on the console.
+#[derive(Serialize, JsonSchema)]
+struct Typed<'a> {
+    /// Instruction from reset at which it began.
+    at_insns: Option<u64>,
+    /// Or the prompt after which it began.
+    after: Option<&'a str>,
+    /// What was typed; bytes that are no UTF-8 are replaced.
+    text: Cow<'a, str>,
+}
+
+/// A function, or what stands for one.
+#[derive(Serialize, JsonSchema)]
+struct Function<'a> {
+    /// "function", "boot-rom", or "unnamed" for a range of addresses.
+    kind: &'static str,
+    /// Demangled name, or a name in square brackets.
+    name: Cow<'a, str>,
+    /// Name in the symbol table.
+    linkage_name: Cow<'a, str>,
+    /// First address.
+    address: Option<Address>,
+    /// Bytes of code, where it is a function.
+    size_bytes: Option<u64>,
+    /// Source file of the definition.
+    file: Option<Cow<'a, str>>,
+    /// Line in that file.
+    line: Option<u32>,
+    /// Instructions in it, inlined ones included, called ones not. Exact.
+    self_insns: u64,
+    /// Entries from outside. Exact.
+    calls: u64,
+    /// Samples taken in it.
+    samples: u64,
+}
+
+/// One instruction of the image.
+#[derive(Serialize, JsonSchema)]
+struct Insn {
+    /// Index of the vCPU.
+    vcpu: usize,
+    /// Its address.
+    address: Address,
+    /// Its size.
+    size_bytes: u8,
+    /// Executions.
+    count: u64,
+}
+
+/// Code of one source line.
+#[derive(Serialize, JsonSchema)]
+struct Line<'a> {
+    /// Source file.
+    file: &'a str,
+    /// Line in it.
+    line: u32,
+    /// First address.
+    address: Address,
+    /// Bytes of code.
+    size_bytes: u64,
+    /// Executions of its instructions. Exact.
+    insns: u64,
+}
+
+/// A transfer of control.
+#[derive(Serialize, JsonSchema)]
+struct Arc {
+    /// Index of the vCPU.
+    vcpu: usize,
+    /// Address of the instruction that transferred control.
+    site: Address,
+    /// Where it went.
+    target: Address,
+    /// Return address that the target saw.
+    return_address: Option<Address>,
+    /// "call", "tail-call", or "jump" inside a function.
+    kind: &'static str,
+    /// How often.
+    count: u64,
+}
+
+/// One frame of call paths.
+#[derive(Serialize, JsonSchema)]
+struct Frame<'a> {
+    /// "task", "irq", "function", "inlined" (into the frame around it), or "other".
+    kind: &'static str,
+    /// What it is called.
+    name: &'a str,
+    /// First address of the function, which tells namesakes apart.
+    address: Option<Address>,
+}
+
+/// A call path: that of its parent, and one more frame.
+#[derive(Serialize, JsonSchema)]
+struct Path {
+    /// The path around it, an index into `paths`.
+    parent: Option<u32>,
+    /// Its last frame, an index into `frames`.
+    frame: u32,
+    /// Instructions in that frame and not in one that it called. Exact for a function as a whole; divided over
+    /// its callers as its samples are, or exact with --exact.
+    insns: u64,
+    /// Samples taken there.
+    samples: u64,
+}
+
+/// One sample.
+#[derive(Serialize, JsonSchema)]
+struct Sample {
+    /// Index of the vCPU.
+    vcpu: u32,
+    /// Instructions of that vCPU since the window opened, this one included.
+    at_insns: u64,
+    /// Address of the instruction.
+    address: Address,
+    /// Running task, an index into `tasks`.
+    task: Option<u32>,
+    /// Its call path, an index into `paths`.
+    path: Option<u32>,
+}
+
+/// An address bin.
+#[derive(Serialize, JsonSchema)]
+struct Bin {
+    /// First address.
+    address: Address,
+    /// Samples in it.
+    samples: u64,
+}
+
+/// A task of the firmware's kernel.
+#[derive(Serialize, JsonSchema)]
+struct Task {
+    /// Its name; namesakes are numbered.
+    name: String,
+    /// Address of its control block.
+    tcb: Address,
+    /// Whether it is one of the kernel's idle tasks.
+    is_idle: bool,
+    /// Instructions while it was the running one, interrupts among them included.
+    insns: u64,
+    /// How often it was switched in.
+    switches: u64,
+    /// Lowest address of its stack.
+    stack_start: Option<Address>,
+    /// Address above its stack.
+    stack_end: Option<Address>,
+    /// Lowest stack pointer seen in it: all that it used with --exact, else at least that.
+    deepest_sp: Option<Address>,
+    /// Bytes at the low end of its stack that still hold the kernel's paint.
+    painted_bytes: Option<u64>,
+}
+
+/// Something that came again and again, and how long it took.
+#[derive(Serialize, JsonSchema)]
+struct Span {
+    /// "call", "exception", "masked", "pendsv" or "between".
+    kind: &'static str,
+    /// What it is about: the function, the exception, or FROM..UNTIL.
+    name: String,
+    /// How often there was one.
+    count: u64,
+    /// Instructions of the shortest.
+    min_insns: u64,
+    /// Instructions of the longest.
+    max_insns: u64,
+    /// Instructions of all together.
+    sum_insns: u64,
+    /// Where the longest began.
+    longest_at: Option<Address>,
+}
+
+/// Something that the firmware asked of the host.
+#[derive(Serialize, JsonSchema)]
+struct Note<'a> {
+    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
+    denied: bool,
+    /// Semihosting operation number.
+    operation: u32,
+    /// Address of the instruction that asked.
+    address: Address,
+    /// What it asked for.
+    text: &'a str,
+}
+
+/// Measurements of one run by different means, held against each other.
+#[derive(Serialize, JsonSchema)]
+struct CrossCheck {
+    /// Whether all counts agree; what --strict asks for.
+    counts_agree: bool,
+    /// The largest deviation of a function's samples from its exact share, in standard deviations.
+    largest_z: f64,
+    /// Names of the functions that keep step with the sampling period: their samples mislead.
+    aliased: Vec<String>,
+    /// What can never be: defects of the profiler.
+    inconsistencies: Vec<String>,
+    /// What came of the firmware's own counts, line by line; empty where it has none.
+    in_target: Vec<String>,
+}
+
+impl<'a> Document<'a> {
+    fn new(profile: &'a Profile, tree: &'a CallTree) -> Document<'a> {
+        let table = functions::table(profile);
+        let check = crosscheck::check(profile, &table);
+        let cross_check = CrossCheck {
+            counts_agree: check.counts_agree(),
+            largest_z: check.largest_z,
+            aliased: check.aliased.iter().map(|aliased| aliased.name.clone()).collect(),
+            inconsistencies: check.inconsistencies.clone(),
+            in_target: check.in_target_lines(None),
+        };
+        let names = &profile.names;
+        let executed = profile.insns();
+        let vcpus = || profile.vcpus.iter().enumerate();
+        Document {
+            format: FORMAT,
+            version: VERSION,
+            facts: Facts::new(profile),
+            total_insns: table.total_insns,
+            total_samples: table.total_samples,
+            cross_check,
+            functions: functions(profile, table),
+            insns: List::of(move || {
+                vcpus().flat_map(|(vcpu, counts)| {
+                    counts.insns.iter().map(move |insn| Insn {
+                        vcpu,
+                        address: Address(insn.pc),
+                        size_bytes: insn.size_bytes,
+                        count: insn.count,
+                    })
+                })
+            }),
+            lines: lines(names, executed),
+            arcs: List::of(move || {
+                vcpus()
+                    .flat_map(move |(vcpu, counts)| counts.arcs.iter().map(move |arc| Arc::new(profile, vcpu, arc)))
+            }),
+            frames: List::of(|| tree.members.iter().map(Frame::new)),
+            paths: List::of(|| {
+                tree.paths.iter().map(|path| Path {
+                    parent: path.parent.checked_sub(1),
+                    frame: path.member,
+                    insns: path.insns,
+                    samples: path.samples,
+                })
+            }),
+            samples: List::of(|| {
+                profile.samples.iter().zip(&tree.samples).map(|(sample, path)| Sample {
+                    vcpu: sample.vcpu,
+                    at_insns: sample.at_insns,
+                    address: Address(sample.pc),
+                    task: sample.task.checked_sub(1),
+                    path: path.checked_sub(1),
+                })
+            }),
+            bin_bytes: profile.facts.bin_bytes,
+            bins: List::of(|| {
+                let bins = profile.bins().into_iter();
+                bins.map(|(address, samples)| Bin { address: Address(address), samples })
+            }),
+            tasks: List::of(|| profile.tasks.iter().zip(task_names(profile)).map(Task::new)),
+            spans: List::of(move || {
+                let exceptions = Exceptions::new(profile);
+                profile.spans.iter().map(move |span| Span::new(profile, &exceptions, span))
+            }),
+            notes: List::of(|| {
+                profile.notes.iter().map(|note| Note {
+                    denied: note.denied,
+                    operation: note.operation,
+                    address: Address(note.pc),
+                    text: &note.text,
+                })
+            }),
+        }
+    }
+}
+
+fn functions(profile: &Profile, table: functions::Table) -> List<'_, Function<'_>> {
+    List::of(move || {
+        let ran: BTreeSet<u64> = table
+            .rows
+            .iter()
+            .filter(|row| row.kind == functions::Kind::Function)
+            .filter_map(|row| row.start)
+            .collect();
+        let rows: Vec<Function<'_>> = table
+            .rows
+            .iter()
+            .map(|row| Function {
+                kind: match row.kind {
+                    functions::Kind::Function => "function",
+                    functions::Kind::BootRom => "boot-rom",
+                    functions::Kind::Unnamed => "unnamed",
+                },
+                name: row.name.clone().into(),
+                linkage_name: row.linkage_name.clone().into(),
+                address: row.start.map(Address),
+                size_bytes: row.start.and_then(|start| {
+                    let function = profile.names.function_at(start)?;
+                    (function.start == start).then_some(function.size_bytes)
+                }),
+                file: row.file.clone().map(Cow::from),
+                line: row.line,
+                self_insns: row.self_insns,
+                calls: row.calls,
+                samples: row.samples,
+            })
+            .collect();
+        let others = profile.names.functions.iter().filter(move |function| !ran.contains(&function.start));
+        rows.into_iter().chain(others.map(|function| Function {
+            kind: "function",
+            name: Cow::Borrowed(&function.name),
+            linkage_name: Cow::Borrowed(&function.linkage_name),
+            address: Some(Address(function.start)),
+            size_bytes: Some(function.size_bytes),
+            file: function.file.as_deref().map(Cow::Borrowed),
+            line: function.line,
+            self_insns: 0,
+            calls: 0,
+            samples: 0,
+        }))
+    })
+}
+
+fn lines(names: &profile::Names, executed: BTreeMap<u64, u64>) -> List<'_, Line<'_>> {
+    List::of(move || {
+        let insns = |code: &profile::LineCode| {
+            executed.range(code.start..code.start.saturating_add(code.size_bytes)).map(|(_, count)| count).sum()
+        };
+        let lines: Vec<u64> = names.lines.iter().map(insns).collect();
+        names.lines.iter().zip(lines).map(|(code, insns)| Line {
+            file: names.strings.get(code.file as usize).map_or("?", String::as_str),
+            line: code.line,
+            address: Address(code.start),
+            size_bytes: code.size_bytes,
+            insns,
+        })
+    })
+}
+
+impl<'a> Facts<'a> {
+    fn new(profile: &'a Profile) -> Facts<'a> {
+        let facts = &profile.facts;
+        Facts {
+            harness_version: &facts.harness_version,
+            image: &facts.image_name,
+            image_sha256: &facts.image_sha256,
+            symbols_sha256: facts.symbols_sha256.as_deref(),
+            producers: &profile.names.producers,
+            qemu: &facts.qemu_version,
+            machine: &facts.machine,
+            cpu: facts.cpu.as_deref(),
+            isa: &facts.isa,
+            icount_shift: facts.icount_shift,
+            load_addr: facts.load_addr.map(Address),
+            load_bias: Address(facts.load_bias),
+            entry: Address(facts.entry),
+            qemu_args: &facts.qemu_args,
+            firmware_args: &facts.firmware_args,
+            period_insns: facts.period_insns,
+            jitter_seed: facts.jitter_seed,
+            for_insns: facts.window.for_insns,
+            from: facts.window.from.as_deref(),
+            until: facts.window.until.as_deref(),
+            max_insns: facts.window.max_insns,
+            before_window_insns: facts.before_window_insns,
+            input: facts.input.iter().map(Typed::new).collect(),
+            max_depth: facts.max_depth,
+            exact: !profile.tree.is_empty(),
+            waits: facts.waits,
+            unseen_switches: facts.unseen_switches,
+            end: match facts.end {
+                End::For => "for",
+                End::Until => "until",
+                End::Exit { .. } => "exit",
+                End::Reset { .. } => "reset",
+                End::LockUp { .. } => "lock-up",
+                End::Asleep { .. } => "asleep",
+                End::Denied { .. } => "denied",
+                End::MaxInsns => "max-insns",
+                End::Timeout => "timeout",
+                End::Interrupted => "interrupted",
+                End::EmulatorFailed { .. } => "emulator-failed",
+            },
+            exit_status: match facts.end {
+                End::Exit { status, .. } => Some(status),
+                _ => None,
+            },
+            end_address: facts.end.pc().map(Address),
+            end_text: describe_end(profile),
+        }
+    }
+}
+
+impl<'a> Typed<'a> {
+    fn new(input: &'a Input) -> Typed<'a> {
+        let (at_insns, after) = match &input.when {
+            When::At(insns) => (Some(*insns), None),
+            When::After(prompt) => (None, Some(prompt.as_str())),
+        };
+        Typed { at_insns, after, text: String::from_utf8_lossy(&input.bytes) }
+    }
+}
+
+impl Arc {
+    fn new(profile: &Profile, vcpu: usize, arc: &profile::Arc) -> Arc {
+        let kind = match (arc.links, functions::is_call(profile, arc)) {
+            (true, _) => "call",
+            (false, true) => "tail-call",
+            (false, false) => "jump",
+        };
+        Arc {
+            vcpu,
+            site: Address(arc.site),
+            target: Address(arc.target),
+            return_address: arc.return_addr.map(Address),
+            kind,
+            count: arc.count,
+        }
+    }
+}
+
+impl<'a> Frame<'a> {
+    fn new(member: &'a calltree::Member) -> Frame<'a> {
+        let kind = match member.frame.kind {
+            Kind::Task => "task",
+            Kind::Irq => "irq",
+            Kind::Function => "function",
+            Kind::Inlined => "inlined",
+            Kind::Other => "other",
+        };
+        Frame { kind, name: &member.frame.name, address: member.start.map(Address) }
+    }
+}
+
+impl Task {
+    fn new((task, name): (&profile::Task, String)) -> Task {
+        Task {
+            name,
+            tcb: Address(task.tcb),
+            is_idle: task.is_idle,
+            insns: task.insns,
+            switches: task.switches,
+            stack_start: task.stack_start.map(Address),
+            stack_end: task.stack_end.map(Address),
+            deepest_sp: task.deepest_sp.map(Address),
+            painted_bytes: task.painted_bytes,
+        }
+    }
+}
+
+impl Span {
+    fn new(profile: &Profile, exceptions: &Exceptions<'_>, span: &profile::Span) -> Span {
+        let (kind, name) = match span.kind {
+            SpanKind::Call { entry } => ("call", Place::of(profile, entry).to_string()),
+            SpanKind::Exception { number } => ("exception", exceptions.name(number, span.longest_at)),
+            SpanKind::Masked => ("masked", "interrupts masked".to_owned()),
+            SpanKind::PendSv => ("pendsv", "PendSV pending".to_owned()),
+            SpanKind::Between { from, until } => {
+                ("between", format!("{}..{}", Place::of(profile, from), Place::of(profile, until)))
+            }
+        };
+        Span {
+            kind,
+            name,
+            count: span.count,
+            min_insns: span.min_insns,
+            max_insns: span.max_insns,
+            sum_insns: span.sum_insns,
+            longest_at: (span.count > 0).then_some(Address(span.longest_at)),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The format json: valid by its published schema, everything adds up, and jq reads it; csv says the same.
+
+mod common;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::{Run, export, run};
+use harness::functions;
+use serde_json::Value;
+
+const IMAGES: [(&str, &[&str]); 5] = [
+    ("riscv64-freertos", &["--for", "20M"]),
+    ("cortex-m3-freertos", &["--for", "20M", "--exact"]),
+    ("riscv64-smp", &["--for", "2M"]),
+    ("cortex-m3-calls-pg", &["--period", "1009"]),
+    ("cortex-m3-bare-stripped", &["--for", "2M", "--no-stacks"]),
+];
+
+fn json(run: &Run) -> Value {
+    serde_json::from_slice(&export(run, "json", &[])).unwrap()
+}
+
+/// What jq prints for a filter.
+fn jq(json: &[u8], filter: &str) -> String {
+    let mut jq = Command::new("jq")
+        .args(["-r", filter])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("jq runs; ci/setup installs it");
+    jq.stdin.take().unwrap().write_all(json).unwrap();
+    let output = jq.wait_with_output().unwrap();
+    assert!(output.status.success(), "jq {filter}: {}", output.status);
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn every_profile_is_valid_by_the_published_schema() {
+    let schema = Command::new(env!("CARGO_BIN_EXE_harness")).args(["export", "--schema"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    jsonschema::meta::validate(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (name, args) in IMAGES {
+        let mut document = json(&run(name, args));
+        let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert_eq!(errors, [""; 0], "{name}");
+        // The schema names each field, and misses one that is not there.
+        let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&document), fields(&schema["properties"]), "{name}");
+        document["functions"][0]["self_insns"] = Value::Null;
+        assert!(!validator.is_valid(&document));
+    }
+}
+
+#[test]
+fn everything_adds_up_to_the_profile_by_jq() {
+    for (name, args) in IMAGES {
+        let run = run(name, args);
+        let profile = run.profile();
+        let json = export(&run, "json", &[]);
+        let total = profile.total_insns().to_string();
+        for filter in
+            [".total_insns", "[.functions[].self_insns] | add", "[.insns[].count] | add", "[.paths[].insns] | add"]
+        {
+            assert_eq!(jq(&json, filter), total, "{name}: {filter}");
+        }
+        let samples = profile.samples.len().to_string();
+        for filter in [
+            ".total_samples",
+            "[.functions[].samples] | add",
+            "[.bins[].samples] | add",
+            "[.paths[].samples] | add",
+            ".samples | length",
+        ] {
+            assert_eq!(jq(&json, filter), samples, "{name}: {filter}");
+        }
+        let rows = functions::table(&profile).rows;
+        let lines = rows.iter().map(|row| format!("{} {} {} {}", row.name, row.self_insns, row.calls, row.samples));
+        let printed = jq(
+            &json,
+            ".functions[] | select(.self_insns > 0) | \"\\(.name) \\(.self_insns) \\(.calls) \\(.samples)\"",
+        );
+        assert_eq!(printed, lines.collect::<Vec<_>>().join("\n"), "{name}");
+        // A sample's path ends where it was taken.
+        let strays = "[. as $p | .samples[] | $p.frames[$p.paths[.path].frame].kind] | map(select(. == \"task\" or . == \"irq\")) | length";
+        assert_eq!(jq(&json, strays), "0", "{name}");
+    }
+}
+
+#[test]
+fn functions_that_never_ran_are_there_with_nothing() {
+    let run = run("riscv64-freertos", &["--for", "1M"]);
+    let document = json(&run);
+    let functions = document["functions"].as_array().unwrap();
+    let idle = functions.iter().filter(|function| function["kind"] == "function" && function["self_insns"] == 0);
+    assert!(idle.count() > 10);
+    let named = functions.iter().filter(|function| function["kind"] == "function").count();
+    assert_eq!(named, run.profile().names.functions.len());
+}
+
+#[test]
+fn the_same_profile_gives_the_same_bytes_and_a_reader_that_has_gone_is_no_error() {
+    let run = run("cortex-m3-freertos", &["--for", "5M"]);
+    for format in ["json", "csv"] {
+        let bytes = export(&run, format, &[]);
+        assert_eq!(export(&run, format, &[]), bytes);
+        common::assert_no_error_without_reader(&run, format);
+    }
+}
+
+#[test]
+fn a_table_for_spreadsheets_has_a_line_per_function() {
+    let run = run("cortex-m3-cpp", &[]);
+    let text = export(&run, "csv", &[]);
+    let mut reader = csv::Reader::from_reader(&text[..]);
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let expected = functions::table(&run.profile()).rows;
+    assert_eq!(rows.len(), expected.len());
+    assert!(expected.iter().any(|row| row.name.contains(", ")), "names with commas are what is tested");
+    for (row, expected) in rows.iter().zip(expected) {
+        assert_eq!(&row[0], expected.name);
+        assert_eq!(&row[5], expected.self_insns.to_string());
+        assert_eq!(&row[6], expected.calls.to_string());
+    }
+    let stripped = common::run("cortex-m3-bare-stripped", &["--for", "1M"]);
+    assert!(String::from_utf8(export(&stripped, "csv", &[])).unwrap().contains("\n[0x"));
+}
