@@ -147,6 +147,12 @@ pub struct ExportArgs {
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
+    /// Instructions per second, for gmon [default: the machine's virtual clock, 1e9 / 2^shift]
+    #[arg(long, value_name = "HZ")]
+    pub clock_hz: Option<String>,
+    /// Where sources are: replaces the directory FROM at the start of their paths; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
 }
 
 /// What to join.

@@ -35,6 +35,7 @@ pub mod qemu;
 pub mod records;
 pub mod report;
 pub mod run;
+pub mod source;
 pub mod stacks;
 pub mod suite;
 pub mod symbols;

@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::num::NonZeroU32;
 
 use anyhow::{Context, Result};
 
 use crate::cli::ExportArgs;
 use crate::export::{Settings, json};
 use crate::image::InputError;
+use crate::options::parse_number;
 use crate::output::unwritable;
 use crate::profile::Profile;
+use crate::source::SourceMap;
 use crate::stacks::View;
 use crate::verdict::ExitCode;
 
@@ -22,8 +25,8 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         stdout().write_all(json::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     };
+    let settings = settings(args)?;
     let profile = Profile::load(profile)?;
-    let settings = Settings { view: View { fold_irqs: args.fold_irqs } };
     match &args.output {
         Some(path) if path.as_os_str() != "-" => {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
@@ -43,4 +46,18 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::Good)
+}
+
+fn settings(args: &ExportArgs) -> Result<Settings, InputError> {
+    Ok(Settings {
+        view: View { fold_irqs: args.fold_irqs },
+        clock_hz: args.clock_hz.as_deref().map(parse_clock).transpose()?,
+        source_map: SourceMap::parse(args.source_map.iter().map(String::as_str))?,
+    })
+}
+
+fn parse_clock(text: &str) -> Result<NonZeroU32, InputError> {
+    let hz = parse_number("--clock-hz", text)?;
+    let clock = u32::try_from(hz).ok().and_then(NonZeroU32::new);
+    clock.ok_or_else(|| InputError::new(format!("--clock-hz {text}: must be from 1 to {}", u32::MAX)))
 }

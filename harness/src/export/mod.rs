@@ -3,8 +3,10 @@
 pub mod csv;
 pub mod differential;
 pub mod flamegraph;
+pub mod gmon;
 pub mod json;
 pub mod junit;
+pub mod lcov;
 pub mod markdown;
 mod picture;
 pub mod spans;
@@ -13,6 +15,7 @@ pub mod summary;
 pub mod tasks;
 
 use std::io::Write;
+use std::num::NonZeroU32;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -20,6 +23,7 @@ use clap::ValueEnum;
 use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
+use crate::source::SourceMap;
 use crate::stacks::View;
 
 /// All that a profile directory holds.
@@ -63,6 +67,12 @@ pub enum Format {
     Csv,
     /// Everything, for programs (--schema prints its JSON Schema)
     Json,
+    /// gmon.out of GNU gprof: gprof firmware.elf gmon.out
+    Gmon,
+    /// The symbols with which gprof sees every function: gprof -S SYMBOLS firmware.elf gmon.out
+    GmonSymbols,
+    /// Coverage of lines and functions, for lcov: genhtml FILE
+    Lcov,
 }
 
 /// How an export is written, where formats leave a choice.
@@ -70,6 +80,10 @@ pub enum Format {
 pub struct Settings {
     /// How stacks are shown.
     pub view: View,
+    /// Instructions per second, where a format has seconds; None: the machine's virtual clock.
+    pub clock_hz: Option<NonZeroU32>,
+    /// Where the sources are.
+    pub source_map: SourceMap,
 }
 
 impl Format {
@@ -81,13 +95,14 @@ impl Format {
         match self {
             Format::Csv => csv::write(profile, settings, out),
             Format::Json => json::write(profile, settings, out),
+            Format::Gmon => gmon::write(profile, settings, out),
+            Format::GmonSymbols => gmon::write_symbols(profile, settings, out),
+            Format::Lcov => lcov::write(profile, settings, out),
         }
     }
 
     /// Whether it is no text.
     pub fn is_binary(self) -> bool {
-        match self {
-            Format::Csv | Format::Json => false,
-        }
+        matches!(self, Format::Gmon)
     }
 }
