@@ -166,6 +166,20 @@ fn cpu_ticks(pid: u32) -> u64 {
     fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
+/// Runs a script of ci/viewers, which opens a file of ours with a program that others made, and reads what it saw.
+/// What it expects in vain is a failure with its words.
+#[track_caller]
+pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
+    let viewers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/viewers");
+    assert!(viewers.join("node_modules").is_dir(), "ci/viewers is not installed: run ci/setup");
+    let output = Command::new("node").arg(viewers.join(script)).args(args).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run node ({error}): run ci/setup, which installs it"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ci/viewers/{script}: {stderr}");
+    let seen = serde_json::from_slice(&output.stdout);
+    seen.unwrap_or_else(|error| panic!("ci/viewers/{script} printed no JSON ({error}): {stderr}"))
+}
+
 /// Does `work` for every item on all cores, in no order.
 pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
