@@ -1,5 +1,6 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
+pub mod chrome;
 pub mod csv;
 pub mod differential;
 pub mod flamegraph;
@@ -10,9 +11,11 @@ pub mod lcov;
 pub mod markdown;
 mod picture;
 pub mod spans;
+pub mod speedscope;
 pub mod suite;
 pub mod summary;
 pub mod tasks;
+mod timeline;
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -73,6 +76,10 @@ pub enum Format {
     GmonSymbols,
     /// Coverage of lines and functions, for lcov: genhtml FILE
     Lcov,
+    /// For speedscope.app: exact instructions and samples, by task
+    Speedscope,
+    /// Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions
+    Chrome,
 }
 
 /// How an export is written, where formats leave a choice.
@@ -98,6 +105,8 @@ impl Format {
             Format::Gmon => gmon::write(profile, settings, out),
             Format::GmonSymbols => gmon::write_symbols(profile, settings, out),
             Format::Lcov => lcov::write(profile, settings, out),
+            Format::Speedscope => speedscope::write(profile, settings, out),
+            Format::Chrome => chrome::write(profile, settings, out),
         }
     }
 

@@ -1,0 +1,186 @@
+//! Chrome's trace events (the "Trace Event Format" of the Chromium project, as JSON): the samples on a time axis, for
+//! Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing`.
+//!
+//! Complete events ("X"), one for each frame as long as it stays where it is: all viewers show these, and nest them
+//! by their times. Sampled stacks ("stackFrames" and "samples") would be shorter, and Perfetto shows none of them
+//! as a flame chart. Tracks are those of the tasks, in a process for each vCPU, with interrupts on top of what
+//! they interrupt.
+//!
+//! One microsecond is one instruction: time stamps are microseconds, and whole ones are the only ones that no viewer
+//! rounds. The virtual time of the machine would be no more real: what it sleeps is in no profile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Settings;
+use super::picture::INLINED;
+use super::timeline::{Groups, Run, Timeline, outwards};
+use crate::calltree::{CallTree, Member};
+use crate::profile::{Facts, Function, Profile};
+use crate::stacks::Kind;
+
+/// What the track of an image without tasks is called.
+const ALL_CODE: &str = "all code";
+
+/// What is said of the whole trace.
+#[derive(Serialize)]
+struct OtherData<'a> {
+    clock: &'static str,
+    total_insns: u64,
+    samples: u64,
+    #[serde(flatten)]
+    facts: &'a Facts,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    ph: &'static str,
+    pid: u32,
+    tid: u32,
+    name: &'static str,
+    args: Named<'a>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+}
+
+/// Writes the samples as they lie on the clock of the window. What ran after the last sample is left out.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let tree = CallTree::new(profile, settings.view);
+    let groups = Groups::new(profile, &tree);
+    let timeline = Timeline::new(profile, &tree, &groups);
+
+    let other_data = OtherData {
+        clock: "1 us is 1 instruction of the vCPU since the measuring window opened",
+        total_insns: profile.total_insns(),
+        samples: profile.samples.len() as u64,
+        facts: &profile.facts,
+    };
+    out.write_all(b"{\n\"displayTimeUnit\": \"ms\",\n\"otherData\": ")?;
+    out.write_all(serde_json::to_string(&other_data)?.as_bytes())?;
+    out.write_all(b",\n\"traceEvents\": [")?;
+
+    let image = &profile.facts.image_name;
+    let vcpus: BTreeSet<u32> = std::iter::once(0).chain(timeline.end_insns.keys().copied()).collect();
+    for (index, &vcpu) in vcpus.iter().enumerate() {
+        let numbered = format!("{image}, vCPU {vcpu}");
+        let name = if profile.vcpus.len() > 1 { &numbered } else { image };
+        out.write_all(if index > 0 { b",\n" } else { b"\n" })?;
+        let process = Metadata { ph: "M", pid: vcpu + 1, tid: 0, name: "process_name", args: Named { name } };
+        out.write_all(serde_json::to_string(&process)?.as_bytes())?;
+    }
+    for track in &timeline.tracks {
+        let name = groups.names[track.group as usize].as_deref().unwrap_or(ALL_CODE);
+        let (pid, tid) = (track.vcpu + 1, track.group + 1);
+        out.write_all(b",\n")?;
+        let thread = Metadata { ph: "M", pid, tid, name: "thread_name", args: Named { name } };
+        out.write_all(serde_json::to_string(&thread)?.as_bytes())?;
+    }
+    let frames = frames(profile, &tree)?;
+    for track in &timeline.tracks {
+        let ids = format!("\"pid\":{},\"tid\":{}", track.vcpu + 1, track.group + 1);
+        write_events(&tree, &frames, &track.runs, &ids, out)?;
+    }
+    out.write_all(b"\n]\n}\n")?;
+    Ok(())
+}
+
+/// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;
+/// elsewhere that would only make the file longer.
+fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
+    let functions: BTreeMap<u64, &Function> =
+        profile.names.functions.iter().map(|function| (function.start, function)).collect();
+    let mut members: BTreeMap<&str, u64> = BTreeMap::new();
+    for member in tree.members.iter().filter(|member| member.frame.kind == Kind::Function) {
+        *members.entry(&member.frame.name).or_default() += 1;
+    }
+    let frame = |member: &Member| {
+        let Member { frame, start } = member;
+        let (category, suffix) = match frame.kind {
+            Kind::Task => ("task", ""),
+            Kind::Irq => ("irq", ""),
+            Kind::Function => ("function", ""),
+            Kind::Inlined => ("inlined", INLINED),
+            Kind::Other => ("other", ""),
+        };
+        let name = serde_json::to_string(&format!("{}{suffix}", frame.name))?;
+        let mut text = format!("{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":{name}");
+        let has_namesakes = frame.kind == Kind::Function && members[frame.name.as_str()] > 1;
+        if let Some(start) = start.filter(|_| has_namesakes) {
+            let function = functions.get(&start);
+            let place = match function.map(|function| (&function.file, function.line)) {
+                Some((Some(file), Some(line))) => format!("{file}:{line}, {start:#x}"),
+                Some((Some(file), None)) => format!("{file}, {start:#x}"),
+                _ => format!("{start:#x}"),
+            };
+            text += &format!(",\"args\":{{\"defined\":{}}}", serde_json::to_string(&place)?);
+        }
+        Ok(text)
+    };
+    tree.members.iter().map(frame).collect()
+}
+
+/// One event per frame and the runs that it lasts, outer ones first.
+fn write_events(tree: &CallTree, frames: &[String], runs: &[Run], ids: &str, out: &mut dyn Write) -> Result<()> {
+    let common = common(tree, runs);
+    let next = next_shallower(&common);
+    // Where the frames end that a run opens, innermost first.
+    let mut ends: Vec<u64> = Vec::new();
+    let mut path = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        outwards(tree, run.path, &mut path);
+        ends.clear();
+        let mut after = index + 1;
+        for depth in (common[index] as usize..path.len()).rev() {
+            // A frame lasts until a run that has fewer in common with the one before it.
+            while common.get(after).is_some_and(|&common| common as usize > depth) {
+                after = next[after] as usize;
+            }
+            ends.push(runs[after - 1].end_insns);
+        }
+        for (&number, end_insns) in path[common[index] as usize..].iter().zip(ends.iter().rev()) {
+            let member = tree.paths[number as usize - 1].member;
+            let (start, insns) = (run.start_insns, end_insns - run.start_insns);
+            write!(out, ",\n{},{ids},\"ts\":{start},\"dur\":{insns}}}", frames[member as usize])?;
+        }
+    }
+    Ok(())
+}
+
+/// How many of the outer frames of each run go on from the run before: none where there is something between them.
+fn common(tree: &CallTree, runs: &[Run]) -> Vec<u32> {
+    let (mut before, mut path) = (Vec::new(), Vec::new());
+    let mut end_insns = None;
+    let common = runs.iter().map(|run| {
+        outwards(tree, run.path, &mut path);
+        let same = before.iter().zip(&path).take_while(|(before, now)| before == now).count();
+        let goes_on = end_insns.replace(run.end_insns) == Some(run.start_insns);
+        std::mem::swap(&mut before, &mut path);
+        if goes_on { same as u32 } else { 0 }
+    });
+    common.collect()
+}
+
+/// For each run the first one after it that has fewer frames in common with the one before; their number: none.
+fn next_shallower(common: &[u32]) -> Vec<u32> {
+    let mut next = vec![common.len() as u32; common.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, &now) in common.iter().enumerate() {
+        while let Some(&last) = open.last()
+            && now < common[last]
+        {
+            next[last] = index as u32;
+            open.pop();
+        }
+        open.push(index);
+    }
+    next
+}

@@ -1,0 +1,209 @@
+//! speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): flame graphs in the browser, to
+//! search, sort and zoom.
+//!
+//! Two kinds of profiles, since nothing is both exact and in the order of time: the exact instructions of each
+//! path, and the samples, each with the instructions since the one before. There is one of both for each task; in
+//! the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
+//! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
+//! number, which are enough for a month of instructions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use super::Settings;
+use super::picture::INLINED;
+use super::timeline::{Groups, Run, Timeline, outwards};
+use crate::calltree::{CallTree, Member};
+use crate::profile::{Function, Profile};
+use crate::stacks::Kind;
+
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+
+/// Writes the profile; the first of the profiles in it has all instructions.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let tree = CallTree::new(profile, settings.view);
+    let groups = Groups::new(profile, &tree);
+    let timeline = Timeline::new(profile, &tree, &groups);
+    let image = &profile.facts.image_name;
+    let several_vcpus = profile.vcpus.len() > 1;
+
+    write!(out, "{{\n\"$schema\": {},\n\"name\": {},\n", quoted(SCHEMA)?, quoted(image)?)?;
+    write!(
+        out,
+        "\"exporter\": {},\n\"activeProfileIndex\": 0,\n",
+        quoted(concat!("harness ", env!("CARGO_PKG_VERSION")))?
+    )?;
+    out.write_all(b"\"shared\": {\"frames\": [")?;
+    let functions: BTreeMap<u64, &Function> =
+        profile.names.functions.iter().map(|function| (function.start, function)).collect();
+    for (index, member) in tree.members.iter().enumerate() {
+        out.write_all(if index > 0 { b",\n" } else { b"\n" })?;
+        write_frame(&functions, member, out)?;
+    }
+    out.write_all(b"\n]},\n\"profiles\": [\n")?;
+
+    let of_all = match (several_vcpus, groups.names.len() > 1) {
+        (false, false) => "",
+        (true, false) => ", all vCPUs",
+        (false, true) => ", all tasks",
+        (true, true) => ", all tasks, all vCPUs",
+    };
+    write_exact(&tree, &format!("{image}{of_all}: exact instructions"), |_| true, out)?;
+    if groups.names.len() > 1 {
+        for (group, name) in (0..).zip(&groups.names) {
+            let name = format!("{image}{}: exact instructions", part(name.as_deref()));
+            out.write_all(b",\n")?;
+            write_exact(&tree, &name, |index| groups.of_path[index] == group, out)?;
+        }
+    }
+    for track in &timeline.tracks {
+        let vcpu = if several_vcpus { format!(", vCPU {}", track.vcpu) } else { String::new() };
+        let group = part(groups.names[track.group as usize].as_deref());
+        out.write_all(b",\n")?;
+        let name = format!("{image}{group}{vcpu}: instructions in time order");
+        let end_insns = timeline.end_insns.get(&track.vcpu).copied().unwrap_or(0);
+        write_in_time_order(&tree, &name, &track.runs, end_insns, out)?;
+    }
+    out.write_all(b"\n]\n}\n")?;
+    Ok(())
+}
+
+fn part(group: Option<&str>) -> String {
+    group.map_or_else(String::new, |group| format!(", {group}"))
+}
+
+fn quoted(text: &str) -> Result<String> {
+    Ok(serde_json::to_string(text)?)
+}
+
+fn write_frame(functions: &BTreeMap<u64, &Function>, member: &Member, out: &mut dyn Write) -> Result<()> {
+    let name = &member.frame.name;
+    let name = if member.frame.kind == Kind::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
+    write!(out, "{{\"name\":{name}")?;
+    let function =
+        member.start.filter(|_| member.frame.kind == Kind::Function).and_then(|start| functions.get(&start));
+    if let Some(file) = function.and_then(|function| function.file.as_deref()) {
+        write!(out, ",\"file\":{}", quoted(file)?)?;
+        if let Some(line) = function.and_then(|function| function.line) {
+            write!(out, ",\"line\":{line}")?;
+        }
+    }
+    out.write_all(b"}")?;
+    Ok(())
+}
+
+fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
+    let name = quoted(name)?;
+    write!(
+        out,
+        "{{\"type\":\"sampled\",\"name\":{name},\"unit\":\"none\",\"startValue\":0,\"endValue\":{end_insns},\n"
+    )?;
+    out.write_all(b"\"samples\":[")?;
+    Ok(())
+}
+
+/// The exact instructions of the paths that `is_in` says, by number less one.
+fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: &mut dyn Write) -> Result<()> {
+    let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
+    write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;
+    let mut list = List::default();
+    // The frames of the last path, and where the text of each of its beginnings ends.
+    let mut frames = String::new();
+    let mut ends: Vec<usize> = Vec::new();
+    let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
+    for (index, path) in tree.paths.iter().enumerate() {
+        let depth = path.parent.checked_sub(1).map_or(0, |parent| depths[parent as usize] + 1);
+        depths.push(depth);
+        if !is_in(index) {
+            continue;
+        }
+        ends.truncate(depth as usize);
+        frames.truncate(ends.last().copied().unwrap_or(0));
+        let comma = if depth > 0 { "," } else { "" };
+        let _ = write!(frames, "{comma}{}", path.member);
+        ends.push(frames.len());
+        if path.insns > 0 {
+            list.next(out)?;
+            out.write_all(b"[")?;
+            out.write_all(frames.as_bytes())?;
+            out.write_all(b"]")?;
+        }
+    }
+    out.write_all(b"],\n\"weights\":[")?;
+    let mut list = List::default();
+    for (_, path) in paths() {
+        list.next(out)?;
+        write!(out, "{}", path.insns)?;
+    }
+    out.write_all(b"]}")?;
+    Ok(())
+}
+
+/// The runs of a track up to the end of the time, with stacks of nothing for the gaps.
+fn write_in_time_order(tree: &CallTree, name: &str, runs: &[Run], end_insns: u64, out: &mut dyn Write) -> Result<()> {
+    write_head(name, end_insns, out)?;
+    let mut list = List::default();
+    let mut at_insns = 0;
+    let (mut path, mut frames) = (Vec::new(), String::new());
+    for run in runs {
+        if run.start_insns > at_insns {
+            list.next(out)?;
+            out.write_all(b"[]")?;
+        }
+        at_insns = run.end_insns;
+        outwards(tree, run.path, &mut path);
+        frames.clear();
+        for number in &path {
+            let comma = if frames.is_empty() { "" } else { "," };
+            let _ = write!(frames, "{comma}{}", tree.paths[*number as usize - 1].member);
+        }
+        list.next(out)?;
+        write!(out, "[{frames}]")?;
+    }
+    if end_insns > at_insns {
+        list.next(out)?;
+        out.write_all(b"[]")?;
+    }
+    out.write_all(b"],\n\"weights\":[")?;
+    let mut list = List::default();
+    let mut at_insns = 0;
+    for run in runs {
+        if run.start_insns > at_insns {
+            list.next(out)?;
+            write!(out, "{}", run.start_insns - at_insns)?;
+        }
+        at_insns = run.end_insns;
+        list.next(out)?;
+        write!(out, "{}", run.end_insns - run.start_insns)?;
+    }
+    if end_insns > at_insns {
+        list.next(out)?;
+        write!(out, "{}", end_insns - at_insns)?;
+    }
+    out.write_all(b"]}")?;
+    Ok(())
+}
+
+/// Commas between what is listed, and lines that an editor can show.
+#[derive(Debug, Default)]
+struct List {
+    len: u64,
+}
+
+impl List {
+    fn next(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let is_first = self.len == 0;
+        self.len += 1;
+        match (is_first, self.len % 64) {
+            (true, _) => Ok(()),
+            (false, 1) => out.write_all(b",\n"),
+            (false, _) => out.write_all(b","),
+        }
+    }
+}
