@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::export::Format;
+use crate::export::bins::Order;
+use crate::terminal::Color;
 
 /// Exact, reproducible profiles of firmware, without hardware.
 #[derive(Debug, Parser)]
@@ -54,6 +56,12 @@ pub enum Command {
     Diff(DiffArgs),
     /// Write a saved profile in the format of another tool
     Export(ExportArgs),
+    /// Show the functions of a saved profile, as they were shown after the run
+    Top(TopArgs),
+    /// Show a function's instructions and source lines with their exact counts
+    Annotate(AnnotateArgs),
+    /// Show instructions and samples by address, as a histogram
+    Bins(BinsArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
@@ -153,6 +161,68 @@ pub struct ExportArgs {
     /// Where sources are: replaces the directory FROM at the start of their paths; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
+}
+
+/// Which functions to show.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Order of the table
+    #[arg(long, value_name = "COLUMN", default_value = "self")]
+    pub sort: Sort,
+}
+
+/// A column of the table of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Most instructions of itself first
+    #[value(name = "self")]
+    SelfInsns,
+    /// Most calls first
+    Calls,
+    /// Most samples first
+    Samples,
+    /// By name
+    Name,
+}
+
+/// Which function to show, and how.
+#[derive(Debug, Args)]
+pub struct AnnotateArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x…
+    #[arg(value_name = "FUNCTION")]
+    pub function: String,
+    /// Find the source files below FROM, as the compiler saw them, below TO; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// When to write in colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// Which bins to show, and how.
+#[derive(Debug, Args)]
+pub struct BinsArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Width of a bin, a power of two [default: that of the profile]
+    #[arg(long, value_name = "BYTES")]
+    pub bin_bytes: Option<String>,
+    /// Bins shown, those with the most instructions; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 40)]
+    pub top: usize,
+    /// Order of the bins
+    #[arg(long, value_name = "ORDER", default_value = "address")]
+    pub by: Order,
 }
 
 /// What to join.

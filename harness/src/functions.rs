@@ -19,7 +19,7 @@ pub const RESET: &str = "[reset]";
 pub const UNKNOWN: &str = "[unknown]";
 
 /// The mask ROM of QEMU's `virt` machine (hw/riscv/virt.c, VIRT_MROM).
-const BOOT_ROM_ADDRESSES: RangeInclusive<u64> = 0x1000..=0xffff;
+pub(crate) const BOOT_ROM_ADDRESSES: RangeInclusive<u64> = 0x1000..=0xffff;
 
 /// Least width of the address ranges that stand for code without a name, so that a page of it is a few
 /// rows of a table.
@@ -367,6 +367,7 @@ pub(crate) mod testing {
             spans: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
+            code: Vec::new(),
             in_target: None,
         }
     }

@@ -312,6 +312,26 @@ impl Image {
         })
     }
 
+    /// The image's bytes in a range of addresses, where they are when they run (load bias not included): sorted
+    /// pieces, which do not overlap. What is in no segment is left out.
+    pub fn bytes_in(&self, range: Range<u64>) -> Vec<(u64, &[u8])> {
+        let mut segments: Vec<&Segment> = self.segments.iter().collect();
+        // Stable: of overlays, the first one is meant, as with `code_at`.
+        segments.sort_by_key(|segment| segment.run_addr);
+        let mut pieces = Vec::new();
+        let mut next = range.start;
+        for segment in segments {
+            let start = next.max(segment.run_addr);
+            let end = range.end.min(segment.run_addr.saturating_add(segment.data.len() as u64));
+            if start < end {
+                let offset = (start - segment.run_addr) as usize;
+                pieces.push((start, &segment.data[offset..offset + (end - start) as usize]));
+                next = end;
+            }
+        }
+        pieces
+    }
+
     /// Reads a firmware file.
     ///
     /// # Errors

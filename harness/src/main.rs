@@ -28,6 +28,9 @@ fn main() -> ExitCode {
         (Some(Command::Test(args)), _) => commands::test::run(args),
         (Some(Command::Diff(args)), _) => commands::diff::run(args),
         (Some(Command::Export(args)), _) => commands::export::run(&args),
+        (Some(Command::Annotate(args)), _) => commands::annotate::run(&args),
+        (Some(Command::Top(args)), _) => commands::top::run(&args),
+        (Some(Command::Bins(args)), _) => commands::bins::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -15,7 +16,7 @@ use crate::machine::{self, Choice};
 use crate::mcount;
 use crate::options::Options;
 use crate::output::Output;
-use crate::profile::{Facts, InTarget, Profile};
+use crate::profile::{Code, Facts, InTarget, Profile};
 use crate::qemu::{self, Workspace};
 use crate::records::{Progress, Records};
 use crate::run::{Outcome, Plan};
@@ -142,6 +143,49 @@ fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum()
 }
 
+/// The code of all functions, and of the instructions that ran outside of them. What ran is code, whatever the
+/// symbol table says; data among the code is left out.
+fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> {
+    let mut ranges = without(&symbols.ranges(), symbols.data());
+    let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+    ranges.extend(insns.map(|insn| insn.pc..insn.pc.saturating_add(insn.size_bytes.into())));
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
+        }
+        touches
+    });
+    let bias = plan.choice.load_bias;
+    let mut code: Vec<Code> = Vec::new();
+    for range in ranges {
+        for (start, bytes) in plan.image.bytes_in(range.start.wrapping_sub(bias)..range.end.wrapping_sub(bias)) {
+            code.push(Code { start: start.wrapping_add(bias), bytes: bytes.to_vec() });
+        }
+    }
+    code
+}
+
+/// What is in sorted ranges and in none of other sorted ones.
+fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for range in ranges {
+        let mut start = range.start;
+        let first = others.partition_point(|other| other.end <= range.start);
+        for other in others[first..].iter().take_while(|other| other.start < range.end) {
+            if other.start > start {
+                left.push(start..other.start);
+            }
+            start = start.max(other.end);
+        }
+        if start < range.end {
+            left.push(start..range.end);
+        }
+    }
+    left
+}
+
 /// Puts the saved model together.
 fn profile(
     plan: &Plan<'_>,
@@ -162,6 +206,7 @@ fn profile(
     }
     let named: Vec<u64> = named.into_iter().collect();
     let (names, warnings) = symbols.names(&named);
+    let code = code(plan, symbols, &records);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -204,6 +249,7 @@ fn profile(
         console_marks: records.console_marks,
         notes: records.notes,
         names,
+        code,
         in_target,
     };
     if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
@@ -221,4 +267,17 @@ fn profile(
         }
     }
     (profile, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without;
+
+    #[test]
+    fn data_among_the_code_is_cut_out_of_it() {
+        let code = [0..10, 10..20, 30..40];
+        assert_eq!(without(&code, &[]), code);
+        assert_eq!(without(&code, &[4..6, 8..12, 15..31, 39..50]), [0..4, 6..8, 12..15, 31..39]);
+        assert_eq!(without(&code, &[0..5, 5..40]), []);
+    }
 }

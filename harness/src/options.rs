@@ -203,6 +203,18 @@ fn text_bytes(option: &str, typed: &str, text: &str) -> Result<Vec<u8>, InputErr
     }
 }
 
+/// What `--bin-bytes` means.
+///
+/// # Errors
+/// When it is no power of two.
+pub(crate) fn bin_bytes(text: &str) -> Result<u64, InputError> {
+    let bytes = parse_number("--bin-bytes", text)?;
+    if !bytes.is_power_of_two() {
+        return Err(InputError::new(format!("--bin-bytes {bytes}: must be a power of two, such as 2 or 64")));
+    }
+    Ok(bytes)
+}
+
 /// Reads `123`, `0x7b`, `1_000`, `10k`, `1.5M`, `2G`.
 pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
     let error = || InputError::new(format!("{option} {text}: not a number; write it as 2000000, 2M, 1.5G or 0x1000"));
@@ -274,10 +286,7 @@ impl Options {
             |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_insns(option, text)).transpose();
         let number =
             |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_number(option, text)).transpose();
-        let bin_bytes = parse_number("--bin-bytes", &args.bin_bytes)?;
-        if !bin_bytes.is_power_of_two() {
-            return Err(InputError::new(format!("--bin-bytes {bin_bytes}: must be a power of two, such as 2 or 64")));
-        }
+        let bin_bytes = bin_bytes(&args.bin_bytes)?;
         // QEMU's own limit on icount shift is 10.
         let icount_shift = match number("--shift", &args.shift)? {
             None => None,

@@ -52,6 +52,9 @@ pub struct Profile {
     pub notes: Vec<Note>,
     /// Names of the addresses.
     pub names: Names,
+    /// The image's code, by address; the pieces do not overlap and leave out the data between functions, as far
+    /// as the symbol table tells it from code.
+    pub code: Vec<Code>,
     /// What the firmware counted itself, where it links the in-target runtime.
     pub in_target: Option<InTarget>,
 }
@@ -317,6 +320,15 @@ pub struct InsnCount {
     pub count: u64,
 }
 
+/// Code as it lies in the image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// Address of its first byte, load bias included.
+    pub start: u64,
+    /// Its bytes in the order of memory.
+    pub bytes: Vec<u8>,
+}
+
 /// A transfer of control to one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Arc {
@@ -510,6 +522,7 @@ impl Profile {
             console_marks: Cow::Borrowed(&self.console_marks),
             notes: Cow::Borrowed(&self.notes),
             names: Cow::Borrowed(&self.names),
+            code: Cow::Borrowed(&self.code),
             in_target: Cow::Borrowed(&self.in_target),
         };
         let body = postcard::to_stdvec(&body)?;
@@ -557,6 +570,7 @@ impl Profile {
             spans,
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
+            code: body.code.into_owned(),
             in_target: body.in_target.into_owned(),
         })
     }
@@ -583,5 +597,6 @@ struct Body<'a> {
     console_marks: Cow<'a, [(u64, u64)]>,
     notes: Cow<'a, [Note]>,
     names: Cow<'a, Names>,
+    code: Cow<'a, [Code]>,
     in_target: Cow<'a, Option<InTarget>>,
 }

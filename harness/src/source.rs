@@ -1,9 +1,15 @@
-//! Where the sources of a firmware are on this machine: paths in a profile are those of the machine that built
-//! it.
+//! Source files, found by the paths that DWARF has for them, which are those of the machine that compiled.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::image::InputError;
+
+/// Largest file that is taken for source text.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Replacements of the first part of source paths: what `--source-map FROM=TO` was given, all together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,9 +22,10 @@ impl SourceMap {
     ///
     /// # Errors
     /// When one has no `=`.
-    pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<SourceMap, InputError> {
+    pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<SourceMap, InputError> {
         let mut replacements = Vec::new();
         for text in texts {
+            let text = text.as_ref();
             let Some((from, to)) = text.split_once('=') else {
                 let why = "write it as FROM=TO, such as /build/firmware=/home/me/firmware";
                 return Err(InputError::new(format!("--source-map {text}: there is no = in it; {why}")));
@@ -59,6 +66,77 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with(is_separator) || path.get(1..2) == Some(":")
 }
 
+/// Source files, each read once.
+///
+/// A path is looked for as the [`SourceMap`] has it; where that is relative, in the current directory and then
+/// in the directories around it, the nearest first. Nothing is guessed beyond that: the wrong file of a name
+/// would show the wrong lines.
+#[derive(Debug, Default)]
+pub struct Sources {
+    map: SourceMap,
+    /// By DWARF's path; None: not found.
+    files: BTreeMap<String, Option<Vec<String>>>,
+    /// Files that lack a line that was asked for.
+    short: Vec<String>,
+}
+
+impl Sources {
+    /// None read yet.
+    pub fn new(map: SourceMap) -> Sources {
+        Sources { map, ..Sources::default() }
+    }
+
+    /// A line (the first is 1), without its end, where its file is found.
+    pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
+        if !self.files.contains_key(file) {
+            let text = find(Path::new(&*self.map.apply(file)));
+            self.files.insert(file.to_owned(), text.map(|text| text.lines().map(str::to_owned).collect()));
+        }
+        let lines = self.files.get(file)?.as_ref()?;
+        let text = lines.get((line as usize).checked_sub(1)?);
+        if text.is_none() && !self.short.iter().any(|short| short == file) {
+            self.short.push(file.to_owned());
+        }
+        text.map(String::as_str)
+    }
+
+    /// What the user should know of files that were asked for, one sentence per cause.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let missing: Vec<&String> =
+            self.files.iter().filter(|(_, text)| text.is_none()).map(|(path, _)| path).collect();
+        if let Some(first) = missing.first() {
+            let more = match missing.len() - 1 {
+                0 => String::new(),
+                1 => " and 1 other file".to_owned(),
+                more => format!(" and {more} other files"),
+            };
+            notes.push(format!(
+                "{first}{more}: not found; say where the sources are with --source-map FROM=TO, which replaces the \
+                 beginning of a path"
+            ));
+        }
+        for file in &self.short {
+            notes.push(format!("{file} has fewer lines than the image was compiled from: is it another version?"));
+        }
+        notes
+    }
+}
+
+/// The text of a file, wherever it is; what is no UTF-8 in it is replaced.
+fn find(path: &Path) -> Option<String> {
+    let read = |path: &Path| {
+        let is_text = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
+        let bytes = is_text.then(|| fs::read(path).ok()).flatten()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    if path.is_absolute() {
+        return read(path);
+    }
+    let here: PathBuf = env::current_dir().ok()?;
+    here.ancestors().find_map(|directory| read(&directory.join(path)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +170,22 @@ mod tests {
     fn a_replacement_needs_an_equals_sign() {
         let error = SourceMap::parse(["/build"]).unwrap_err();
         assert!(error.to_string().contains("--source-map /build: there is no ="), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_told_once_and_is_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a.c"), b"one\r\ntwo\n\xff").unwrap();
+        let mut sources = Sources::new(SourceMap::parse([format!("/build={}", directory.path().display())]).unwrap());
+        assert_eq!(sources.line("/build/a.c", 2), Some("two"));
+        assert_eq!(sources.line("/build/a.c", 1), Some("one"));
+        assert_eq!(sources.notes(), Vec::<String>::new());
+        assert_eq!(sources.line("/build/a.c", 9), None);
+        assert_eq!(sources.line("/build/b.c", 9), None);
+        assert_eq!(sources.line("/build/b.c", 10), None);
+        let notes = sources.notes();
+        assert!(notes[0].starts_with("/build/b.c: not found; ") && notes[0].contains("--source-map"), "{notes:?}");
+        assert!(notes[1].starts_with("/build/a.c has fewer lines"), "{notes:?}");
+        assert_eq!(notes.len(), 2);
     }
 }

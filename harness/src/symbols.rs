@@ -40,6 +40,8 @@ pub struct Symbols<'data> {
     functions: Vec<Extent<'data>>,
     /// Everything that names code, aliases and inner labels included, by address and preference.
     labels: Vec<Label<'data>>,
+    /// What the assembler says is data among the code, load bias included, by address.
+    data: Vec<Range<u64>>,
     warnings: Vec<String>,
 }
 
@@ -83,8 +85,14 @@ impl<'data> Symbols<'data> {
     /// Reads the symbol table of an ELF file (the firmware, or the file given with `--symbols`); without
     /// one nothing has a name. Damage costs names and is told by [`Symbols::names`].
     pub fn new(elf: Option<&'data [u8]>, load_bias: u64, arm: bool) -> Self {
-        let mut symbols =
-            Symbols { elf: None, load_bias, functions: Vec::new(), labels: Vec::new(), warnings: Vec::new() };
+        let mut symbols = Symbols {
+            elf: None,
+            load_bias,
+            functions: Vec::new(),
+            labels: Vec::new(),
+            data: Vec::new(),
+            warnings: Vec::new(),
+        };
         let Some(bytes) = elf else {
             symbols.warnings.push(
                 "there is no symbol table (no ELF file): instructions are shown by address; give the ELF file that \
@@ -95,9 +103,10 @@ impl<'data> Symbols<'data> {
         };
         match object::File::parse(bytes) {
             Ok(file) => {
-                let (labels, bounds) = read(&file, load_bias, arm);
+                let Read { labels, bounds, data } = read(&file, load_bias, arm);
                 symbols.functions = functions(&labels, &bounds);
                 symbols.labels = labels;
+                symbols.data = data;
                 if symbols.functions.is_empty() {
                     symbols.warnings.push(
                         "the ELF file has no symbols of functions (stripped?): instructions are shown by address; \
@@ -117,6 +126,11 @@ impl<'data> Symbols<'data> {
     /// Addresses of all functions, sorted; they do not overlap.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         self.functions.iter().map(|function| function.range.clone()).collect()
+    }
+
+    /// Addresses of the data among the code (literal pools, jump tables), sorted, where mapping symbols tell.
+    pub fn data(&self) -> &[Range<u64>] {
+        &self.data
     }
 
     /// The function whose code contains an address.
@@ -228,9 +242,17 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Symbols that name code, sorted, and every address where a symbol that is not just a local label
-/// stands.
-fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> (Vec<Label<'data>>, BTreeSet<u64>) {
+/// What a symbol table says of code.
+struct Read<'data> {
+    /// Symbols that name code, sorted.
+    labels: Vec<Label<'data>>,
+    /// Addresses of objects among the code.
+    bounds: BTreeSet<u64>,
+    /// Data among the code, sorted.
+    data: Vec<Range<u64>>,
+}
+
+fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> {
     let code: HashMap<SectionIndex, Range<u64>> = file
         .sections()
         .filter(|section| {
@@ -299,7 +321,19 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> (Vec<Label<'
     }
     labels.sort_unstable();
     labels.dedup();
-    (labels, bounds)
+
+    let mut data = Vec::new();
+    for (section, mapping) in &mappings {
+        let Some(range) = code.get(section) else { continue };
+        for (&start, _) in mapping.iter().filter(|&(_, &is_code)| !is_code) {
+            let next = mapping.range((Excluded(start), Unbounded)).next().map_or(range.end, |(&next, _)| next);
+            if range.contains(&start) {
+                data.push(start.wrapping_add(bias)..next.min(range.end).wrapping_add(bias));
+            }
+        }
+    }
+    data.sort_by_key(|range| range.start);
+    Read { labels, bounds, data }
 }
 
 /// Whether a name is a mapping symbol's, and then whether code starts there ("ELF for the Arm

@@ -3,6 +3,7 @@
 use crate::options::{DEFAULT_FOR_INSNS, When};
 use crate::profile::{End, Facts, Names, Profile};
 use crate::qemu::EmulatorError;
+use crate::terminal::shorten;
 
 /// Exit codes, most urgent first: when several apply, the first one is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -300,7 +301,7 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
     // Stable: equals stay in the order of their addresses.
     bins.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
     let hottest = bins.iter().take(3).map(|&(bin, samples)| {
-        let function = profile.names.function_at(bin).map(|function| format!(" in {}", function.name));
+        let function = profile.names.function_at(bin).map(|function| format!(" in {}", shorten(&function.name, 60)));
         format!("{bin:#010x}{} {}", function.unwrap_or_default(), group(samples))
     });
     let list = hottest.collect::<Vec<_>>().join(", ");

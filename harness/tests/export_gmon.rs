@@ -49,7 +49,7 @@ impl Exported {
             gprof.args(["-b", "--no-demangle"]).args(args).arg(firmware).arg("gmon.out").current_dir(self.dir.path());
             gprof.output().ok()
         });
-        let output = output.unwrap_or_else(|| panic!("{} is missing: run ci/setup", tools[0]));
+        let output = output.unwrap_or_else(|| panic!("{} is missing: run ci/setup --tests", tools[0]));
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && stderr.is_empty(), "{}: {stderr}", firmware.display());
         String::from_utf8_lossy(&output.stdout).into_owned()

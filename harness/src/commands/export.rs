@@ -52,7 +52,7 @@ fn settings(args: &ExportArgs) -> Result<Settings, InputError> {
     Ok(Settings {
         view: View { fold_irqs: args.fold_irqs },
         clock_hz: args.clock_hz.as_deref().map(parse_clock).transpose()?,
-        source_map: SourceMap::parse(args.source_map.iter().map(String::as_str))?,
+        source_map: SourceMap::parse(&args.source_map)?,
     })
 }
 

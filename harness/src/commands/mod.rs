@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+pub mod annotate;
+pub mod bins;
 pub mod diff;
 pub mod doctor;
 pub mod export;
@@ -7,3 +9,4 @@ pub mod merge;
 pub mod profile;
 pub mod run;
 pub mod test;
+pub mod top;

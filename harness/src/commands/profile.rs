@@ -1,16 +1,15 @@
 //! `harness firmware.elf`: one image in, one profile directory and one table out.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use console::Term;
 
 use crate::cli::ProfileArgs;
-use crate::crosscheck;
+use crate::crosscheck::{self, CrossCheck};
 use crate::export::{self, CONSOLE, FILES, FLAMECHART, spans, summary, tasks};
-use crate::functions;
+use crate::functions::{self, Table};
 use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::options::Options;
@@ -19,6 +18,7 @@ use crate::profile::Profile;
 use crate::progress::Bar;
 use crate::records::Progress;
 use crate::run::INTERRUPTED;
+use crate::terminal::{self, Printable};
 use crate::verdict::{self, ExitCode, group};
 
 /// Tells the terminal.
@@ -72,19 +72,21 @@ pub(super) fn save(measured: Measured, options: &Options, output: Output) -> Res
     Ok((measured.profile, output.commit()?))
 }
 
-/// Prints the table and the verdict, and settles the exit code.
-fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> Result<ExitCode> {
-    let table = functions::table(profile);
-    let crosscheck = crosscheck::check(profile, &table);
-    let mut out = stdout().lock();
-    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    let mut layout = summary::Layout { top_rows: options.top_rows, ..Default::default() };
-    if let Some(columns) = columns.filter(|_| stdout().is_terminal()) {
+/// Writes the tables, and what is to be said of the run, as they are on the terminal.
+pub(super) fn show(
+    profile: &Profile,
+    table: &Table,
+    check: &CrossCheck,
+    top_rows: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut layout = summary::Layout { top_rows, ..Default::default() };
+    if let Some(columns) = terminal::width_columns() {
         layout.width_columns = columns;
     }
-    summary::write(&table, &crosscheck, layout, &mut out)?;
-    tasks::write(profile, &mut out)?;
-    spans::write(profile, &mut out)?;
+    summary::write(table, check, layout, out)?;
+    tasks::write(profile, out)?;
+    spans::write(profile, out)?;
     writeln!(out)?;
     writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {
@@ -100,9 +102,20 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
     for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
         writeln!(out, "{line}")?;
     }
-    let mut code = ExitCode::of_end(&profile.facts.end);
     if let Some(line) = verdict::describe_unopened(profile) {
         writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Prints the tables and the verdict, and settles the exit code.
+fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> Result<ExitCode> {
+    let table = functions::table(profile);
+    let crosscheck = crosscheck::check(profile, &table);
+    let mut out = Printable(stdout().lock());
+    show(profile, &table, &crosscheck, options.top_rows, &mut out)?;
+    let mut code = ExitCode::of_end(&profile.facts.end);
+    if verdict::describe_unopened(profile).is_some() {
         code = code.min(ExitCode::Firmware);
     }
     if options.strict && !crosscheck.counts_agree() {

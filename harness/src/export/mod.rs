@@ -1,5 +1,7 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
+pub mod annotation;
+pub mod bins;
 pub mod chrome;
 pub mod csv;
 pub mod differential;

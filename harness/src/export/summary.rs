@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use crate::crosscheck::CrossCheck;
 use crate::functions::{Kind, Row, Table};
 use crate::symbols;
+use crate::terminal::{columns, pad, shorten};
 use crate::verdict::group;
 
 /// Width of the table where there is no terminal to ask, so that a log does not depend on one.
@@ -77,7 +78,7 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
     let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
     widths[0] = widths[0].min(layout.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
     for [name, numbers @ .., location] in &lines {
-        let mut text = format!("{:<width$}", short_name(name, widths[0]), width = widths[0]);
+        let mut text = pad(&short_name(name, widths[0]), widths[0]);
         for (number, width) in numbers.iter().zip(&widths[1..]) {
             text += &format!("{GAP}{number:>width$}");
         }
@@ -134,7 +135,7 @@ fn location(row: &Row, most_columns: usize) -> String {
         std::iter::once(file.as_str()).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
     let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
     let name = suffixes.last().copied().unwrap_or_default();
-    shorten(fitting.copied().unwrap_or(name), room) + &line
+    shorten(fitting.copied().unwrap_or(name), room).into_owned() + &line
 }
 
 /// A name in at most so many columns: whole, or without its arguments, those of its templates, and its
@@ -150,25 +151,7 @@ fn short_name(name: &str, width: usize) -> String {
     if fits(&with_template) {
         return with_template;
     }
-    shorten(&format!("{}{arguments}", symbols::without_template_arguments(bare)), width)
-}
-
-/// Text in at most so many columns. What is left out is in the middle: names that start with the same
-/// namespace differ at the end.
-fn shorten(text: &str, width: usize) -> String {
-    let count = columns(text);
-    if count <= width {
-        return text.to_owned();
-    }
-    let kept = width.saturating_sub(1);
-    let tail = kept - kept / 3;
-    let head: String = text.chars().take(kept / 3).collect();
-    let tail: String = text.chars().skip(count - tail).collect();
-    format!("{head}…{tail}")
-}
-
-fn columns(text: &str) -> usize {
-    text.chars().count()
+    shorten(&format!("{}{arguments}", symbols::without_template_arguments(bare)), width).into_owned()
 }
 
 #[cfg(test)]

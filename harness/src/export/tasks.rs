@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::profile::{Profile, Task};
 use crate::stacks;
+use crate::terminal::{columns, pad};
 use crate::verdict::group;
 
 /// Writes what there is; images without tasks and interrupts have no tables of them.
@@ -150,11 +151,10 @@ fn share(part: u64, whole: u64) -> String {
 /// # Errors
 /// What `out` reports.
 pub fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
-    let columns = |text: &str| text.chars().count();
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
     writeln!(out)?;
     for line in lines {
-        let mut text = format!("{:<width$}", line[0], width = width(0));
+        let mut text = pad(&line[0], width(0));
         for (column, cell) in line.iter().enumerate().skip(1) {
             text += &format!("  {cell:>width$}", width = width(column));
         }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Extent, Symbols, demangle};
+use super::{Symbols, demangle};
+use crate::profile::{Function, Names};
 
 /// A place that was found by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,50 +93,108 @@ impl Symbols<'_> {
     /// When there is none, or more than one.
     pub fn find(&self, wanted: &str) -> Result<Found, NotFound> {
         let wanted = wanted.trim();
-        if let Some(digits) = wanted.strip_prefix("0x").or_else(|| wanted.strip_prefix("0X")) {
-            return self.find_address(wanted, u64::from_str_radix(&digits.replace('_', ""), 16).ok());
+        if let Some(address) = address(wanted) {
+            let place = address.and_then(|address| Some(found(address, &self.function_at(address)?.name)));
+            return place.ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
         }
-        if self.labels.is_empty() {
-            return Err(NotFound::NoSymbols { wanted: wanted.to_owned() });
-        }
-        let exact = self.labels.iter().filter(|label| label.name == wanted);
-        let exact: Vec<_> = exact.map(|label| found(label.address, &label.name)).collect();
-        if !exact.is_empty() {
-            return unique(wanted, exact);
-        }
-        let all: Vec<Found> = self.labels.iter().map(|label| found(label.address, &label.name)).collect();
-        let squeezed = squeeze(without_return_type(wanted));
-        let readings: [fn(&str) -> String; 3] =
-            [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
-        for reading in readings {
-            let same = all.iter().filter(|found| reading(&found.name) == squeezed).cloned();
-            let same: Vec<_> = same.collect();
-            if !same.is_empty() {
-                return unique(wanted, same);
-            }
-        }
-        let suffixes: [fn(&str) -> String; 2] =
-            [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
-        for reading in suffixes {
-            let inside = all.iter().filter(|found| {
-                reading(&found.name).strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::"))
-            });
-            let inside: Vec<_> = inside.cloned().collect();
-            if !inside.is_empty() {
-                return unique(wanted, inside);
-            }
-        }
-        Err(NotFound::Missing { wanted: wanted.to_owned(), nearest: nearest(wanted, &all) })
+        among(wanted, self.labels.iter().map(|label| (&*label.name, label)), |label| {
+            found(label.address, &label.name)
+        })
     }
+}
 
-    fn find_address(&self, wanted: &str, address: Option<u64>) -> Result<Found, NotFound> {
-        // Thumb's bit 0 may have been copied along; no instruction is at an odd address.
-        let place = address.map(|address| address & !1).and_then(|address| {
-            let Extent { name, .. } = self.function_at(address)?;
-            Some(found(address, name))
-        });
-        place.ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() })
+impl Names {
+    /// The same among the functions of a saved profile, which `FILE:NAME` names, too, where several files have
+    /// one. What is found begins at its function's first instruction.
+    ///
+    /// # Errors
+    /// As [`Symbols::find`].
+    pub fn find(&self, wanted: &str) -> Result<Found, NotFound> {
+        let wanted = wanted.trim();
+        if let Some(address) = address(wanted) {
+            let function = address.and_then(|address| self.function_at(address));
+            return function.map(of).ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
+        }
+        let same_name = among(wanted, self.functions.iter().map(named), of);
+        match (&same_name, file_and_name(wanted)) {
+            (Err(NotFound::Missing { .. }), Some((file, name))) => {
+                let there = self.functions.iter().filter(|function| {
+                    let rest = function.file.as_ref().and_then(|path| path.strip_suffix(file));
+                    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(['/', '\\']))
+                });
+                match among(name, there.map(named), of) {
+                    // Not one is in such a file: names of the whole image are nearer.
+                    Err(NotFound::NoSymbols { .. }) => same_name,
+                    found => found,
+                }
+            }
+            _ => same_name,
+        }
     }
+}
+
+/// What `0x…` means, without Thumb's bit 0, which may have been copied along: no instruction is at an odd
+/// address. `Some(None)`: no number.
+fn address(wanted: &str) -> Option<Option<u64>> {
+    let digits = wanted.strip_prefix("0x").or_else(|| wanted.strip_prefix("0X"))?;
+    Some(u64::from_str_radix(&digits.replace('_', ""), 16).ok().map(|address| address & !1))
+}
+
+/// The parts of `uart.c:init`; a `::` is none of its colons.
+fn file_and_name(wanted: &str) -> Option<(&str, &str)> {
+    let bytes = wanted.as_bytes();
+    let is_single =
+        |at: usize| bytes[at] == b':' && at > 0 && bytes[at - 1] != b':' && bytes.get(at + 1) != Some(&b':');
+    let colon = (0..bytes.len()).rev().find(|&at| is_single(at))?;
+    Some((&wanted[..colon], &wanted[colon + 1..]))
+}
+
+fn named(function: &Function) -> (&str, &Function) {
+    (&function.linkage_name, function)
+}
+
+fn of(function: &Function) -> Found {
+    let Function { name, linkage_name, start, .. } = function;
+    Found { address: *start, name: name.clone(), linkage_name: linkage_name.clone() }
+}
+
+/// Looks for a name among functions, given by linkage names; they are only demangled where those do not do.
+fn among<'a, T>(
+    wanted: &str,
+    functions: impl Iterator<Item = (&'a str, T)> + Clone,
+    found: impl Fn(T) -> Found,
+) -> Result<Found, NotFound> {
+    if functions.clone().next().is_none() {
+        return Err(NotFound::NoSymbols { wanted: wanted.to_owned() });
+    }
+    let exact = functions.clone().filter(|&(linkage_name, _)| linkage_name == wanted);
+    let exact: Vec<_> = exact.map(|(_, function)| found(function)).collect();
+    if !exact.is_empty() {
+        return unique(wanted, exact);
+    }
+    let all: Vec<Found> = functions.map(|(_, function)| found(function)).collect();
+    let squeezed = squeeze(without_return_type(wanted));
+    let readings: [fn(&str) -> String; 3] =
+        [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+    for reading in readings {
+        let same = all.iter().filter(|found| reading(&found.name) == squeezed).cloned();
+        let same: Vec<_> = same.collect();
+        if !same.is_empty() {
+            return unique(wanted, same);
+        }
+    }
+    let suffixes: [fn(&str) -> String; 2] =
+        [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+    for reading in suffixes {
+        let inside = all
+            .iter()
+            .filter(|found| reading(&found.name).strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::")));
+        let inside: Vec<_> = inside.cloned().collect();
+        if !inside.is_empty() {
+            return unique(wanted, inside);
+        }
+    }
+    Err(NotFound::Missing { wanted: wanted.to_owned(), nearest: nearest(wanted, &all) })
 }
 
 fn found(address: u64, linkage_name: &str) -> Found {

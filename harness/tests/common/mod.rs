@@ -171,9 +171,10 @@ fn cpu_ticks(pid: u32) -> u64 {
 #[track_caller]
 pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
     let viewers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/viewers");
-    assert!(viewers.join("node_modules").is_dir(), "ci/viewers is not installed: run ci/setup");
+    assert!(viewers.join("node_modules").is_dir(), "ci/viewers is not installed: run ci/setup --tests");
     let output = Command::new("node").arg(viewers.join(script)).args(args).output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run node ({error}): run ci/setup, which installs it"));
+    let output =
+        output.unwrap_or_else(|error| panic!("cannot run node ({error}): run ci/setup --tests, which installs it"));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ci/viewers/{script}: {stderr}");
     let seen = serde_json::from_slice(&output.stdout);

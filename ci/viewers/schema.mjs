@@ -1,0 +1,19 @@
+// Proves that a JSON file is what its JSON Schema (draft 2020-12) says, and that the schema would notice.
+//
+// node schema.mjs SCHEMA FILE
+import { readFile } from 'node:fs/promises';
+import Ajv2020 from 'ajv/dist/2020.js';
+import { main, promise } from './browser.mjs';
+
+await main(async ([schema, file]) => {
+    const read = async (name) => JSON.parse(await readFile(name));
+    const ajv = new Ajv2020({ strict: true, allErrors: true });
+    // Formats of numbers that schemars writes and JSON Schema leaves to whoever wants them.
+    for (const format of ['uint8', 'uint32', 'uint64', 'uint', 'double']) ajv.addFormat(format, true);
+    const validate = ajv.compile(await read(schema));
+    const document = await read(file);
+    promise(validate(document), `not what the schema says: ${ajv.errorsText(validate.errors)}`);
+    document.functions[0].self_insns = null;
+    promise(!validate(document), 'the schema would not notice a count that is missing');
+    return true;
+});

@@ -1,0 +1,33 @@
+//! `harness annotate`: a function's code with exact counts, under the source lines that it was made from.
+
+use std::io::{BufWriter, Write, stderr, stdout};
+
+use anyhow::Result;
+
+use crate::cli::AnnotateArgs;
+use crate::export::annotation::{self, Layout};
+use crate::listing::Lister;
+use crate::profile::Profile;
+use crate::source::{SourceMap, Sources};
+use crate::terminal::{self, Printable};
+use crate::verdict::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the profile cannot be read, or has no such function.
+pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
+    let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
+    let profile = Profile::load(&args.profile)?;
+    let lister = Lister::new(&profile)?;
+    let listing = lister.list(lister.find(&args.function)?, &mut sources);
+    let layout = Layout { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
+    let mut out = BufWriter::new(stdout().lock());
+    annotation::write(&listing, layout, &mut out)?;
+    out.flush()?;
+    for note in sources.notes() {
+        // Nobody may listen.
+        let _ = writeln!(Printable(stderr()), "note: {note}");
+    }
+    Ok(ExitCode::Good)
+}

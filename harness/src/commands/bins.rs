@@ -1,0 +1,31 @@
+//! `harness bins`: instructions and samples of a saved profile by address.
+
+use std::io::{BufWriter, Write, stdout};
+
+use anyhow::Result;
+
+use crate::cli::BinsArgs;
+use crate::export::bins::{self, Layout};
+use crate::options;
+use crate::profile::Profile;
+use crate::terminal;
+use crate::verdict::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the profile cannot be read, or the width of a bin is no power of two.
+pub fn run(args: &BinsArgs) -> Result<ExitCode> {
+    let bin_bytes = args.bin_bytes.as_deref().map(options::bin_bytes).transpose()?;
+    let profile = Profile::load(&args.profile)?;
+    let layout = Layout {
+        bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),
+        top_rows: (args.top > 0).then_some(args.top),
+        order: args.by,
+        width_columns: terminal::width_columns(),
+    };
+    let mut out = BufWriter::new(stdout().lock());
+    bins::write(&profile, layout, &mut out)?;
+    out.flush()?;
+    Ok(ExitCode::Good)
+}

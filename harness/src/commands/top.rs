@@ -1,0 +1,34 @@
+//! `harness top`: the table of functions of a saved profile, and what followed it after the run.
+
+use std::cmp::Reverse;
+use std::io::{BufWriter, Write, stdout};
+
+use anyhow::Result;
+
+use crate::cli::{Sort, TopArgs};
+use crate::crosscheck;
+use crate::functions::{self, Row};
+use crate::profile::Profile;
+use crate::terminal::Printable;
+use crate::verdict::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// When the profile cannot be read.
+pub fn run(args: &TopArgs) -> Result<ExitCode> {
+    let profile = Profile::load(&args.profile)?;
+    let mut table = functions::table(&profile);
+    let check = crosscheck::check(&profile, &table);
+    // Stable: equal ones stay in the order of the table, most instructions first.
+    match args.sort {
+        Sort::SelfInsns => {}
+        Sort::Calls => table.rows.sort_by_key(|row| Reverse(row.calls)),
+        Sort::Samples => table.rows.sort_by_key(|row| Reverse(row.samples)),
+        Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    super::profile::show(&profile, &table, &check, (args.top > 0).then_some(args.top), &mut Printable(&mut out))?;
+    out.flush()?;
+    Ok(ExitCode::Good)
+}

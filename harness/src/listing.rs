@@ -1,0 +1,449 @@
+//! One function, instruction by instruction, with the source lines that it was made from: what `harness annotate`
+//! and the HTML report show.
+//!
+//! Instructions stay in the order of addresses, in runs of one source line each, since that is the order in which
+//! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
+//! them up, in the order of the source.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
+use crate::disassembly::{Disassembler, Unit};
+use crate::functions::{self, Kind, Place, Row};
+use crate::image::InputError;
+use crate::profile::{Frame, LineCode, Profile};
+use crate::source::Sources;
+use crate::symbols::{self, NotFound};
+
+/// Most characters of a function's name behind an address.
+const MAX_TARGET_CHARS: usize = 60;
+
+/// Most functions that a message lists.
+const MAX_LISTED: usize = 10;
+
+/// A function and what it executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Its row of the table; without a share in the run where it never executed.
+    pub row: Row,
+    /// Its size in bytes; None where it is none, but the boot ROM or a range of addresses.
+    pub size_bytes: Option<u64>,
+    /// Instructions of the window, in all functions.
+    pub total_insns: u64,
+    /// Samples taken of them.
+    pub total_samples: u64,
+    /// Its source lines: first those of the file that it is defined in, then those inlined from others, each by
+    /// file and line.
+    pub lines: Vec<Line>,
+    /// All of its instructions, executed or not, by address.
+    pub runs: Vec<Run>,
+}
+
+/// A source line, as far as the function is made from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Source file, as DWARF has it.
+    pub file: String,
+    /// Line in it, from 1.
+    pub line: u32,
+    /// What it says, where the file is found.
+    pub text: Option<String>,
+    /// Instructions executed for it in this function.
+    pub insns: u64,
+    /// Samples taken of them.
+    pub samples: u64,
+}
+
+/// Instructions one after the other that were made from one source line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Index into [`Listing::lines`]; None: not known.
+    pub line: Option<usize>,
+    /// Functions that are inlined here, outermost first, as far as is known: of what never executed it is not.
+    pub inlined: Vec<String>,
+    /// Never empty.
+    pub instructions: Vec<Instruction>,
+}
+
+/// One instruction and how often it executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size_bytes: u8,
+    /// Mnemonic and operands; empty where the image does not have the code (the boot ROM, what was written to
+    /// memory at run time).
+    pub text: String,
+    /// Executions, exact.
+    pub count: u64,
+    /// Samples taken of it.
+    pub samples: u64,
+}
+
+/// Whether a line is of another file than the function, its file, its number: the order of [`Listing::lines`].
+type LineKey<'n> = (bool, &'n str, u32);
+
+/// A [`Run`] that may go on.
+struct OpenRun<'n> {
+    line: Option<LineKey<'n>>,
+    /// None: not known.
+    inlined: Option<Vec<String>>,
+    instructions: Vec<Instruction>,
+}
+
+/// Lists the functions of one profile.
+#[derive(Debug)]
+pub struct Lister<'a> {
+    profile: &'a Profile,
+    /// None: the profile is of an instruction set that this version does not know.
+    disassembler: Option<Disassembler>,
+    rows: Vec<Row>,
+    /// Size and executions by address.
+    insns: BTreeMap<u64, (u8, u64)>,
+    samples: BTreeMap<u64, u64>,
+}
+
+impl<'a> Lister<'a> {
+    /// Sums up what all functions need.
+    ///
+    /// # Errors
+    /// When there is no disassembler.
+    pub fn new(profile: &'a Profile) -> Result<Lister<'a>> {
+        let mut insns: BTreeMap<u64, (u8, u64)> = BTreeMap::new();
+        for insn in profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns) {
+            let (size_bytes, count) = insns.entry(insn.pc).or_default();
+            (*size_bytes, *count) = (insn.size_bytes, *count + insn.count);
+        }
+        let mut samples = BTreeMap::new();
+        for sample in &profile.samples {
+            *samples.entry(sample.pc).or_default() += 1;
+        }
+        let isa = profile.facts.isa.parse().ok();
+        let disassembler = isa.map(Disassembler::new).transpose()?;
+        Ok(Lister { profile, disassembler, rows: functions::table(profile).rows, insns, samples })
+    }
+
+    /// Rows of the functions that executed, most instructions first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The listing of a place, of which any address will do.
+    pub fn list(&self, place: Place<'_>, sources: &mut Sources) -> Listing {
+        let row = self.row(place);
+        let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
+        let mut runs: Vec<OpenRun<'_>> = Vec::new();
+        for instruction in self.instructions(place) {
+            let frames = self.profile.names.frames_at(instruction.address);
+            let line = self.line_at(instruction.address).map(|(file, line)| {
+                let is_elsewhere = row.file.as_deref() != Some(file);
+                (is_elsewhere, file, line)
+            });
+            if let Some(line) = line {
+                let (insns, samples) = lines.entry(line).or_default();
+                *insns += instruction.count;
+                *samples += instruction.samples;
+            }
+            let inlined = (!frames.is_empty()).then(|| self.inlined(frames));
+            match runs.last_mut() {
+                Some(run)
+                    if run.line == line && (run.inlined.is_none() || inlined.is_none() || run.inlined == inlined) =>
+                {
+                    run.inlined = run.inlined.take().or(inlined);
+                    run.instructions.push(instruction);
+                }
+                _ => runs.push(OpenRun { line, inlined, instructions: vec![instruction] }),
+            }
+        }
+        let index: BTreeMap<LineKey<'_>, usize> = lines.keys().copied().zip(0..).collect();
+        let runs = runs.into_iter().map(|OpenRun { line, inlined, instructions }| Run {
+            line: line.and_then(|line| index.get(&line).copied()),
+            inlined: inlined.unwrap_or_default(),
+            instructions,
+        });
+        let runs = runs.collect();
+        let lines = lines.into_iter().map(|((_, file, line), (insns, samples))| {
+            let text = sources.line(file, line).map(str::to_owned);
+            Line { file: file.to_owned(), line, text, insns, samples }
+        });
+        Listing {
+            size_bytes: match place {
+                Place::Function(function) => Some(function.size_bytes),
+                Place::BootRom | Place::Range { .. } => None,
+            },
+            total_insns: self.profile.total_insns(),
+            total_samples: self.profile.samples.len() as u64,
+            lines: lines.collect(),
+            runs,
+            row,
+        }
+    }
+
+    fn row(&self, place: Place<'_>) -> Row {
+        let (kind, function) = match place {
+            Place::Function(function) => (Kind::Function, Some(function)),
+            Place::BootRom => (Kind::BootRom, None),
+            Place::Range { .. } => (Kind::Unnamed, None),
+        };
+        let row = self.rows.iter().find(|row| row.kind == kind && row.start == place.start());
+        row.cloned().unwrap_or_else(|| Row {
+            kind,
+            name: place.to_string(),
+            linkage_name: function.map_or_else(|| place.to_string(), |function| function.linkage_name.clone()),
+            start: place.start(),
+            file: function.and_then(|function| function.file.clone()),
+            line: function.and_then(|function| function.line),
+            self_insns: 0,
+            calls: 0,
+            samples: 0,
+            expected_samples: 0.0,
+            z: 0.0,
+        })
+    }
+
+    /// The instructions of a place: those that the image has there, and those that executed or were sampled.
+    fn instructions(&self, place: Place<'_>) -> Vec<Instruction> {
+        let (start, last) = match place {
+            Place::Function(function) => match function.size_bytes.checked_sub(1) {
+                Some(rest) => (function.start, function.start.saturating_add(rest)),
+                None => return Vec::new(),
+            },
+            Place::BootRom => (*functions::BOOT_ROM_ADDRESSES.start(), *functions::BOOT_ROM_ADDRESSES.end()),
+            Place::Range { start, last } => (start, last),
+        };
+        let is_here = |address: u64| Place::of(self.profile, address) == place;
+        let mut found: BTreeMap<u64, (u8, String)> = BTreeMap::new();
+        for Unit { address, size_bytes, text } in self.units(start, last) {
+            if is_here(address) {
+                found.insert(address, (size_bytes, text));
+            }
+        }
+        for (&address, &(size_bytes, _)) in self.insns.range(start..=last).filter(|&(&address, _)| is_here(address)) {
+            found.entry(address).or_insert((size_bytes, String::new()));
+        }
+        for (&address, _) in self.samples.range(start..=last).filter(|&(&address, _)| is_here(address)) {
+            found.entry(address).or_default();
+        }
+        let instructions = found.into_iter().map(|(address, (size_bytes, text))| Instruction {
+            address,
+            size_bytes,
+            text,
+            count: self.insns.get(&address).map_or(0, |&(_, count)| count),
+            samples: self.samples.get(&address).copied().unwrap_or(0),
+        });
+        instructions.collect()
+    }
+
+    /// What the disassembler reads between two addresses.
+    fn units(&self, start: u64, last: u64) -> Vec<Unit> {
+        let Some(disassembler) = &self.disassembler else { return Vec::new() };
+        let code = &self.profile.code;
+        let first = code.partition_point(|code| code.start.saturating_add(code.bytes.len() as u64) <= start);
+        let mut units = Vec::new();
+        for piece in code[first..].iter().take_while(|piece| piece.start <= last) {
+            let skipped = start.saturating_sub(piece.start) as usize;
+            // An instruction that begins here may end behind the last address of a range.
+            let reach = last.saturating_sub(piece.start).saturating_add(4);
+            let end = piece.bytes.len().min(usize::try_from(reach).unwrap_or(usize::MAX));
+            let begins = piece.start + skipped as u64;
+            let starts_at = |address| self.insns.contains_key(&address);
+            let read = disassembler.read(begins, &piece.bytes[skipped..end], starts_at, |target| self.target(target));
+            units.extend(read.into_iter().filter(|unit| unit.address <= last));
+        }
+        units
+    }
+
+    /// `function+0x12`, as a disassembly has it.
+    fn target(&self, address: u64) -> Option<String> {
+        let function = self.profile.names.function_at(address)?;
+        let mut name = function.name.clone();
+        if name.chars().count() > MAX_TARGET_CHARS {
+            name = symbols::without_template_arguments(symbols::without_arguments(&name));
+        }
+        if name.chars().count() > MAX_TARGET_CHARS {
+            name = name.chars().take(MAX_TARGET_CHARS).chain(['…']).collect();
+        }
+        Some(match address - function.start {
+            0 => name,
+            offset => format!("{name}+{offset:#x}"),
+        })
+    }
+
+    fn line_at(&self, address: u64) -> Option<(&str, u32)> {
+        let names = &self.profile.names;
+        let after = names.lines.partition_point(|line| line.start <= address);
+        let here = after.checked_sub(1).map(|index| &names.lines[index]);
+        let here = here.filter(|line| address - line.start < line.size_bytes);
+        let of = |&LineCode { file, line, .. }: &LineCode| Some((names.strings.get(file as usize)?.as_str(), line));
+        here.and_then(of).or_else(|| names.line_at(address))
+    }
+
+    fn inlined(&self, frames: &[Frame]) -> Vec<String> {
+        let text = |frame: &Frame| self.profile.names.strings.get(frame.function as usize).cloned();
+        frames.iter().filter(|frame| frame.inlined).filter_map(text).collect()
+    }
+
+    /// What a person means: a function by name, `FILE:NAME`, an address in code, or a place of the table as it is
+    /// called there.
+    ///
+    /// # Errors
+    /// When there is none, or more than one; the message says what to type instead.
+    pub fn find(&self, wanted: &str) -> Result<Place<'a>, InputError> {
+        let wanted = wanted.trim();
+        let mut rows = self.rows.iter().filter(|row| row.kind != Kind::Function && row.name == wanted);
+        if let Some(row) = rows.next() {
+            return Ok(Place::of(self.profile, row.start.unwrap_or(*functions::BOOT_ROM_ADDRESSES.start())));
+        }
+        let names = &self.profile.names;
+        match names.find(wanted) {
+            Ok(found) => Ok(Place::of(self.profile, found.address)),
+            Err(NotFound::NoCode { .. }) => self.unnamed(wanted),
+            Err(NotFound::NoSymbols { .. }) => Err(InputError::new(format!(
+                "no function `{wanted}` can be found: the profile has no names, since the image had no symbols; give an \
+                 address (0x…), or profile it again with the ELF file that has them (--symbols)"
+            ))),
+            Err(NotFound::Ambiguous { candidates, .. }) => {
+                let mut message = format!(
+                    "`{wanted}` names {} functions; give one of them by its address, its full name, or as FILE:NAME:",
+                    candidates.len()
+                );
+                for found in candidates.iter().take(MAX_LISTED) {
+                    let at = names.function_at(found.address);
+                    let file = at.and_then(|at| Some(format!("  ({}:{})", at.file.as_ref()?, at.line?)));
+                    message += &format!("\n  {:#010x}  {}{}", found.address, found.name, file.unwrap_or_default());
+                }
+                if let more @ 1.. = candidates.len().saturating_sub(MAX_LISTED) {
+                    message += &format!("\n  and {more} more");
+                }
+                Err(InputError::new(message))
+            }
+            Err(missing @ NotFound::Missing { .. }) => match self.inlined_into(wanted) {
+                into if into.is_empty() => Err(InputError::new(missing.to_string())),
+                into => Err(InputError::new(format!(
+                    "`{wanted}` has no code of its own: it is inlined into `{}`; annotate that",
+                    into.into_iter().take(4).collect::<Vec<_>>().join("`, `")
+                ))),
+            },
+        }
+    }
+
+    /// The code without a name at an address.
+    fn unnamed(&self, wanted: &str) -> Result<Place<'a>, InputError> {
+        let digits = wanted.get(2..).unwrap_or_default().replace('_', "");
+        let place = u64::from_str_radix(&digits, 16).ok().map(|address| Place::of(self.profile, address & !1));
+        let place = place.filter(|place| self.rows.iter().any(|row| row.name == place.to_string()));
+        place.ok_or_else(|| {
+            InputError::new(format!("no function is at {wanted}, and no instruction near it was executed"))
+        })
+    }
+
+    /// Functions into which one of this name is inlined.
+    fn inlined_into(&self, wanted: &str) -> BTreeSet<String> {
+        let names = &self.profile.names;
+        let is_wanted = |frame: &Frame| {
+            let name = names.strings.get(frame.function as usize).map_or("", String::as_str);
+            frame.inlined && (name == wanted || symbols::without_arguments(name) == wanted)
+        };
+        let with = |stack: &u32| names.stacks.get(*stack as usize).is_some_and(|stack| stack.iter().any(is_wanted));
+        let places = names.locations.iter().filter(|(_, stack)| with(stack));
+        places.filter_map(|&(pc, _)| Some(names.function_at(pc)?.name.clone())).collect()
+    }
+}
+
+impl Listing {
+    /// All instructions, by address.
+    pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
+        self.runs.iter().flat_map(|run| &run.instructions)
+    }
+
+    /// Lines by instructions, most first.
+    pub fn hottest(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().filter(|line| line.insns > 0).collect();
+        // Stable: equal ones stay in the order of the source.
+        lines.sort_by_key(|line| std::cmp::Reverse(line.insns));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::testing::empty;
+    use crate::profile::Code;
+
+    /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.
+    fn profile() -> Profile {
+        let mut profile = empty().function("main", 0x40, 8).function("helper", 0x50, 2).insn(0x40, 3).insn(0x46, 3);
+        profile.vcpus[0].insns.push(crate::profile::InsnCount { pc: 0x42, size_bytes: 4, count: 3 });
+        profile.names.strings = ["src/blinky.c", "inc/gpio.h"].map(str::to_owned).to_vec();
+        let line = |start, size_bytes, file, line| LineCode { start, size_bytes, file, line };
+        profile.names.lines = vec![line(0x40, 2, 0, 9), line(0x42, 4, 1, 4), line(0x46, 2, 0, 9)];
+        profile.code = vec![
+            Code { start: 0x40, bytes: vec![0x01, 0x20, 0x00, 0xf0, 0x05, 0xf8, 0x00, 0xbf] },
+            Code { start: 0x50, bytes: vec![0x70, 0x47] },
+        ];
+        profile
+    }
+
+    fn list(profile: &Profile, wanted: &str) -> Listing {
+        let lister = Lister::new(profile).unwrap();
+        lister.list(lister.find(wanted).unwrap(), &mut Sources::default())
+    }
+
+    #[test]
+    fn instructions_stay_in_order_under_the_lines_that_they_were_made_from() {
+        let listing = list(&profile(), "main");
+        let texts: Vec<_> =
+            listing.instructions().map(|insn| (insn.address, insn.text.as_str(), insn.count)).collect();
+        assert_eq!(texts, [(0x40, "movs    r0, #1", 3), (0x42, "bl      0x50 <helper>", 3), (0x46, "nop", 3)]);
+        assert_eq!(listing.runs.iter().map(|run| run.line).collect::<Vec<_>>(), [Some(0), Some(1), Some(0)]);
+        let lines: Vec<_> = listing.lines.iter().map(|line| (&*line.file, line.line, line.insns)).collect();
+        assert_eq!(lines, [("src/blinky.c", 9, 6), ("inc/gpio.h", 4, 3)]);
+        assert_eq!(listing.row.self_insns, 9);
+    }
+
+    #[test]
+    fn what_never_executed_is_listed_with_count_0() {
+        let listing = list(&profile(), "helper");
+        let insns: Vec<_> = listing.instructions().collect();
+        assert_eq!((insns.len(), insns[0].count, &*insns[0].text), (1, 0, "bx      lr"));
+        assert_eq!((listing.row.self_insns, listing.row.kind), (0, Kind::Function));
+    }
+
+    #[test]
+    fn code_that_the_image_has_not_is_listed_without_text() {
+        let profile = empty().insn(0x2000_0010, 7).insn(0x2000_0012, 5);
+        let listing = list(&profile, "0x20000011");
+        let insns: Vec<_> = listing.instructions().map(|insn| (insn.address, &*insn.text, insn.count)).collect();
+        assert_eq!(insns, [(0x2000_0010, "", 7), (0x2000_0012, "", 5)]);
+        assert_eq!(list(&profile, "[0x20000000..0x200000ff]"), listing);
+    }
+
+    #[test]
+    fn namesakes_are_told_apart_by_file_and_by_address() {
+        let mut profile = empty().function("init", 0x40, 4).function("init", 0x50, 4).function("Init", 0x60, 4);
+        profile.names.functions[1].file = Some("src/uart.c".to_owned());
+        let lister = Lister::new(&profile).unwrap();
+        let start = |wanted| lister.find(wanted).map(|place| place.start().unwrap());
+        let message = start("init").unwrap_err().to_string();
+        assert!(
+            message.contains("0x00000040  init  (src/blinky.c:7)\n  0x00000050  init  (src/uart.c:7)"),
+            "{message}"
+        );
+        assert_eq!(start("uart.c:init"), Ok(0x50));
+        assert_eq!(start("src/blinky.c:init"), Ok(0x40));
+        assert_eq!(start("0x52"), Ok(0x50));
+        assert!(start("rt.c:init").is_err() && start("uart.c:Init").is_err());
+        let message = start("inti").unwrap_err().to_string();
+        assert!(message.contains("did you mean `Init`, `init`?"), "{message}");
+    }
+
+    #[test]
+    fn who_asks_for_an_inlined_function_is_told_where_it_is() {
+        let profile = empty().function("main", 0x40, 4).insn(0x40, 1).frames(0x40, &["main", "saturate(int)"]);
+        let message = Lister::new(&profile).unwrap().find("saturate").unwrap_err().to_string();
+        assert!(message.contains("inlined into `main`"), "{message}");
+    }
+}

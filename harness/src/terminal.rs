@@ -1,0 +1,155 @@
+//! Text as it may go to a terminal: names and source lines are the firmware's, and must neither command the
+//! terminal nor break its columns.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use console::{Term, measure_text_width};
+
+/// Stands for a character that is not shown.
+const HIDDEN: char = '\u{fffd}';
+
+/// When to write in colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Also into a file or pipe
+    Always,
+    /// Not at all
+    Never,
+}
+
+impl Color {
+    /// Whether standard output is to be written in colour (<https://no-color.org>).
+    pub fn for_stdout(self) -> bool {
+        match self {
+            Color::Auto => Term::stdout().features().colors_supported(),
+            Color::Always => true,
+            Color::Never => false,
+        }
+    }
+}
+
+/// Columns of the terminal that standard output is; None where it is none.
+pub fn width_columns() -> Option<usize> {
+    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    columns.filter(|_| io::stdout().is_terminal())
+}
+
+/// Whether a character is a command to the terminal, or changes the direction of text, instead of being seen.
+fn is_command(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// One line of text without anything that a terminal would not show.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_command) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|character| if is_command(character) { HIDDEN } else { character }).collect())
+}
+
+/// A source line: printable, with its tabs as spaces up to the next multiple of 8 columns.
+pub fn source(text: &str) -> String {
+    let mut line = String::new();
+    for (index, part) in text.split('\t').enumerate() {
+        if index > 0 {
+            let columns = columns(&line);
+            line.extend(std::iter::repeat_n(' ', 8 - columns % 8));
+        }
+        line += &printable(part);
+    }
+    line
+}
+
+/// Columns that a terminal needs for text.
+pub fn columns(text: &str) -> usize {
+    measure_text_width(text)
+}
+
+/// Text and as many spaces as fill so many columns.
+pub fn pad(text: &str, width_columns: usize) -> String {
+    let spaces = width_columns.saturating_sub(columns(text));
+    format!("{text}{:spaces$}", "")
+}
+
+/// The beginning of text, in at most so many columns.
+pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
+    if columns(text) <= width_columns {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", first(text, width_columns.saturating_sub(1))))
+}
+
+/// Text in at most so many columns. What is left out is in the middle: names that start with the same
+/// namespace differ at the end.
+pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
+    if columns(text) <= width_columns {
+        return Cow::Borrowed(text);
+    }
+    let kept = width_columns.saturating_sub(1);
+    let reversed: String = text.chars().rev().collect();
+    let tail: String = first(&reversed, kept - kept / 3).chars().rev().collect();
+    Cow::Owned(format!("{}…{tail}", first(text, kept / 3)))
+}
+
+/// As much of the beginning of text as so many columns hold.
+fn first(text: &str, width_columns: usize) -> &str {
+    let mut used = 0;
+    let mut buffer = [0; 4];
+    let end = text.char_indices().find(|&(_, character)| {
+        used += columns(character.encode_utf8(&mut buffer));
+        used > width_columns
+    });
+    &text[..end.map_or(text.len(), |(at, _)| at)]
+}
+
+/// Passes lines on, without anything that a terminal would not show.
+#[derive(Debug)]
+pub struct Printable<W>(pub W);
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        for line in text.split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            self.0.write_all(printable(line).as_bytes())?;
+            self.0.write_all(end.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_commands_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb\u{9b}c\u{202e}d\r\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}\u{fffd}");
+        let mut out = Printable(Vec::new());
+        write!(out, "größe\x07\n寸法\x1b]0;\n").unwrap();
+        assert_eq!(String::from_utf8(out.0).unwrap(), "größe\u{fffd}\n寸法\u{fffd}]0;\n");
+        assert_eq!(source("\tif\t(x)\x08"), "        if      (x)\u{fffd}");
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_not_by_characters() {
+        assert_eq!(columns("寸法größe"), 9);
+        assert_eq!(clip("寸法寸法", 6), "寸法…");
+        assert_eq!(shorten("寸法寸法寸法", 8), "寸…寸法");
+        assert_eq!(pad("寸法", 6), "寸法  ");
+        for width in 1..20 {
+            assert!(columns(&shorten("namespace::寸法::größe::寸法", width)) <= width);
+            assert!(columns(&clip("namespace::寸法::größe::寸法", width)) <= width);
+        }
+    }
+}
