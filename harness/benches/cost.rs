@@ -3,8 +3,15 @@
 //!
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost stacks suite periods memory outside`) choose
+//! run is a row of the CSV file. Words on the command line (`cost stacks suite periods memory outside export`) choose
 //! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+
+#[path = "../tests/common/made.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use more of it")]
+mod made;
+#[path = "../tests/common/synthetic.rs"]
+#[allow(unreachable_pub, reason = "it belongs to the tests")]
+mod synthetic;
 
 use std::env;
 use std::fmt::Write as _;
@@ -15,8 +22,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use harness::cli::Cli;
+use harness::export::Format;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::kernel;
 use harness::machine;
@@ -69,6 +77,12 @@ const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
 /// With a window that takes about a second.
 const OUTSIDE_IMAGES: [&str; 2] = ["bench/riscv64-freertos-long", "bench/cortex-m3-freertos-long"];
 const ONE_SECOND: &str = "750M";
+/// Different stacks of the profile that is exported.
+const STACKS: u32 = 1_000_000;
+/// Most time of an export, in that which inferno's library needs to draw the same stacks.
+const MAX_EXPORT_RATIO: f64 = 5.0;
+/// Most memory of an export.
+const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 
 /// Longer than any image: these end by themselves.
 const TO_THE_END: &str = "--for=1000G";
@@ -76,6 +90,12 @@ const TO_THE_END: &str = "--for=1000G";
 fn main() -> Result<()> {
     // cargo adds --bench.
     let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
+    // This program starts itself for what is measured alone.
+    match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["peak-of", program, arguments @ ..] => return peak_of(program, arguments),
+        ["draw", folded, svg] => return draw(Path::new(folded), Path::new(svg)),
+        _ => {}
+    }
     let mut rounds = 15;
     let mut long = false;
     let mut sections = Vec::new();
@@ -84,8 +104,10 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "stacks" | "suite" | "periods" | "memory" | "outside" => sections.push(word.as_str()),
-            _ => bail!("{word}: not one of --rounds N, --long, cost, stacks, suite, periods, memory, outside"),
+            "cost" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" => sections.push(word.as_str()),
+            _ => {
+                bail!("{word}: not one of --rounds N, --long, cost, stacks, suite, periods, memory, outside, export")
+            }
         }
     }
     ensure!(rounds > 0, "--rounds must be at least 1");
@@ -111,9 +133,11 @@ fn main() -> Result<()> {
     if wanted("outside") {
         bench.outside()?;
     }
+    let over = if wanted("export") { bench.export()? } else { Vec::new() };
     println!("{}", load());
     let path = bench.save(&machine)?;
     println!("every run: {}", path.display());
+    ensure!(over.is_empty(), "over the limit: {}", over.join(", "));
     Ok(())
 }
 
@@ -333,6 +357,65 @@ impl Bench {
         Ok(())
     }
 
+    /// Exports of many stacks against inferno, that draws them. Returns what is over its limit.
+    fn export(&mut self) -> Result<Vec<String>> {
+        let rounds = self.rounds.div_ceil(5);
+        println!("## Exports of {STACKS} different stacks, {rounds} rounds\n");
+        println!("| format | file | CPU time | of inferno's drawing | wall | of inferno's drawing | peak memory |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        let temporary = tempfile::tempdir()?;
+        let file = |name: &str| temporary.path().join(name).into_os_string().into_string();
+        let path = |name: &str| file(name).map_err(|name| anyhow::anyhow!("{name:?} is no text"));
+        let (profile, folded, svg) = (path("profile.fwp")?, path("folded")?, path("svg")?);
+        fs::write(&profile, synthetic::profile(STACKS).to_bytes()?)?;
+        let harness = env!("CARGO_BIN_EXE_harness");
+        let this =
+            env::current_exe()?.into_os_string().into_string().ok().context("this program's path is no text")?;
+        let mut commands =
+            vec![("inferno".to_owned(), svg.clone(), vec![this, "draw".to_owned(), folded.clone(), svg])];
+        for format in Format::value_variants() {
+            let name = format.to_possible_value().context("a format has a name")?.get_name().to_owned();
+            let out = path(&name)?;
+            let words = [harness, "export", &profile, "--format", &name, "--output", &out].map(str::to_owned);
+            commands.push((name, out, words.to_vec()));
+        }
+        // What inferno draws.
+        let status =
+            Command::new(harness).args(["export", &profile, "--format", "folded", "-o", &folded]).status()?;
+        ensure!(status.success(), "harness export: {status}");
+        let mut rows = vec![Vec::new(); commands.len()];
+        for round in 0..rounds {
+            for (index, (name, _, words)) in commands.iter().enumerate() {
+                let row = Row { round, ..alone(name, words)? };
+                self.rows.push(row.clone());
+                rows[index].push(row);
+            }
+        }
+        let mut over = Vec::new();
+        let drawn = &rows[0];
+        for ((name, out, _), rows) in commands.iter().zip(&rows) {
+            let cpu = ratio(rows, drawn, |row| row.cpu_s);
+            let peak_kib = rows.iter().filter_map(|row| row.peak_kib).max().unwrap_or(0);
+            println!(
+                "| {name} | {:.1} MB | {:.2} s | {cpu:.2} | {:.2} s | {:.2} | {:.0} MB |",
+                fs::metadata(out)?.len() as f64 / 1e6,
+                median(rows.iter().map(|row| row.cpu_s)),
+                median(rows.iter().map(|row| row.wall_s)),
+                ratio(rows, drawn, |row| row.wall_s),
+                peak_kib as f64 * 1024.0 / 1e6,
+            );
+            let is_export = name != "inferno";
+            if is_export && cpu > MAX_EXPORT_RATIO {
+                over.push(format!("{name} takes {cpu:.2} times as long as inferno"));
+            }
+            if is_export && peak_kib > MAX_EXPORT_KIB {
+                over.push(format!("{name} takes {peak_kib} KiB"));
+            }
+        }
+        println!();
+        Ok(over)
+    }
+
     /// Adds all rows to `ci/bench-runs/<date>-<processor>.csv`.
     fn save(&self, machine: &str) -> Result<PathBuf> {
         let date = Command::new("date").arg("+%F").output().context("date does not run")?;
@@ -440,23 +523,63 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     Ok(row)
 }
 
+/// Runs a command, with its memory.
+fn alone(name: &str, words: &[String]) -> Result<Row> {
+    // As the only child of a process of its own: the peak is that of all children ever.
+    let (started, cpu_before) = (Instant::now(), children_cpu_s());
+    let output = Command::new(env::current_exe()?).arg("peak-of").args(words).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{name}: {}", output.status);
+    Ok(Row {
+        image: "synthetic".to_owned(),
+        what: format!("export {name}"),
+        round: 0,
+        wall_s: started.elapsed().as_secs_f64(),
+        cpu_s: children_cpu_s() - cpu_before,
+        insns: None,
+        peak_kib: Some(String::from_utf8(output.stdout)?.trim().parse()?),
+    })
+}
+
+/// Runs a command and prints the most memory that it had resident, in KiB.
+fn peak_of(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "{program}: {status}");
+    println!("{}", children_usage().counters[0]);
+    Ok(())
+}
+
+/// Draws folded stacks as inferno's own program does.
+fn draw(folded: &Path, svg: &Path) -> Result<()> {
+    let text = fs::read_to_string(folded)?;
+    let svg = std::io::BufWriter::new(fs::File::create(svg)?);
+    inferno::flamegraph::from_lines(&mut inferno::flamegraph::Options::default(), text.lines(), svg)?;
+    Ok(())
+}
+
 /// CPU time of all children that have ended, and of theirs.
 fn children_cpu_s() -> f64 {
-    /// getrusage(2) on 64-bit Linux: two times in seconds and microseconds, and fourteen counters.
-    #[repr(C)]
-    struct Usage {
-        user: [i64; 2],
-        system: [i64; 2],
-        _counters: [i64; 14],
-    }
+    let usage = children_usage();
+    (usage.user[0] + usage.system[0]) as f64 + (usage.user[1] + usage.system[1]) as f64 / 1e6
+}
+
+/// getrusage(2) on 64-bit Linux: two times in seconds and microseconds, and fourteen counters, the first of them
+/// the largest child's peak of resident memory in KiB.
+#[repr(C)]
+struct Usage {
+    user: [i64; 2],
+    system: [i64; 2],
+    counters: [i64; 14],
+}
+
+fn children_usage() -> Usage {
     unsafe extern "C" {
         fn getrusage(who: i32, usage: *mut Usage) -> i32;
     }
     const RUSAGE_CHILDREN: i32 = -1;
-    let mut usage = Usage { user: [0; 2], system: [0; 2], _counters: [0; 14] };
+    let mut usage = Usage { user: [0; 2], system: [0; 2], counters: [0; 14] };
     // SAFETY: writes the one structure, laid out as the C library's.
     unsafe { getrusage(RUSAGE_CHILDREN, &mut usage) };
-    (usage.user[0] + usage.system[0]) as f64 + (usage.user[1] + usage.system[1]) as f64 / 1e6
+    usage
 }
 
 /// The most memory that the one running child ever had resident.

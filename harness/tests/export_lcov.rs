@@ -42,7 +42,8 @@ fn root() -> PathBuf {
 #[track_caller]
 fn tool(name: &str, dir: &Path, args: &[&str]) -> String {
     let output = Command::new(name).args(args).arg("firmware.info").current_dir(dir).output();
-    let Output { status, stdout, stderr } = output.unwrap_or_else(|error| panic!("{name}: {error}: run ci/setup --tests"));
+    let Output { status, stdout, stderr } =
+        output.unwrap_or_else(|error| panic!("{name}: {error}: run ci/setup --tests"));
     let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{name}: {said}");
     // What they only warn of.

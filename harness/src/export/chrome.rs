@@ -16,7 +16,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Settings;
-use super::picture::INLINED;
+use super::shown::INLINED;
 use super::timeline::{Groups, Run, Timeline, outwards};
 use crate::calltree::{CallTree, Member};
 use crate::profile::{Facts, Function, Profile};

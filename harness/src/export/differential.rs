@@ -13,7 +13,8 @@ use std::io::Write;
 use anyhow::Result;
 use inferno::flamegraph::color::Color;
 
-use super::picture::{INLINED, LETTER, MIN_WIDTH, ROOT, WIDTH, clean, escape, from_hsl, printable};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::shown::{INLINED, clean, printable};
 use crate::stacks::{Frame, Kind};
 use crate::verdict::group;
 

@@ -12,7 +12,8 @@ use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, clean, escape, from_hsl, show};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::shown::{clean, show};
 use crate::calltree::CallTree;
 use crate::functions;
 use crate::profile::Profile;

@@ -6,12 +6,15 @@ pub mod chrome;
 pub mod csv;
 pub mod differential;
 pub mod flamegraph;
+pub mod folded;
 pub mod gmon;
 pub mod json;
 pub mod junit;
 pub mod lcov;
 pub mod markdown;
 mod picture;
+pub mod pprof;
+mod shown;
 pub mod spans;
 pub mod speedscope;
 pub mod suite;
@@ -82,6 +85,10 @@ pub enum Format {
     Speedscope,
     /// Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions
     Chrome,
+    /// Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope
+    Folded,
+    /// profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers
+    Pprof,
 }
 
 /// How an export is written, where formats leave a choice.
@@ -109,11 +116,13 @@ impl Format {
             Format::Lcov => lcov::write(profile, settings, out),
             Format::Speedscope => speedscope::write(profile, settings, out),
             Format::Chrome => chrome::write(profile, settings, out),
+            Format::Folded => folded::write(profile, settings, out),
+            Format::Pprof => pprof::write(profile, settings, out),
         }
     }
 
     /// Whether it is no text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Format::Gmon)
+        matches!(self, Format::Gmon | Format::Pprof)
     }
 }

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::Settings;
-use super::picture::INLINED;
+use super::shown::INLINED;
 use super::timeline::{Groups, Run, Timeline, outwards};
 use crate::calltree::{CallTree, Member};
 use crate::profile::{Function, Profile};

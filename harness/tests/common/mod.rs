@@ -2,6 +2,11 @@
 //! failure that says what to run, never a skip.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod made;
+pub mod names;
+pub mod synthetic;
+pub mod tools;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

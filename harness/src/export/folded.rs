@@ -1,0 +1,30 @@
+//! Folded stacks: one line per call path, `outermost;…;innermost N`, as inferno, flamegraph.pl and speedscope
+//! read them. N is instructions; the frames are called as in the flamegraph.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use super::{Settings, shown};
+use crate::calltree::CallTree;
+use crate::profile::Profile;
+
+/// Writes the lines in the order of their frames: each path right before all that begin with it. A path that has
+/// no instructions of its own has no line. All numbers add up to the profile's instructions.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let tree = CallTree::new(profile, settings.view);
+    shown::each(&tree, |frames, insns| {
+        for (depth, frame) in frames.iter().enumerate() {
+            if depth > 0 {
+                out.write_all(b";")?;
+            }
+            out.write_all(frame.as_bytes())?;
+        }
+        writeln!(out, " {insns}")?;
+        Ok::<(), io::Error>(())
+    })?;
+    Ok(())
+}

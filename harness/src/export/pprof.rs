@@ -1,0 +1,610 @@
+//! The profile as pprof reads it: `profile.proto`
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with gzip.
+//!
+//! Three values: samples, instructions and calls. Instructions are exact by line of each function; how many of
+//! them are whose callers' is what the samples say (see [`crate::attribution`]), or exact with the exact tree.
+//! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone.
+//!
+//! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
+//! pprof's own way to tell threads apart is one; interrupts are frames and, the innermost, a label as well;
+//! why a stack is not known to its end is a frame. A location is a line of a function where code executes, and
+//! a call site where it calls; its address is the first of that line, or the last byte of the call.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use anyhow::Result;
+use flate2::{Compression, GzBuilder};
+use prost::Message;
+use wire::definition::{FrameKind, NodeKind};
+
+use super::Settings;
+use super::shown::printable;
+use crate::attribution::{Context, Leaves};
+use crate::functions::{self, Place};
+use crate::profile::{Profile, Window};
+use crate::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
+use crate::verdict;
+
+/// Samples that are encoded at a time.
+const CHUNK: usize = 4096;
+
+/// Number of the only mapping.
+const IMAGE: u64 = 1;
+
+/// Writes the profile. The same profile gives the same bytes: there is no time in it.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    // Its time and system stay unset. Like Go's own profiles: speed before size.
+    let out = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::fast());
+    let mut out = Chunks { out, samples: Vec::new(), bytes: Vec::new() };
+    let mut tables = Tables::new(profile);
+    let value = |tables: &mut Tables<'_>, kind, unit| proto::ValueType {
+        kind: tables.string(kind),
+        unit: tables.string(unit),
+    };
+    let kinds = ["samples", "instructions", "calls"].map(|kind| value(&mut tables, kind, "count"));
+    let head = proto::Profile {
+        sample_type: kinds.to_vec(),
+        period_type: Some(value(&mut tables, "instructions", "count")),
+        period: profile.facts.period_insns as i64,
+        default_sample_type: tables.string("instructions"),
+        duration_nanos: duration_ns(profile),
+        mapping: vec![tables.image()],
+        comment: comments(profile).iter().map(|line| tables.string(line)).collect(),
+        ..proto::Profile::default()
+    };
+    out.put(&head)?;
+    executed(&mut tables, settings.view.fold_irqs, &mut out)?;
+    called(&mut tables, &mut out)?;
+    out.flush()?;
+    out.put(&proto::Profile { location: tables.locations, ..proto::Profile::default() })?;
+    out.put(&proto::Profile { function: tables.functions, ..proto::Profile::default() })?;
+    out.put(&proto::Profile { string_table: tables.strings, ..proto::Profile::default() })?;
+    out.out.finish()?;
+    Ok(())
+}
+
+/// Virtual time: the clock of the machine goes on with the instructions of all vCPUs.
+fn duration_ns(profile: &Profile) -> i64 {
+    let insns: u64 = profile.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
+    let ns = u128::from(insns) << profile.facts.icount_shift.min(63);
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// What the result depends on. pprof puts the lines that begin with `#` on no report; `-comments` shows all.
+fn comments(profile: &Profile) -> Vec<String> {
+    let facts = &profile.facts;
+    let Window { for_insns, from, until, max_insns } = &facts.window;
+    let mut window = Vec::new();
+    window.extend(from.as_ref().map(|function| format!("from {function}")));
+    window.extend(until.as_ref().map(|function| format!("until {function}")));
+    window.extend(for_insns.map(|insns| format!("for {insns} instructions")));
+    window.extend(max_insns.map(|insns| format!("at most {insns} instructions from reset")));
+    if window.is_empty() {
+        window.push("all".to_owned());
+    }
+    let mut lines = vec![
+        format!("harness {}: {}", facts.harness_version, verdict::describe_run(facts)),
+        format!("# image: {}", facts.image_name),
+        format!("# sha256: {}", facts.image_sha256),
+    ];
+    lines.extend(facts.symbols_sha256.as_ref().map(|hash| format!("# symbols: sha256 {hash}")));
+    lines.push(format!("# qemu: {}", facts.qemu_version));
+    lines.push(format!("# machine: {}", facts.machine));
+    lines.extend(facts.cpu.as_ref().map(|cpu| format!("# cpu: {cpu}")));
+    lines.push(format!("# isa: {}", facts.isa));
+    lines.push(format!("# window: {}; {} instructions before it", window.join(", "), facts.before_window_insns));
+    let jitter = facts.jitter_seed.map(|seed| format!(", dithered with seed {seed}")).unwrap_or_default();
+    lines.push(format!("# period: one sample every {} instructions{jitter}", facts.period_insns));
+    let stacks = match (profile.tree.is_empty(), facts.max_depth) {
+        (false, _) => "exact call tree".to_owned(),
+        (true, Some(depth)) => format!("sampled, at most {depth} frames"),
+        (true, None) => "none".to_owned(),
+    };
+    lines.push(format!("# stacks: {stacks}"));
+    lines.push(format!("# end: {}", verdict::describe_end(profile)));
+    lines.extend(verdict::describe_unopened(profile).map(|line| format!("# {line}")));
+    lines.extend(verdict::describe_unresolved(facts).map(|line| format!("# {line}")));
+    lines.extend(verdict::describe_notes(profile).iter().map(|line| format!("# {line}")));
+    lines.iter().map(|line| printable(line)).collect()
+}
+
+/// Instructions and samples.
+fn executed(tables: &mut Tables<'_>, fold_irqs: bool, out: &mut Chunks<'_>) -> Result<()> {
+    let profile = tables.profile;
+    let list = |pc: u64| {
+        let found = profile.names.locations.binary_search_by_key(&pc, |&(at, _)| at);
+        found.ok().map(|index| profile.names.locations[index].1)
+    };
+    // Code of one function and one list of frames with their lines; and the first address of each.
+    let mut first_pcs = HashMap::new();
+    let leaves = Leaves::new(profile, |pc| {
+        let key = (Place::of(profile, pc).start(), list(pc));
+        first_pcs.entry(key).or_insert(pc);
+        key
+    });
+    let shares = leaves.shares(profile);
+    let leaf_locations: Vec<u64> = leaves.keys.iter().map(|key| tables.code(first_pcs[key])).collect();
+    let contexts = Contexts::new(tables, fold_irqs);
+    for share in shares {
+        let leaf = share.leaf.map(|leaf| leaf as usize);
+        let mut location_id = Vec::with_capacity(32);
+        location_id.extend(leaf.map(|leaf| leaf_locations[leaf]));
+        let place = leaf.map(|leaf| leaves.keys[leaf].0);
+        let label = contexts.put(tables, share.context, place, &mut location_id);
+        out.sample(location_id, [share.samples, share.insns, 0], label)?;
+    }
+    Ok(())
+}
+
+/// Calls, by call site and callee.
+fn called(tables: &mut Tables<'_>, out: &mut Chunks<'_>) -> Result<()> {
+    let profile = tables.profile;
+    let mut sites: BTreeMap<u64, BTreeMap<Option<u64>, u64>> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
+        if functions::is_call(profile, arc) {
+            *sites.entry(arc.target).or_default().entry(arc.return_addr).or_default() += arc.count;
+        }
+    }
+    let mut rows = functions::table(profile).rows;
+    rows.sort_by_key(|row| row.start);
+    for row in rows.iter().filter(|row| row.calls > 0) {
+        let Some(start) = row.start else { continue };
+        let callee = tables.entry(start);
+        // A transfer in flight as the run ended has not arrived; what arrived without one has no caller.
+        let mut left = row.calls;
+        let mut from = sites.remove(&start).unwrap_or_default();
+        for count in from.values_mut() {
+            *count = left.min(*count);
+            left -= *count;
+        }
+        *from.entry(None).or_default() += left;
+        for (return_addr, calls) in from.into_iter().filter(|&(_, calls)| calls > 0) {
+            let (name, place) = functions::caller(profile, return_addr);
+            let caller = match (place, return_addr) {
+                // In the call, as it is known by its address.
+                (Some(_), Some(return_addr)) => tables.code((return_addr & !1) - 1),
+                _ => tables.named(&name),
+            };
+            out.sample(vec![callee, caller], [0, 0, calls], Vec::new())?;
+        }
+    }
+    Ok(())
+}
+
+/// The locations around what executes.
+struct Contexts<'p> {
+    profile: &'p Profile,
+    fold_irqs: bool,
+    /// Of each frame of a stack, inner one first; 0: none.
+    of_frames: Vec<[u64; 2]>,
+    /// Of each place in the exact tree; 0: none.
+    of_nodes: Vec<u64>,
+    not_sampled: u64,
+    no_function: u64,
+    /// Labels of tasks by their numbers; empty where there are no tasks.
+    tasks: Vec<proto::Label>,
+    /// Labels of interrupts by the locations of their frames.
+    irqs: HashMap<u64, proto::Label>,
+}
+
+impl<'p> Contexts<'p> {
+    fn new(tables: &mut Tables<'p>, fold_irqs: bool) -> Contexts<'p> {
+        let profile = tables.profile;
+        let exceptions = Exceptions::new(profile);
+        let mut irqs = HashMap::new();
+        let mut irq = |tables: &mut Tables<'_>, name: &str| {
+            let location = tables.named(name);
+            let bare = name.trim_start_matches("[irq ").trim_start_matches('[').trim_end_matches(']');
+            irqs.entry(location).or_insert_with(|| tables.label("irq", bare));
+            location
+        };
+        let of_frames = profile.stacks.iter().map(|frame| match frame.kind {
+            FrameKind::Caller { return_addr } => [tables.code(return_addr.wrapping_sub(1)), 0],
+            FrameKind::Exception { number, handler, pc } => {
+                let name = exceptions.name(number, handler);
+                // A task that has not run yet has no code.
+                [irq(tables, &name), if pc == 0 { 0 } else { tables.code(pc) }]
+            }
+            FrameKind::Unknown(unknown) => [tables.named(stacks::why(unknown)), 0],
+        });
+        let of_frames = of_frames.collect();
+        let of_nodes = (1..).zip(&profile.tree).map(|(number, node)| match node.kind {
+            NodeKind::Root { .. } => 0,
+            NodeKind::Function { entry } => tables.entry(entry),
+            NodeKind::Exception { number: exception } => {
+                let name = exceptions.at(number, exception);
+                irq(tables, &name)
+            }
+        });
+        let of_nodes = of_nodes.collect();
+        let names = stacks::task_names(profile);
+        let tasks = if names.is_empty() { Vec::new() } else { vec![NO_TASK.to_owned()] };
+        let tasks = tasks.into_iter().chain(names).map(|name| tables.label("task", &name));
+        let tasks = tasks.collect();
+        let (not_sampled, no_function) = (tables.named(NOT_SAMPLED), tables.named(NO_FUNCTION));
+        Contexts { profile, fold_irqs, of_frames, of_nodes, not_sampled, no_function, tasks, irqs }
+    }
+
+    /// Adds the locations around a leaf, which is in a place (its first address), innermost first. Returns the
+    /// labels. Without a leaf it is a place in the exact tree.
+    fn put(
+        &self,
+        tables: &Tables<'_>,
+        context: Context,
+        leaf: Option<Option<u64>>,
+        locations: &mut Vec<u64>,
+    ) -> Vec<proto::Label> {
+        let (mut task, mut irq) = (None, None);
+        // After the outermost interrupt.
+        let mut own_root = None;
+        let mut add = |location: u64, locations: &mut Vec<u64>| {
+            if location == 0 {
+                return;
+            }
+            locations.push(location);
+            if let Some(label) = self.irqs.get(&location) {
+                irq.get_or_insert(label);
+                own_root = Some(locations.len());
+            }
+        };
+        match context {
+            Context::Alone => {}
+            Context::NotSampled => locations.push(self.not_sampled),
+            Context::Stack { task: number, stack } => {
+                task = Some(number);
+                let mut number = stack;
+                while let Some(index) = number.checked_sub(1)
+                    && let Some(&[inner, outer]) = self.of_frames.get(index as usize)
+                {
+                    add(inner, locations);
+                    add(outer, locations);
+                    number = self.profile.stacks[index as usize].parent;
+                }
+            }
+            Context::Node(mut number) => {
+                let mut innermost = true;
+                while let Some(index) = number.checked_sub(1)
+                    && let Some(node) = self.profile.tree.get(index as usize)
+                {
+                    let is_leaf = match node.kind {
+                        NodeKind::Function { entry } => leaf == Some(tables.place(entry)),
+                        NodeKind::Root { task: number } => {
+                            task = Some(number);
+                            false
+                        }
+                        NodeKind::Exception { .. } => false,
+                    };
+                    // The place in the tree is the function that the leaf is in.
+                    if !(innermost && is_leaf) {
+                        if innermost && leaf.is_none() && !matches!(node.kind, NodeKind::Function { .. }) {
+                            locations.push(self.no_function);
+                        }
+                        add(self.of_nodes[index as usize], locations);
+                    }
+                    innermost = false;
+                    number = node.parent;
+                }
+            }
+        }
+        if let Some(frames) = own_root.filter(|_| self.fold_irqs) {
+            locations.truncate(frames);
+            task = None;
+        }
+        let task = task.and_then(|number| self.tasks.get(number as usize));
+        task.into_iter().chain(irq).copied().collect()
+    }
+}
+
+/// What samples refer to, numbered from 1 (strings from 0).
+struct Tables<'p> {
+    profile: &'p Profile,
+    locations: Vec<proto::Location>,
+    functions: Vec<proto::Function>,
+    strings: Vec<String>,
+    location_of: HashMap<Location, u64>,
+    function_of: HashMap<proto::Function, u64>,
+    string_of: HashMap<String, i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Location {
+    /// Code, with what is inlined there.
+    Code(u64),
+    /// The function or range that an address is in, by its first address.
+    Entry(Option<u64>),
+    /// No code.
+    Named(String),
+}
+
+impl<'p> Tables<'p> {
+    fn new(profile: &'p Profile) -> Tables<'p> {
+        let (location_of, function_of) = (HashMap::new(), HashMap::new());
+        let string_of = [(String::new(), 0)].into();
+        let strings = vec![String::new()];
+        Tables { profile, locations: Vec::new(), functions: Vec::new(), strings, location_of, function_of, string_of }
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&known) = self.string_of.get(text) {
+            return known;
+        }
+        let next = self.strings.len() as i64;
+        self.strings.push(text.to_owned());
+        self.string_of.insert(text.to_owned(), next);
+        next
+    }
+
+    fn label(&mut self, key: &str, text: &str) -> proto::Label {
+        proto::Label { key: self.string(key), str: self.string(&printable(text)) }
+    }
+
+    fn place(&self, address: u64) -> Option<u64> {
+        Place::of(self.profile, address).start()
+    }
+
+    /// The image, as what is mapped to all of its code.
+    fn image(&mut self) -> proto::Mapping {
+        let profile = self.profile;
+        let functions = &profile.names.functions;
+        let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+        let insns = insns.filter(|insn| Place::of(profile, insn.pc) != Place::BootRom);
+        let insns = insns.map(|insn| (insn.pc, insn.pc.saturating_add(insn.size_bytes.into())));
+        let code =
+            functions.iter().map(|function| (function.start, function.start.saturating_add(function.size_bytes)));
+        let (mut memory_start, mut memory_limit) = (u64::MAX, 0);
+        for (start, end) in code.chain(insns) {
+            memory_start = memory_start.min(start);
+            memory_limit = memory_limit.max(end);
+        }
+        proto::Mapping {
+            id: IMAGE,
+            memory_start: memory_start.min(memory_limit),
+            memory_limit,
+            filename: self.string(&printable(&profile.facts.image_name)),
+            build_id: self.string(&profile.facts.image_sha256),
+            has_functions: true,
+            has_filenames: true,
+            has_line_numbers: true,
+            has_inline_frames: true,
+        }
+    }
+
+    fn function(&mut self, name: &str, linkage_name: &str, file: Option<&str>, start_line: Option<u32>) -> u64 {
+        let name = printable(name);
+        let name = if name.is_empty() { "?" } else { &name };
+        let mut function = proto::Function {
+            id: 0,
+            name: self.string(name),
+            // pprof shortens what is the same in both.
+            system_name: if linkage_name == name { 0 } else { self.string(&printable(linkage_name)) },
+            filename: self.string(&printable(file.unwrap_or_default())),
+            start_line: start_line.unwrap_or(0).into(),
+        };
+        let next = self.functions.len() as u64 + 1;
+        let id = *self.function_of.entry(function).or_insert(next);
+        if id == next {
+            function.id = id;
+            self.functions.push(function);
+        }
+        id
+    }
+
+    /// The function that an address is in, as the linker placed it.
+    fn placed(&mut self, place: Place<'_>, file: Option<&str>) -> u64 {
+        match place {
+            Place::Function(function) => {
+                let file = file.or(function.file.as_deref());
+                self.function(&function.name, &function.linkage_name, file, function.line)
+            }
+            Place::BootRom | Place::Range { .. } => self.function(&place.to_string(), "", file, None),
+        }
+    }
+
+    fn location(&mut self, key: Location, mapping_id: u64, address: u64, line: Vec<proto::Line>) -> u64 {
+        let id = self.locations.len() as u64 + 1;
+        self.location_of.insert(key, id);
+        self.locations.push(proto::Location { id, mapping_id, address, line });
+        id
+    }
+
+    fn mapping(&self, place: Place<'_>) -> u64 {
+        if place == Place::BootRom { 0 } else { IMAGE }
+    }
+
+    /// The location of code, with what is inlined there, innermost first.
+    fn code(&mut self, address: u64) -> u64 {
+        let key = Location::Code(address);
+        if let Some(&known) = self.location_of.get(&key) {
+            return known;
+        }
+        let profile = self.profile;
+        let place = Place::of(profile, address);
+        let text = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
+        let frames = profile.names.frames_at(address);
+        let outermost = frames.first().filter(|frame| !frame.inlined);
+        let function_id = self.placed(place, outermost.and_then(|frame| frame.file).map(text));
+        let line = outermost.and_then(|frame| frame.line).unwrap_or(0).into();
+        let mut lines = vec![proto::Line { function_id, line }];
+        for frame in frames.iter().filter(|frame| frame.inlined) {
+            let function_id = self.function(text(frame.function), "", frame.file.map(text), None);
+            lines.push(proto::Line { function_id, line: frame.line.unwrap_or(0).into() });
+        }
+        lines.reverse();
+        self.location(key, self.mapping(place), address, lines)
+    }
+
+    /// The location of the function that begins at an address, whatever is inlined there.
+    fn entry(&mut self, address: u64) -> u64 {
+        let place = Place::of(self.profile, address);
+        let key = Location::Entry(place.start());
+        if let Some(&known) = self.location_of.get(&key) {
+            return known;
+        }
+        let function_id = self.placed(place, None);
+        let line = match place {
+            Place::Function(function) => function.line.unwrap_or(0),
+            Place::BootRom | Place::Range { .. } => 0,
+        };
+        let line = vec![proto::Line { function_id, line: line.into() }];
+        self.location(key, self.mapping(place), place.start().unwrap_or(address), line)
+    }
+
+    /// The location of what is no code.
+    fn named(&mut self, name: &str) -> u64 {
+        let key = Location::Named(name.to_owned());
+        if let Some(&known) = self.location_of.get(&key) {
+            return known;
+        }
+        let function_id = self.function(name, "", None, None);
+        self.location(key, 0, 0, vec![proto::Line { function_id, line: 0 }])
+    }
+}
+
+/// Writes the profile in parts: messages of one type, one after the other, are one message with the fields of all
+/// (<https://protobuf.dev/programming-guides/encoding/#last-one-wins>).
+struct Chunks<'o> {
+    out: flate2::write::GzEncoder<&'o mut dyn Write>,
+    samples: Vec<proto::Sample>,
+    bytes: Vec<u8>,
+}
+
+impl Chunks<'_> {
+    fn put(&mut self, part: &proto::Profile) -> Result<()> {
+        self.bytes.clear();
+        part.encode(&mut self.bytes)?;
+        self.out.write_all(&self.bytes)?;
+        Ok(())
+    }
+
+    fn sample(&mut self, location_id: Vec<u64>, values: [u64; 3], label: Vec<proto::Label>) -> Result<()> {
+        let value = values.map(|value| value as i64).to_vec();
+        self.samples.push(proto::Sample { location_id, value, label });
+        if self.samples.len() == CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut part = proto::Profile { sample: std::mem::take(&mut self.samples), ..proto::Profile::default() };
+        self.put(&part)?;
+        part.sample.clear();
+        self.samples = part.sample;
+        Ok(())
+    }
+}
+
+/// Messages of `profile.proto`, with the fields that are used here. Those that are called `str`, `name` and so on
+/// are indices into the table of strings.
+mod proto {
+    use prost::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Profile {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) sample_type: Vec<ValueType>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) sample: Vec<Sample>,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) mapping: Vec<Mapping>,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) location: Vec<Location>,
+        #[prost(message, repeated, tag = "5")]
+        pub(super) function: Vec<Function>,
+        #[prost(string, repeated, tag = "6")]
+        pub(super) string_table: Vec<String>,
+        #[prost(int64, tag = "10")]
+        pub(super) duration_nanos: i64,
+        #[prost(message, optional, tag = "11")]
+        pub(super) period_type: Option<ValueType>,
+        #[prost(int64, tag = "12")]
+        pub(super) period: i64,
+        #[prost(int64, repeated, tag = "13")]
+        pub(super) comment: Vec<i64>,
+        #[prost(int64, tag = "14")]
+        pub(super) default_sample_type: i64,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct ValueType {
+        #[prost(int64, tag = "1")]
+        pub(super) kind: i64,
+        #[prost(int64, tag = "2")]
+        pub(super) unit: i64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Sample {
+        #[prost(uint64, repeated, tag = "1")]
+        pub(super) location_id: Vec<u64>,
+        #[prost(int64, repeated, tag = "2")]
+        pub(super) value: Vec<i64>,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) label: Vec<Label>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct Label {
+        #[prost(int64, tag = "1")]
+        pub(super) key: i64,
+        #[prost(int64, tag = "2")]
+        pub(super) str: i64,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct Mapping {
+        #[prost(uint64, tag = "1")]
+        pub(super) id: u64,
+        #[prost(uint64, tag = "2")]
+        pub(super) memory_start: u64,
+        #[prost(uint64, tag = "3")]
+        pub(super) memory_limit: u64,
+        #[prost(int64, tag = "5")]
+        pub(super) filename: i64,
+        #[prost(int64, tag = "6")]
+        pub(super) build_id: i64,
+        #[prost(bool, tag = "7")]
+        pub(super) has_functions: bool,
+        #[prost(bool, tag = "8")]
+        pub(super) has_filenames: bool,
+        #[prost(bool, tag = "9")]
+        pub(super) has_line_numbers: bool,
+        #[prost(bool, tag = "10")]
+        pub(super) has_inline_frames: bool,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Location {
+        #[prost(uint64, tag = "1")]
+        pub(super) id: u64,
+        #[prost(uint64, tag = "2")]
+        pub(super) mapping_id: u64,
+        #[prost(uint64, tag = "3")]
+        pub(super) address: u64,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) line: Vec<Line>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Message)]
+    pub(super) struct Line {
+        #[prost(uint64, tag = "1")]
+        pub(super) function_id: u64,
+        #[prost(int64, tag = "2")]
+        pub(super) line: i64,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+    pub(super) struct Function {
+        #[prost(uint64, tag = "1")]
+        pub(super) id: u64,
+        #[prost(int64, tag = "2")]
+        pub(super) name: i64,
+        #[prost(int64, tag = "3")]
+        pub(super) system_name: i64,
+        #[prost(int64, tag = "4")]
+        pub(super) filename: i64,
+        #[prost(int64, tag = "5")]
+        pub(super) start_line: i64,
+    }
+}

@@ -1,0 +1,130 @@
+//! What frames are called where people read them, so that it is the same name in pictures and lines of text;
+//! and the call paths in these names.
+
+use crate::calltree::CallTree;
+use crate::stacks::{Frame, Kind};
+
+/// What follows the name of an inlined frame, as perf writes it.
+pub(super) const INLINED: &str = " (inlined)";
+
+/// A frame's name as it is shown.
+pub(super) fn show(frame: &Frame) -> String {
+    let name = clean(&frame.name);
+    if frame.kind == Kind::Inlined { name + INLINED } else { name }
+}
+
+/// A name that XML and one line of text can hold.
+pub(super) fn printable(name: &str) -> String {
+    // The separators of lines and paragraphs end a line to some readers.
+    let is_illegal = |character: char| {
+        character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
+    };
+    name.trim().chars().map(|character| if is_illegal(character) { '?' } else { character }).collect()
+}
+
+/// A name that inferno, and whatever else reads folded stacks, takes as one frame.
+pub(super) fn clean(name: &str) -> String {
+    let mut clean = printable(name).replace(';', ":");
+    // It would be read as a count.
+    if let Some((_, last)) = clean.rsplit_once(' ')
+        && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        let space = clean.len() - last.len() - 1;
+        clean.replace_range(space..=space, "_");
+    }
+    // A line that starts so is a comment; these letters at the end are a colour, "-" and "--" as well.
+    if clean.is_empty() || clean.starts_with("# ") || matches!(clean.as_str(), "-" | "--") {
+        clean.insert(0, '?');
+    }
+    clean
+}
+
+/// Calls with each call path in shown names, outermost frame first, that has instructions, and with their number.
+/// What is shown alike is one path. They are in the order of their frames: each path comes right before all that
+/// begin with it. Paths are not kept: there may be millions.
+///
+/// # Errors
+/// Those of `visit`.
+pub(super) fn each<E>(tree: &CallTree, mut visit: impl FnMut(&[&str], u64) -> Result<(), E>) -> Result<(), E> {
+    let names: Vec<String> = tree.members.iter().map(|member| show(&member.frame)).collect();
+    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let rank: Vec<usize> =
+        names.iter().map(|name| sorted.partition_point(|&before| before < name.as_str())).collect();
+    // Indices of paths: those that begin with one follow it up to its `end`.
+    let mut end: Vec<usize> = (1..=tree.paths.len()).collect();
+    for (index, path) in tree.paths.iter().enumerate().rev() {
+        if let Some(parent) = (path.parent as usize).checked_sub(1) {
+            end[parent] = end[parent].max(end[index]);
+        }
+    }
+    // The paths with one frame more than those in `within`, by the name of that frame.
+    let inner = |within: &mut dyn Iterator<Item = (usize, usize)>| {
+        let mut inner: Vec<(usize, usize)> = Vec::new();
+        for (mut index, last) in within {
+            while index < last {
+                inner.push((rank[tree.paths[index].member as usize], index));
+                index = end[index];
+            }
+        }
+        inner.sort_unstable();
+        inner
+    };
+    let mut shown: Vec<&str> = Vec::new();
+    let mut levels = vec![(inner(&mut [(0, tree.paths.len())].into_iter()), 0)];
+    while let Some((paths, next)) = levels.last_mut() {
+        let Some(&(name, _)) = paths.get(*next) else {
+            levels.pop();
+            shown.pop();
+            continue;
+        };
+        let alike = paths[*next..].partition_point(|&(other, _)| other == name);
+        let alike = &paths[*next..*next + alike];
+        *next += alike.len();
+        shown.push(sorted[name]);
+        let insns = alike.iter().map(|&(_, index)| tree.paths[index].insns).sum();
+        if insns > 0 {
+            visit(&shown, insns)?;
+        }
+        let within = inner(&mut alike.iter().map(|&(_, index)| (index + 1, end[index])));
+        levels.push((within, 0));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::functions::testing::empty;
+    use crate::stacks::View;
+
+    #[test]
+    fn paths_that_are_shown_alike_are_one_and_each_is_before_all_that_begin_with_it() {
+        // Two `init` that both call `b`, the second one also `a;b`, which is shown like the third's `a:b`.
+        let profile = empty()
+            .function("init", 0x40, 0x10)
+            .function("init", 0x50, 0x10)
+            .function("a;b", 0x60, 0x10)
+            .function("a:b", 0x70, 0x10)
+            .function("b", 0x80, 0x10)
+            .caller(0, 0x44)
+            .caller(0, 0x54)
+            .executed(0x42, 10, 0, 0)
+            .executed(0x52, 20, 0, 0)
+            .executed(0x62, 30, 2, 0)
+            .executed(0x72, 40, 1, 0)
+            .executed(0x82, 50, 1, 0)
+            .executed(0x82, 50, 2, 0);
+        let mut paths = Vec::new();
+        let visited: Result<(), Infallible> = each(&CallTree::new(&profile, View::default()), |frames, insns| {
+            paths.push((frames.join(";"), insns));
+            Ok(())
+        });
+        visited.unwrap();
+        let expected = [("init", 30), ("init;a:b", 70), ("init;b", 100)];
+        assert_eq!(paths, expected.map(|(path, insns)| (path.to_owned(), insns)));
+    }
+}

@@ -1,0 +1,52 @@
+//! The programs that people open exports with. One that is missing is a failure that says what to run.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// One of the system.
+pub fn system(name: &str) -> Command {
+    let found = Command::new(name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(found.is_ok(), "{name} does not start ({found:?}): run ci/setup --tests, which installs it");
+    Command::new(name)
+}
+
+/// One that `ci/setup --tests` installs with cargo, into the repository's target folder.
+pub fn cargo(name: &str) -> Command {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin").join(name);
+    assert!(path.is_file(), "{} is missing: run ci/setup --tests, which installs it", path.display());
+    Command::new(path)
+}
+
+/// What it prints; it has to succeed.
+#[track_caller]
+pub fn stdout(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let stdout = String::from_utf8(stdout).unwrap();
+    assert!(status.success(), "{command:?}: {status}\n{stdout}\n{}", String::from_utf8_lossy(&stderr));
+    stdout
+}
+
+/// The harness's export of a profile. A second one has to be the same.
+#[track_caller]
+pub fn export(profile: &Path, format: &str, args: &[&str]) -> Vec<u8> {
+    let once = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        command.arg("export").arg(profile).args(["--format", format]).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let bytes = once();
+    assert!(bytes == once(), "two exports as {format} differ");
+    bytes
+}
+
+/// The exit code and messages of an export whose reader has gone.
+pub fn export_to_nobody(profile: &Path, format: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command.arg("export").arg(profile).args(["--format", format]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
