@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
 
 /// Divides a number in proportion to weights, into whole numbers that add up to it: what is left goes to
 /// the largest remainders, the first of equal ones.
-fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
+pub(crate) fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum::<u128>().max(1);
     let exact = |&weight: &u64| u128::from(whole) * u128::from(weight);
     let mut shares: Vec<u64> = weights.iter().map(|weight| (exact(weight) / sum) as u64).collect();

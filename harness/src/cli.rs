@@ -62,6 +62,8 @@ pub enum Command {
     Annotate(AnnotateArgs),
     /// Show instructions and samples by address, as a histogram
     Bins(BinsArgs),
+    /// Show who calls a function, what it calls, and what that costs
+    Callers(CallersArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
@@ -223,6 +225,23 @@ pub struct BinsArgs {
     /// Order of the bins
     #[arg(long, value_name = "ORDER", default_value = "address")]
     pub by: Order,
+}
+
+/// Whose callers to show.
+#[derive(Debug, Args)]
+pub struct CallersArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Function: its name, FILE:NAME, or an address in it (0x...)
+    #[arg(value_name = "FUNCTION")]
+    pub function: String,
+    /// Calls to follow in each direction; 2 shows the callers of the callers, too
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub depth: std::num::NonZeroUsize,
+    /// Callers and callees shown of each; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
 }
 
 /// What to join.

@@ -5,22 +5,18 @@
 //! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
 //! them up, in the order of the source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 
 use crate::disassembly::{Disassembler, Unit};
 use crate::functions::{self, Kind, Place, Row};
-use crate::image::InputError;
 use crate::profile::{Frame, LineCode, Profile};
 use crate::source::Sources;
-use crate::symbols::{self, NotFound};
+use crate::symbols;
 
 /// Most characters of a function's name behind an address.
 const MAX_TARGET_CHARS: usize = 60;
-
-/// Most functions that a message lists.
-const MAX_LISTED: usize = 10;
 
 /// A function and what it executed.
 #[derive(Clone, Debug, PartialEq)]
@@ -284,72 +280,6 @@ impl<'a> Lister<'a> {
         let text = |frame: &Frame| self.profile.names.strings.get(frame.function as usize).cloned();
         frames.iter().filter(|frame| frame.inlined).filter_map(text).collect()
     }
-
-    /// What a person means: a function by name, `FILE:NAME`, an address in code, or a place of the table as it is
-    /// called there.
-    ///
-    /// # Errors
-    /// When there is none, or more than one; the message says what to type instead.
-    pub fn find(&self, wanted: &str) -> Result<Place<'a>, InputError> {
-        let wanted = wanted.trim();
-        let mut rows = self.rows.iter().filter(|row| row.kind != Kind::Function && row.name == wanted);
-        if let Some(row) = rows.next() {
-            return Ok(Place::of(self.profile, row.start.unwrap_or(*functions::BOOT_ROM_ADDRESSES.start())));
-        }
-        let names = &self.profile.names;
-        match names.find(wanted) {
-            Ok(found) => Ok(Place::of(self.profile, found.address)),
-            Err(NotFound::NoCode { .. }) => self.unnamed(wanted),
-            Err(NotFound::NoSymbols { .. }) => Err(InputError::new(format!(
-                "no function `{wanted}` can be found: the profile has no names, since the image had no symbols; give an \
-                 address (0x…), or profile it again with the ELF file that has them (--symbols)"
-            ))),
-            Err(NotFound::Ambiguous { candidates, .. }) => {
-                let mut message = format!(
-                    "`{wanted}` names {} functions; give one of them by its address, its full name, or as FILE:NAME:",
-                    candidates.len()
-                );
-                for found in candidates.iter().take(MAX_LISTED) {
-                    let at = names.function_at(found.address);
-                    let file = at.and_then(|at| Some(format!("  ({}:{})", at.file.as_ref()?, at.line?)));
-                    message += &format!("\n  {:#010x}  {}{}", found.address, found.name, file.unwrap_or_default());
-                }
-                if let more @ 1.. = candidates.len().saturating_sub(MAX_LISTED) {
-                    message += &format!("\n  and {more} more");
-                }
-                Err(InputError::new(message))
-            }
-            Err(missing @ NotFound::Missing { .. }) => match self.inlined_into(wanted) {
-                into if into.is_empty() => Err(InputError::new(missing.to_string())),
-                into => Err(InputError::new(format!(
-                    "`{wanted}` has no code of its own: it is inlined into `{}`; annotate that",
-                    into.into_iter().take(4).collect::<Vec<_>>().join("`, `")
-                ))),
-            },
-        }
-    }
-
-    /// The code without a name at an address.
-    fn unnamed(&self, wanted: &str) -> Result<Place<'a>, InputError> {
-        let digits = wanted.get(2..).unwrap_or_default().replace('_', "");
-        let place = u64::from_str_radix(&digits, 16).ok().map(|address| Place::of(self.profile, address & !1));
-        let place = place.filter(|place| self.rows.iter().any(|row| row.name == place.to_string()));
-        place.ok_or_else(|| {
-            InputError::new(format!("no function is at {wanted}, and no instruction near it was executed"))
-        })
-    }
-
-    /// Functions into which one of this name is inlined.
-    fn inlined_into(&self, wanted: &str) -> BTreeSet<String> {
-        let names = &self.profile.names;
-        let is_wanted = |frame: &Frame| {
-            let name = names.strings.get(frame.function as usize).map_or("", String::as_str);
-            frame.inlined && (name == wanted || symbols::without_arguments(name) == wanted)
-        };
-        let with = |stack: &u32| names.stacks.get(*stack as usize).is_some_and(|stack| stack.iter().any(is_wanted));
-        let places = names.locations.iter().filter(|(_, stack)| with(stack));
-        places.filter_map(|&(pc, _)| Some(names.function_at(pc)?.name.clone())).collect()
-    }
 }
 
 impl Listing {
@@ -371,6 +301,7 @@ impl Listing {
 mod tests {
     use super::*;
     use crate::functions::testing::empty;
+    use crate::lookup;
     use crate::profile::Code;
 
     /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.
@@ -389,7 +320,7 @@ mod tests {
 
     fn list(profile: &Profile, wanted: &str) -> Listing {
         let lister = Lister::new(profile).unwrap();
-        lister.list(lister.find(wanted).unwrap(), &mut Sources::default())
+        lister.list(lookup::place(profile, wanted).unwrap(), &mut Sources::default())
     }
 
     #[test]
@@ -419,31 +350,5 @@ mod tests {
         let insns: Vec<_> = listing.instructions().map(|insn| (insn.address, &*insn.text, insn.count)).collect();
         assert_eq!(insns, [(0x2000_0010, "", 7), (0x2000_0012, "", 5)]);
         assert_eq!(list(&profile, "[0x20000000..0x200000ff]"), listing);
-    }
-
-    #[test]
-    fn namesakes_are_told_apart_by_file_and_by_address() {
-        let mut profile = empty().function("init", 0x40, 4).function("init", 0x50, 4).function("Init", 0x60, 4);
-        profile.names.functions[1].file = Some("src/uart.c".to_owned());
-        let lister = Lister::new(&profile).unwrap();
-        let start = |wanted| lister.find(wanted).map(|place| place.start().unwrap());
-        let message = start("init").unwrap_err().to_string();
-        assert!(
-            message.contains("0x00000040  init  (src/blinky.c:7)\n  0x00000050  init  (src/uart.c:7)"),
-            "{message}"
-        );
-        assert_eq!(start("uart.c:init"), Ok(0x50));
-        assert_eq!(start("src/blinky.c:init"), Ok(0x40));
-        assert_eq!(start("0x52"), Ok(0x50));
-        assert!(start("rt.c:init").is_err() && start("uart.c:Init").is_err());
-        let message = start("inti").unwrap_err().to_string();
-        assert!(message.contains("did you mean `Init`, `init`?"), "{message}");
-    }
-
-    #[test]
-    fn who_asks_for_an_inlined_function_is_told_where_it_is() {
-        let profile = empty().function("main", 0x40, 4).insn(0x40, 1).frames(0x40, &["main", "saturate(int)"]);
-        let message = Lister::new(&profile).unwrap().find("saturate").unwrap_err().to_string();
-        assert!(message.contains("inlined into `main`"), "{message}");
     }
 }

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         (Some(Command::Annotate(args)), _) => commands::annotate::run(&args),
         (Some(Command::Top(args)), _) => commands::top::run(&args),
         (Some(Command::Bins(args)), _) => commands::bins::run(&args),
+        (Some(Command::Callers(args)), _) => commands::callers::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.

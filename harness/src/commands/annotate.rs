@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::cli::AnnotateArgs;
 use crate::export::annotation::{self, Layout};
 use crate::listing::Lister;
+use crate::lookup;
 use crate::profile::Profile;
 use crate::source::{SourceMap, Sources};
 use crate::terminal::{self, Printable};
@@ -20,7 +21,7 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let profile = Profile::load(&args.profile)?;
     let lister = Lister::new(&profile)?;
-    let listing = lister.list(lister.find(&args.function)?, &mut sources);
+    let listing = lister.list(lookup::place(&profile, &args.function)?, &mut sources);
     let layout = Layout { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
     let mut out = BufWriter::new(stdout().lock());
     annotation::write(&listing, layout, &mut out)?;

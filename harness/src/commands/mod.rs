@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod bins;
+pub mod callers;
 pub mod diff;
 pub mod doctor;
 pub mod export;

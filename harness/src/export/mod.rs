@@ -2,6 +2,7 @@
 
 pub mod annotation;
 pub mod bins;
+pub mod callgrind;
 pub mod chrome;
 pub mod csv;
 pub mod differential;
@@ -71,24 +72,26 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    /// Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate
+    Callgrind,
+    /// Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions
+    Chrome,
     /// The table of functions, for spreadsheets and scripts
     Csv,
-    /// Everything, for programs (--schema prints its JSON Schema)
-    Json,
+    /// Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope
+    Folded,
     /// gmon.out of GNU gprof: gprof firmware.elf gmon.out
     Gmon,
     /// The symbols with which gprof sees every function: gprof -S SYMBOLS firmware.elf gmon.out
     GmonSymbols,
+    /// Everything, for programs (--schema prints its JSON Schema)
+    Json,
     /// Coverage of lines and functions, for lcov: genhtml FILE
     Lcov,
-    /// For speedscope.app: exact instructions and samples, by task
-    Speedscope,
-    /// Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions
-    Chrome,
-    /// Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope
-    Folded,
     /// profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers
     Pprof,
+    /// For speedscope.app: exact instructions and samples, by task
+    Speedscope,
 }
 
 /// How an export is written, where formats leave a choice.
@@ -109,15 +112,16 @@ impl Format {
     /// What `out` reports, or that the profile lacks what the format is about.
     pub fn write(self, profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
         match self {
+            Format::Callgrind => callgrind::write(profile, settings, out),
+            Format::Chrome => chrome::write(profile, settings, out),
             Format::Csv => csv::write(profile, settings, out),
-            Format::Json => json::write(profile, settings, out),
+            Format::Folded => folded::write(profile, settings, out),
             Format::Gmon => gmon::write(profile, settings, out),
             Format::GmonSymbols => gmon::write_symbols(profile, settings, out),
+            Format::Json => json::write(profile, settings, out),
             Format::Lcov => lcov::write(profile, settings, out),
-            Format::Speedscope => speedscope::write(profile, settings, out),
-            Format::Chrome => chrome::write(profile, settings, out),
-            Format::Folded => folded::write(profile, settings, out),
             Format::Pprof => pprof::write(profile, settings, out),
+            Format::Speedscope => speedscope::write(profile, settings, out),
         }
     }
 

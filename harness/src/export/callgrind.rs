@@ -1,0 +1,543 @@
+//! The Callgrind format, which KCachegrind, QCachegrind and callgrind_annotate read
+//! (<https://valgrind.org/docs/manual/cl-format.html>): what each instruction and line executed, and each
+//! call site's calls and what they cost.
+//!
+//! Self costs and calls are exact. Costs of calls are those of [`crate::callgraph`]; where a function calls
+//! another at several sites, they are divided as the samples were taken there, else as the calls. A call that
+//! was made before the window opened is not counted, and so is not there: the format has no cost without a call.
+//!
+//! Readers tell functions apart by their names and files' names, and add up those that are equal in both:
+//! such functions have their addresses in their names here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use anyhow::Result;
+use wire::definition::FrameKind;
+
+use super::Settings;
+use crate::attribution::divide;
+use crate::callgraph::{self, CallGraph, Inclusive, Party};
+use crate::functions::Place;
+use crate::profile::{End, Profile};
+
+/// What stands for a name that is not known.
+const NO_NAME: &str = "???";
+
+/// Writes header, functions by address, and totals.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let graph = CallGraph::new(profile);
+    let code = Code::new(profile);
+    let mut sites = sites(profile, &graph, &code);
+    let entries = graph.nodes.values().map(|node| node.calls).sum();
+    let totals = [graph.total_insns, profile.samples.len() as u64, entries];
+    header(profile, &graph, totals, out)?;
+    writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
+    let names = names(profile, &graph, &code);
+    let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
+    for (party, node) in &graph.nodes {
+        let costs = code.costs.get(party).map_or(&[][..], Vec::as_slice);
+        let calls = sites.remove(party).unwrap_or_default();
+        if !costs.is_empty() || !calls.is_empty() {
+            writer.function(party, costs, node.calls, &calls)?;
+        }
+    }
+    let [insns, samples, entries] = totals;
+    writeln!(out, "\ntotals: {insns} {samples} {entries}")?;
+    Ok(())
+}
+
+fn header(profile: &Profile, graph: &CallGraph, totals: [u64; 3], out: &mut dyn Write) -> io::Result<()> {
+    let facts = &profile.facts;
+    let command: Vec<&str> =
+        std::iter::once(&facts.image_name).chain(&facts.firmware_args).map(String::as_str).collect();
+    writeln!(out, "# callgrind format")?;
+    writeln!(out, "version: 1")?;
+    writeln!(out, "creator: harness {}", clean(&facts.harness_version))?;
+    writeln!(out, "cmd: {}", clean(&command.join(" ")))?;
+    writeln!(out, "part: 1")?;
+    let cpu = facts.cpu.as_ref().map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+    let machine = format!("{}{cpu}, {}, QEMU {}", facts.machine, facts.isa, facts.qemu_version);
+    writeln!(out, "desc: Machine: {}", clean(&machine))?;
+    writeln!(out, "desc: Image: SHA-256 {}", clean(&facts.image_sha256))?;
+    writeln!(out, "desc: Trigger: {}", clean(&trigger(&facts.end)))?;
+    let before = facts.before_window_insns;
+    writeln!(out, "desc: Timerange: Instructions {before} - {}", before.saturating_add(totals[0]))?;
+    writeln!(out, "desc: Samples: one in {} instructions", facts.period_insns)?;
+    let inclusive = match (graph.has_inclusive, graph.is_exact) {
+        (false, _) => "not known (no stacks were taken): calls have no cost",
+        (true, false) => "exact by function, divided over its callers as its samples are",
+        (true, true) => "exact by function and caller",
+    };
+    writeln!(out, "desc: Inclusive cost: {inclusive}")?;
+    writeln!(out, "positions: instr line")?;
+    writeln!(out, "event: Ir : Instructions")?;
+    writeln!(out, "event: Samples : Samples")?;
+    writeln!(out, "event: Calls : Calls, those by interrupts included")?;
+    // The last line of the header for callgrind_annotate.
+    writeln!(out, "events: Ir Samples Calls")?;
+    let [insns, samples, entries] = totals;
+    writeln!(out, "summary: {insns} {samples} {entries}")
+}
+
+fn trigger(end: &End) -> String {
+    match end {
+        End::For => "the window's length".to_owned(),
+        End::Until => "the window's last function".to_owned(),
+        End::Exit { status, .. } => format!("exit with status {status}"),
+        End::Reset { .. } => "reset".to_owned(),
+        End::LockUp { fault, .. } => format!("lock-up: {fault}"),
+        End::Asleep { .. } => "asleep for ever".to_owned(),
+        End::Denied { .. } => "a forbidden operation".to_owned(),
+        End::MaxInsns => "the limit on instructions".to_owned(),
+        End::Timeout => "the limit on time".to_owned(),
+        End::Interrupted => "interrupted".to_owned(),
+        End::EmulatorFailed { message } => format!("the emulator failed: {message}"),
+    }
+}
+
+/// Text for a format of lines, in which names lose white space before and after them.
+fn clean(text: &str) -> String {
+    let cleaned: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match cleaned.trim() {
+        "" => NO_NAME.to_owned(),
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+/// What readers take for a file's name.
+fn base_name(file: &str) -> &str {
+    file.rsplit(['/', '\\']).next().unwrap_or(file)
+}
+
+/// What one instruction executed.
+struct Cost {
+    pc: u64,
+    insns: u64,
+    samples: u64,
+}
+
+/// The code that was executed, by who it belongs to, each by address.
+struct Code {
+    costs: BTreeMap<Party, Vec<Cost>>,
+    /// All of it.
+    insns: BTreeMap<u64, u64>,
+}
+
+impl Code {
+    fn new(profile: &Profile) -> Code {
+        let mut insns = profile.insns();
+        let mut samples: HashMap<u64, u64> = HashMap::new();
+        for sample in &profile.samples {
+            *samples.entry(sample.pc).or_default() += 1;
+            insns.entry(sample.pc).or_default();
+        }
+        let mut costs: BTreeMap<Party, Vec<Cost>> = BTreeMap::new();
+        for (&pc, &insns) in &insns {
+            let samples = samples.get(&pc).copied().unwrap_or(0);
+            if insns > 0 || samples > 0 {
+                costs.entry(Party::at(profile, pc)).or_default().push(Cost { pc, insns, samples });
+            }
+        }
+        Code { costs, insns }
+    }
+
+    /// The instruction that left a return address, or where it should be.
+    fn before(&self, return_addr: u64) -> u64 {
+        let last = (return_addr & !1).saturating_sub(1);
+        let call = self.insns.range(last.saturating_sub(3)..=last).next_back();
+        call.map_or(last & !1, |(&pc, _)| pc)
+    }
+}
+
+/// Calls of one function at one place of its caller.
+struct Site {
+    pc: u64,
+    callee: Party,
+    calls: u64,
+    inclusive: Inclusive,
+}
+
+/// The call sites of each caller, by address.
+fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, Vec<Site>> {
+    // Calls by site; that of a tail call is where its caller made the call that it took over.
+    let mut by_pair: BTreeMap<(Party, Party), BTreeMap<u64, u64>> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
+        let Some((caller, callee)) = callgraph::parties(profile, arc) else { continue };
+        let is_here = arc.links && Party::at(profile, arc.site) == caller;
+        let pc = if is_here { arc.site } else { code.before(arc.return_addr.unwrap_or(0)) };
+        *by_pair.entry((caller, callee)).or_default().entry(pc).or_default() += arc.count;
+    }
+    // Others have nothing to divide.
+    let divided = by_pair.iter().filter(|(_, calls)| calls.len() > 1);
+    let divided = divided.flat_map(|((_, callee), calls)| calls.keys().map(|&pc| ((pc, callee.clone()), 0)));
+    let sampled = sampled_sites(profile, code, divided.collect());
+    let mut sites: BTreeMap<Party, Vec<Site>> = BTreeMap::new();
+    for ((caller, callee), calls) in by_pair {
+        if matches!(caller, Party::Outside(_)) {
+            continue;
+        }
+        let inclusive =
+            graph.edges.get(&(caller.clone(), callee.clone())).map_or(Inclusive::default(), |edge| edge.inclusive);
+        let mut weights: Vec<u64> =
+            calls.keys().map(|&pc| sampled.get(&(pc, callee.clone())).copied().unwrap_or(0)).collect();
+        if weights.iter().all(|&weight| weight == 0) {
+            weights = calls.values().copied().collect();
+        }
+        let insns = divide(inclusive.insns, &weights);
+        let samples = divide(inclusive.samples, &weights);
+        for (((pc, calls), insns), samples) in calls.into_iter().zip(insns).zip(samples) {
+            let inclusive = Inclusive { insns, samples };
+            sites.entry(caller.clone()).or_default().push(Site { pc, callee: callee.clone(), calls, inclusive });
+        }
+    }
+    for sites in sites.values_mut() {
+        sites.sort_by(|one, other| (one.pc, &one.callee).cmp(&(other.pc, &other.callee)));
+    }
+    sites
+}
+
+/// Adds up the samples in calls, each of a function at a site.
+fn sampled_sites(
+    profile: &Profile,
+    code: &Code,
+    mut by_site: HashMap<(u64, Party), u64>,
+) -> HashMap<(u64, Party), u64> {
+    if by_site.is_empty() {
+        return by_site;
+    }
+    let site = |stack: u32| match profile.stacks.get(stack.checked_sub(1)? as usize)?.kind {
+        FrameKind::Caller { return_addr } => Some(code.before(return_addr)),
+        _ => None,
+    };
+    let mut add = |site: u64, callee: u64, samples: u64| {
+        if let Some(sum) = by_site.get_mut(&(site, Party::at(profile, callee))) {
+            *sum += samples;
+        }
+    };
+    // Samples in each stack and in all that are inside it.
+    let mut inside = vec![0; profile.stacks.len()];
+    for sample in &profile.samples {
+        if let Some(pc) = site(sample.stack) {
+            add(pc, sample.pc, 1);
+        }
+        if let Some(sum) = sample.stack.checked_sub(1).and_then(|index| inside.get_mut(index as usize)) {
+            *sum += 1;
+        }
+    }
+    // Outer frames come before those in them.
+    for (index, frame) in profile.stacks.iter().enumerate().rev() {
+        let samples = inside[index];
+        if let Some(parent) = frame.parent.checked_sub(1).filter(|&parent| (parent as usize) < index)
+            && let FrameKind::Caller { return_addr } = frame.kind
+        {
+            inside[parent as usize] += samples;
+            if let Some(pc) = site(frame.parent) {
+                add(pc, return_addr.wrapping_sub(1), samples);
+            }
+        }
+    }
+    by_site
+}
+
+/// What each function is called: different from all that a reader would add to it.
+fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, String> {
+    let mut namesakes: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
+    let in_edges = graph.edges.keys().flat_map(|(caller, callee)| [caller, callee]);
+    let all: BTreeSet<&Party> = graph.nodes.keys().chain(in_edges).collect();
+    for party in all {
+        namesakes.entry(clean(&party.name(profile))).or_default().push(party);
+    }
+    let mut names = BTreeMap::new();
+    for (name, parties) in namesakes {
+        let mut files = BTreeSet::new();
+        let is_told_apart = parties.len() == 1
+            || parties.iter().all(|party| {
+                let pcs = code.costs.get(party).map_or(&[][..], Vec::as_slice).iter().map(|cost| cost.pc);
+                let own = own_file(profile, party);
+                let inlined = pcs.filter_map(|pc| profile.names.line_at(pc)).map(|(file, _)| file.to_owned());
+                let all: BTreeSet<String> =
+                    inlined.chain([own]).map(|file| base_name(&clean(&file)).to_owned()).collect();
+                all.into_iter().all(|file| files.insert(file))
+            });
+        for party in parties {
+            let name = match party {
+                Party::Code(start) if !is_told_apart => format!("{name} [{start:#010x}]"),
+                _ => name.clone(),
+            };
+            names.insert(party.clone(), name);
+        }
+    }
+    names
+}
+
+/// The file in which a function begins.
+fn own_file(profile: &Profile, party: &Party) -> String {
+    let file = match party {
+        Party::Code(start) => match Place::of(profile, *start) {
+            Place::Function(function) => function.file.as_deref(),
+            _ => None,
+        },
+        _ => None,
+    };
+    file.map_or_else(|| NO_NAME.to_owned(), clean)
+}
+
+struct Writer<'a> {
+    profile: &'a Profile,
+    names: BTreeMap<Party, String>,
+    /// Numbers of what was named before, from 1.
+    files: HashMap<String, usize>,
+    functions: HashMap<Party, usize>,
+    /// The file that lines are in.
+    file: usize,
+    out: &'a mut dyn Write,
+}
+
+impl Writer<'_> {
+    /// A file, by its number; with its name the first time.
+    fn file(&mut self, file: &str) -> (usize, String) {
+        let next = self.files.len() + 1;
+        match self.files.get(file) {
+            Some(&number) => (number, format!("({number})")),
+            None => {
+                self.files.insert(file.to_owned(), next);
+                (next, format!("({next}) {file}"))
+            }
+        }
+    }
+
+    fn function_name(&mut self, party: &Party) -> String {
+        let next = self.functions.len() + 1;
+        match self.functions.get(party) {
+            Some(number) => format!("({number})"),
+            None => {
+                self.functions.insert(party.clone(), next);
+                format!("({next}) {}", self.names.get(party).map_or(NO_NAME, String::as_str))
+            }
+        }
+    }
+
+    fn function(&mut self, party: &Party, costs: &[Cost], entries: u64, sites: &[Site]) -> io::Result<()> {
+        let own = own_file(self.profile, party);
+        let (own_number, file) = self.file(&own);
+        self.file = own_number;
+        writeln!(self.out, "\nfl={file}")?;
+        let name = self.function_name(party);
+        writeln!(self.out, "fn={name}")?;
+        let mut sites = sites.iter().peekable();
+        let mut entries = if let Party::Code(start) = party { Some((*start, entries)) } else { None };
+        for cost in costs {
+            // A call whose instruction is not known to have been executed.
+            while let Some(site) = sites.next_if(|site| site.pc < cost.pc) {
+                self.call(site, own_number, &own)?;
+            }
+            let line = self.go_to(cost.pc, own_number, &own)?;
+            let entries = entries.take_if(|(start, _)| *start == cost.pc).map_or(0, |(_, entries)| entries);
+            self.costs(cost.pc, line, [cost.insns, cost.samples, entries])?;
+            while let Some(site) = sites.next_if(|site| site.pc == cost.pc) {
+                self.call(site, own_number, &own)?;
+            }
+        }
+        for site in sites {
+            self.call(site, own_number, &own)?;
+        }
+        Ok(())
+    }
+
+    /// Says in which file the next line is, and returns its number.
+    fn go_to(&mut self, pc: u64, own_number: usize, own: &str) -> io::Result<u32> {
+        let (file, line) = match self.profile.names.line_at(pc) {
+            Some((file, line)) => (clean(file), line),
+            None => (own.to_owned(), 0),
+        };
+        let (number, text) = self.file(&file);
+        if number != self.file {
+            self.file = number;
+            writeln!(self.out, "{}={text}", if number == own_number { "fe" } else { "fi" })?;
+        }
+        Ok(line)
+    }
+
+    fn call(&mut self, site: &Site, own_number: usize, own: &str) -> io::Result<()> {
+        let line = self.go_to(site.pc, own_number, own)?;
+        let (_, file) = self.file(&own_file(self.profile, &site.callee));
+        let callee = self.function_name(&site.callee);
+        // Always with its file: readers differ in what they take for it where there is none.
+        writeln!(self.out, "cfi={file}")?;
+        writeln!(self.out, "cfn={callee}")?;
+        let (start, start_line) = match site.callee {
+            Party::Code(start) => (start, self.start_line(start)),
+            _ => (0, 0),
+        };
+        writeln!(self.out, "calls={} {start:#x} {start_line}", site.calls)?;
+        self.costs(site.pc, line, [site.inclusive.insns, site.inclusive.samples, 0])
+    }
+
+    /// Line of a function's definition.
+    fn start_line(&self, start: u64) -> u32 {
+        self.profile.names.function_at(start).and_then(|function| function.line).unwrap_or(0)
+    }
+
+    /// One line of costs; zeros at its end are left out, as the format allows.
+    fn costs(&mut self, pc: u64, line: u32, costs: [u64; 3]) -> io::Result<()> {
+        write!(self.out, "{pc:#x} {line} {}", costs[0])?;
+        let last = costs.iter().rposition(|&cost| cost > 0).unwrap_or(0);
+        for cost in &costs[1..=last] {
+            write!(self.out, " {cost}")?;
+        }
+        writeln!(self.out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::functions::testing::empty;
+
+    fn text(profile: &Profile) -> String {
+        let mut out = Vec::new();
+        write(profile, &Settings::default(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Self instructions by what callgrind_annotate calls each function.
+    fn annotated(profile: &Profile) -> BTreeMap<String, u64> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("callgrind.out");
+        fs::write(&file, text(profile)).unwrap();
+        let mut tool = Command::new("callgrind_annotate");
+        tool.args(["--threshold=100", "--show=Ir", "--show-percs=no", "--auto=no"]).arg(&file);
+        let output = tool.output().expect("callgrind_annotate is missing: run ci/setup, which installs valgrind");
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let rows = shown.lines().filter_map(|line| line.trim().strip_suffix(" [blinky.elf]"));
+        let row = |row: &str| {
+            let (insns, name) = row.split_once("  ").unwrap();
+            (name.to_owned(), insns.replace(',', "").parse().unwrap())
+        };
+        rows.map(row).collect()
+    }
+
+    #[test]
+    fn names_that_hurt_come_out_of_callgrind_annotate_as_they_went_in() {
+        let long = "n".repeat(1_000);
+        let names = [
+            "std::map<int, char const*>::operator[](int const&)",
+            "semi;colon \"quoted\" 7 8",
+            "core::ptr::drop_in_place::<[u8; 4]>",
+            "gr\u{f6}\u{df}e::\u{6e2c}",
+            "(7) seven",
+            "(anonymous namespace)::init",
+            "fn=(2) other",
+            "calls=1 0x40 0",
+            &long,
+        ];
+        let mut profile = empty();
+        let mut expected = BTreeMap::new();
+        for ((name, start), insns) in names.iter().zip((0x40..).step_by(0x10)).zip(1..) {
+            profile = profile.function(name, start, 0x10).insn(start, insns);
+            expected.insert(format!("src/blinky.c:{name}"), insns);
+        }
+        profile =
+            profile.function("line\nbreak\t", 0x200, 4).insn(0x200, 100).function("", 0x204, 4).insn(0x204, 101);
+        // Of no size: what is there has no name.
+        profile = profile.function("nothing", 0x300, 0).insn(0x300, 102);
+        expected.insert("src/blinky.c:line break".to_owned(), 100);
+        expected.insert("src/blinky.c:???".to_owned(), 101);
+        expected.insert("???:[0x00000300..0x000003ff]".to_owned(), 102);
+        assert_eq!(annotated(&profile), expected);
+    }
+
+    #[test]
+    fn namesakes_are_told_apart_by_file_and_else_by_address() {
+        let mut profile = empty()
+            .function("init", 0x40, 0x10)
+            .function("init", 0x50, 0x10)
+            .function("setup", 0x60, 0x10)
+            .function("setup", 0x70, 0x10)
+            .insn(0x40, 1)
+            .insn(0x50, 2)
+            .insn(0x60, 3)
+            .insn(0x70, 4);
+        profile.names.functions[1].file = Some("src/uart.c".to_owned());
+        let names = [
+            "src/blinky.c:init",
+            "src/blinky.c:setup [0x00000060]",
+            "src/blinky.c:setup [0x00000070]",
+            "src/uart.c:init",
+        ];
+        let expected: BTreeMap<String, u64> = names.into_iter().map(str::to_owned).zip([1, 3, 4, 2]).collect();
+        assert_eq!(annotated(&profile), expected);
+    }
+
+    #[test]
+    fn inlined_code_is_in_its_own_file_and_calls_are_where_they_were_made() {
+        let mut profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("crc", 0x50, 0x10)
+            .frames(0x42, &["main", "rotate"])
+            .insn(0x40, 1)
+            .insn(0x42, 6)
+            .insn(0x44, 1)
+            .insn(0x50, 30)
+            .arc((0x44, 0x50), Some(0x48), true, 3)
+            .caller(0, 0x48)
+            .taken(2, 0x50, 1, 0);
+        profile.names.strings.push("src/bits.h".to_owned());
+        let file = profile.names.strings.len() as u32 - 1;
+        for frame in &mut profile.names.stacks[0] {
+            (frame.file, frame.line) = (Some(file), Some(12));
+        }
+        let text = text(&profile);
+        let body = text.split_once("\nob=").unwrap().1;
+        let expected = "(1) blinky.elf
+
+fl=(1) src/blinky.c
+fn=(1) main
+0x40 0 1 0 1
+fi=(2) src/bits.h
+0x42 12 6
+fe=(1)
+0x44 0 1
+cfi=(1)
+cfn=(2) crc
+calls=3 0x50 7
+0x44 0 30 2
+
+fl=(1)
+fn=(2)
+0x50 0 30 2 30
+
+totals: 38 2 31
+";
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn calls_from_several_sites_cost_what_was_sampled_there() {
+        let profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("crc", 0x50, 0x10)
+            .insn(0x40, 1)
+            .insn(0x44, 9)
+            .insn(0x4a, 1)
+            .insn(0x50, 100)
+            .arc((0x44, 0x50), Some(0x48), true, 9)
+            .arc((0x4a, 0x50), Some(0x4e), true, 1)
+            .caller(0, 0x48)
+            .caller(0, 0x4e)
+            .taken(1, 0x50, 1, 0)
+            .taken(4, 0x50, 2, 0);
+        let text = text(&profile);
+        let calls = |calls: &str| text.split_once(calls).unwrap().1.lines().nth(1).unwrap().to_owned();
+        assert_eq!(calls("calls=9 "), "0x44 0 20 1");
+        assert_eq!(calls("calls=1 "), "0x4a 0 80 4");
+    }
+}
