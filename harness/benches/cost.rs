@@ -7,10 +7,10 @@
 //! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the tests use more of it")]
+#[expect(unreachable_pub, reason = "it belongs to the tests")]
 mod made;
 #[path = "../tests/common/synthetic.rs"]
-#[allow(unreachable_pub, reason = "it belongs to the tests")]
+#[expect(unreachable_pub, reason = "it belongs to the tests")]
 mod synthetic;
 
 use std::env;

@@ -92,8 +92,10 @@ fn pprof_says_of_every_function_what_our_table_says() {
 /// Values by function, whatever it calls, and by task.
 type Sums = (BTreeMap<String, u64>, BTreeMap<String, u64>);
 
+type Value = fn(&Path) -> u64;
+
 /// What the flamegraph says.
-fn inclusive(profile: &Profile, fold_irqs: bool, value: fn(&Path) -> u64) -> Sums {
+fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
     let (mut functions, mut tasks): Sums = Sums::default();
     let tree = CallTree::new(profile, View { fold_irqs });
     let visited: Result<(), Infallible> = tree.each(|members, path| {
@@ -118,8 +120,7 @@ fn inclusive(profile: &Profile, fold_irqs: bool, value: fn(&Path) -> u64) -> Sum
 fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
     // The exact tree has instructions of each path; without it, they are divided by function there and by line
     // here, as the samples are.
-    let values: [(&str, fn(&Path) -> u64); 2] =
-        [("samples", |path| path.samples), ("instructions", |path| path.insns)];
+    let values: [(&str, Value); 2] = [("samples", |path| path.samples), ("instructions", |path| path.insns)];
     for image in IMAGES {
         for (args, values) in [(&["--for", "20M"][..], &values[..1]), (&["--for", "5M", "--exact"], &values)] {
             let run = run(image, args).expect_code(0);

@@ -175,41 +175,53 @@ fn called(tables: &mut Tables<'_>, out: &mut Chunks<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The locations of a frame of a stack, and where the stack goes on. Small, and all in one place: a million of them
+/// are read in no order.
+struct Around {
+    inner: u32,
+    /// 0: none.
+    outer: u32,
+    parent: u32,
+}
+
 /// The locations around what executes.
 struct Contexts<'p> {
     profile: &'p Profile,
     fold_irqs: bool,
-    /// Of each frame of a stack, inner one first; 0: none.
-    of_frames: Vec<[u64; 2]>,
+    /// Of each frame of a stack.
+    of_frames: Vec<Around>,
     /// Of each place in the exact tree; 0: none.
     of_nodes: Vec<u64>,
     not_sampled: u64,
     no_function: u64,
     /// Labels of tasks by their numbers; empty where there are no tasks.
     tasks: Vec<proto::Label>,
-    /// Labels of interrupts by the locations of their frames.
-    irqs: HashMap<u64, proto::Label>,
+    /// Labels of interrupts by the locations of their frames. Asked for every frame of every stack.
+    irqs: Vec<Option<proto::Label>>,
 }
 
 impl<'p> Contexts<'p> {
     fn new(tables: &mut Tables<'p>, fold_irqs: bool) -> Contexts<'p> {
         let profile = tables.profile;
         let exceptions = Exceptions::new(profile);
-        let mut irqs = HashMap::new();
+        let mut labels = BTreeMap::new();
         let mut irq = |tables: &mut Tables<'_>, name: &str| {
             let location = tables.named(name);
             let bare = name.trim_start_matches("[irq ").trim_start_matches('[').trim_end_matches(']');
-            irqs.entry(location).or_insert_with(|| tables.label("irq", bare));
+            labels.entry(location).or_insert_with(|| tables.label("irq", bare));
             location
         };
-        let of_frames = profile.stacks.iter().map(|frame| match frame.kind {
-            FrameKind::Caller { return_addr } => [tables.code(return_addr.wrapping_sub(1)), 0],
-            FrameKind::Exception { number, handler, pc } => {
-                let name = exceptions.name(number, handler);
-                // A task that has not run yet has no code.
-                [irq(tables, &name), if pc == 0 { 0 } else { tables.code(pc) }]
-            }
-            FrameKind::Unknown(unknown) => [tables.named(stacks::why(unknown)), 0],
+        let of_frames = profile.stacks.iter().map(|frame| {
+            let (inner, outer) = match frame.kind {
+                FrameKind::Caller { return_addr } => (tables.code(return_addr.wrapping_sub(1)), 0),
+                FrameKind::Exception { number, handler, pc } => {
+                    let name = exceptions.name(number, handler);
+                    // A task that has not run yet has no code.
+                    (irq(tables, &name), if pc == 0 { 0 } else { tables.code(pc) })
+                }
+                FrameKind::Unknown(unknown) => (tables.named(stacks::why(unknown)), 0),
+            };
+            Around { inner: inner as u32, outer: outer as u32, parent: frame.parent }
         });
         let of_frames = of_frames.collect();
         let of_nodes = (1..).zip(&profile.tree).map(|(number, node)| match node.kind {
@@ -221,6 +233,10 @@ impl<'p> Contexts<'p> {
             }
         });
         let of_nodes = of_nodes.collect();
+        let mut irqs = vec![None; labels.keys().last().map_or(0, |&last| last as usize + 1)];
+        for (location, label) in labels {
+            irqs[location as usize] = Some(label);
+        }
         let names = stacks::task_names(profile);
         let tasks = if names.is_empty() { Vec::new() } else { vec![NO_TASK.to_owned()] };
         let tasks = tasks.into_iter().chain(names).map(|name| tables.label("task", &name));
@@ -246,7 +262,7 @@ impl<'p> Contexts<'p> {
                 return;
             }
             locations.push(location);
-            if let Some(label) = self.irqs.get(&location) {
+            if let Some(Some(label)) = self.irqs.get(location as usize) {
                 irq.get_or_insert(label);
                 own_root = Some(locations.len());
             }
@@ -258,11 +274,11 @@ impl<'p> Contexts<'p> {
                 task = Some(number);
                 let mut number = stack;
                 while let Some(index) = number.checked_sub(1)
-                    && let Some(&[inner, outer]) = self.of_frames.get(index as usize)
+                    && let Some(around) = self.of_frames.get(index as usize)
                 {
-                    add(inner, locations);
-                    add(outer, locations);
-                    number = self.profile.stacks[index as usize].parent;
+                    add(around.inner.into(), locations);
+                    add(around.outer.into(), locations);
+                    number = around.parent;
                 }
             }
             Context::Node(mut number) => {
