@@ -64,6 +64,8 @@ pub enum Command {
     Bins(BinsArgs),
     /// Show who calls a function, what it calls, and what that costs
     Callers(CallersArgs),
+    /// Write a saved profile as one page for the browser, to look around in
+    Report(ReportArgs),
     /// Join the results of shards into one report and exit code
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
@@ -242,6 +244,23 @@ pub struct CallersArgs {
     /// Callers and callees shown of each; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+}
+
+/// What to show as a page.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// File to write; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
 }
 
 /// What to join.

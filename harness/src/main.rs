@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         (Some(Command::Top(args)), _) => commands::top::run(&args),
         (Some(Command::Bins(args)), _) => commands::bins::run(&args),
         (Some(Command::Callers(args)), _) => commands::callers::run(&args),
+        (Some(Command::Report(args)), _) => commands::report::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.

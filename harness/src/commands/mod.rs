@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod export;
 pub mod merge;
 pub mod profile;
+pub mod report;
 pub mod run;
 pub mod test;
 pub mod top;

@@ -16,6 +16,7 @@ pub mod markdown;
 mod picture;
 pub mod pprof;
 mod shown;
+pub mod report;
 pub mod spans;
 pub mod speedscope;
 pub mod suite;

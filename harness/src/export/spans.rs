@@ -24,6 +24,15 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     if lines.len() > 1 {
         table(&lines, out)?;
     }
+    for line in remarks(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// What there is beside handlers, a line each.
+pub(super) fn remarks(profile: &Profile) -> Vec<String> {
+    let mut lines = Vec::new();
     for span in &profile.spans {
         let name = match span.kind {
             SpanKind::Call { .. } | SpanKind::Exception { .. } => continue,
@@ -34,18 +43,18 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             }
         };
         if span.count == 0 {
-            writeln!(out, "{name}: never")?;
+            lines.push(format!("{name}: never"));
             continue;
         }
         let [min, mean, max] = insns(span);
         let times = if span.count == 1 { "time" } else { "times" };
-        write!(out, "{name}: {} {times}, {min} to {max} instructions, mean {mean}", group(span.count))?;
-        match span.kind {
-            SpanKind::Between { .. } => writeln!(out)?,
-            _ => writeln!(out, "; the longest from {}", place(profile, span.longest_at))?,
-        }
+        let line = format!("{name}: {} {times}, {min} to {max} instructions, mean {mean}", group(span.count));
+        lines.push(match span.kind {
+            SpanKind::Between { .. } => line,
+            _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),
+        });
     }
-    Ok(())
+    lines
 }
 
 fn insns(span: &Span) -> [String; 3] {

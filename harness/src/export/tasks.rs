@@ -24,26 +24,38 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
         table(&lines, out)?;
     }
+    for line in remarks(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// How much of the stacks is known, and how deep they are, a line each.
+pub(super) fn remarks(profile: &Profile) -> Vec<String> {
+    let total = profile.samples.len() as u64;
+    let mut lines = Vec::new();
     if profile.facts.max_depth.is_some() && total > 0 {
         let unknown = stacks::unknown(profile);
         let complete = total - unknown.values().sum::<u64>();
         // Not rounded up to all of them.
         let percent = (10_000 * u128::from(complete) / u128::from(total)) as f64 / 100.0;
-        write!(out, "stacks: {} sampled, {percent:.2}% complete", group(total))?;
+        let mut line = format!("stacks: {} sampled, {percent:.2}% complete", group(total));
         for (why, samples) in unknown {
-            write!(out, "; {} {} ({})", group(samples), stacks::why(why), share(samples, total))?;
+            line += &format!("; {} {} ({})", group(samples), stacks::why(why), share(samples, total));
         }
-        writeln!(out)?;
+        lines.push(line);
     }
     if !profile.tree.is_empty() {
         let (depth, function) = recursion(profile);
-        write!(out, "call tree: {} call paths, exact", group(profile.tree.len() as u64))?;
-        match function {
-            Some(name) if depth > 1 => writeln!(out, "; deepest recursion: {name}, {depth} at once")?,
-            _ => writeln!(out, "; no recursion")?,
-        }
+        let paths = group(profile.tree.len() as u64);
+        lines.push(match function {
+            Some(name) if depth > 1 => {
+                format!("call tree: {paths} call paths, exact; deepest recursion: {name}, {depth} at once")
+            }
+            _ => format!("call tree: {paths} call paths, exact; no recursion"),
+        });
     }
-    Ok(())
+    lines
 }
 
 fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
@@ -92,7 +104,7 @@ fn stack_bytes(task: &Task) -> Option<u64> {
 
 /// Bytes between the top of the stack and the lowest stack pointer seen: all of it where every move was
 /// followed, else at least that.
-fn stack_used(task: &Task, is_exact: bool) -> String {
+pub(super) fn stack_used(task: &Task, is_exact: bool) -> String {
     let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
     let bound = if is_exact { "" } else { "\u{2265} " };
     match (task.stack_end, stack_bytes(task)) {
@@ -105,7 +117,7 @@ fn stack_used(task: &Task, is_exact: bool) -> String {
 }
 
 /// What the kernel's paint says.
-fn painted(task: &Task) -> String {
+pub(super) fn painted(task: &Task) -> String {
     match (task.painted_bytes, stack_bytes(task)) {
         (None | Some(0), _) => "-".to_owned(),
         (Some(free), Some(size)) => format!("{} of {}", group(size.saturating_sub(free)), group(size)),

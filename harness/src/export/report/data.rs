@@ -1,0 +1,483 @@
+//! A profile as the page's script reads it: tables as columns, names once, everything else by number.
+//!
+//! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be
+//! larger (a kernel in the upper half of 64 bits) and are text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use super::facts;
+use super::listings::Listing;
+use crate::callgraph::{CallGraph, Party};
+use crate::calltree::{CallTree, Member, Path};
+use crate::crosscheck;
+use crate::export::{spans, tasks};
+use crate::functions::{self, Place, Row};
+use crate::profile::{Profile, SpanKind};
+use crate::stacks::{self, Exceptions, Kind, View};
+
+/// Most call paths that are drawn one by one. No screen has as many pixels side by side.
+const MAX_PATHS: usize = 100_000;
+
+/// Stands for call paths that are too narrow to be drawn one by one.
+const NARROW: &str = "[narrower paths]";
+
+/// Most bins of the address space: wider than the profile's own where there are more.
+const MAX_BINS: usize = 16_384;
+
+/// Unused bytes that end a region of the address space.
+const GAP_BYTES: u64 = 0x1_0000;
+
+/// No row, no string, no count.
+const NONE: i64 = -1;
+
+/// Everything in the page.
+#[derive(Debug, Serialize)]
+pub(super) struct Data {
+    image: String,
+    total_insns: u64,
+    total_samples: u64,
+    unnamed_insns: u64,
+    /// The call tree is exact; otherwise its sums are divided as the samples are.
+    exact: bool,
+    /// There are call stacks.
+    stacked: bool,
+    fold_irqs: bool,
+    pub(super) strings: Strings,
+    pub(super) functions: Functions,
+    members: Members,
+    paths: Paths,
+    /// Paths that are drawn together.
+    merged_paths: u64,
+    arcs: Arcs,
+    tasks: Vec<Task>,
+    interrupts: Vec<Interrupt>,
+    /// What the terminal says of tasks, stacks and spans, line by line.
+    remarks: Vec<String>,
+    bins: Bins,
+    check: Check,
+    /// Terms and what is to be said about them.
+    facts: Vec<(String, String)>,
+    /// Listings by row; None: no room for it.
+    pub(super) listings: Vec<Option<Listing>>,
+    /// What is wrong with the source files, a sentence each.
+    pub(super) source_notes: Vec<String>,
+}
+
+/// Texts, each once.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Strings {
+    texts: Vec<String>,
+    #[serde(skip)]
+    numbers: HashMap<String, i64>,
+}
+
+impl Strings {
+    /// The number of a text.
+    pub(super) fn number(&mut self, text: &str) -> i64 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.texts.len() as i64;
+        self.texts.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+/// Rows of the table: those of the terminal first, in its order; then functions that never executed.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Functions {
+    /// How many of the rows executed.
+    executed: usize,
+    name: Vec<i64>,
+    /// 1 for functions, 0 for the boot ROM and ranges of addresses.
+    is_function: Vec<u8>,
+    file: Vec<i64>,
+    line: Vec<i64>,
+    start: Vec<String>,
+    #[serde(rename = "self")]
+    self_insns: Vec<u64>,
+    inclusive: Vec<u64>,
+    calls: Vec<u64>,
+    samples: Vec<u64>,
+    z: Vec<f64>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Members {
+    name: Vec<i64>,
+    kind: Vec<u8>,
+    /// Row of the function.
+    function: Vec<i64>,
+}
+
+/// Call paths, each right before those that begin with it.
+#[derive(Debug, Default, Serialize)]
+struct Paths {
+    depth: Vec<u32>,
+    member: Vec<u32>,
+    insns: Vec<u64>,
+    samples: Vec<u64>,
+}
+
+/// Calls by caller and callee.
+#[derive(Debug, Default, Serialize)]
+struct Arcs {
+    /// Row; below 0: the string -1 - n, of what is no function.
+    caller: Vec<i64>,
+    callee: Vec<i64>,
+    calls: Vec<u64>,
+    /// Those of `calls` that were jumps at the end of another function.
+    tail_calls: Vec<u64>,
+    /// Instructions of the callee and what it calls while called so.
+    inclusive: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Task {
+    name: String,
+    insns: u64,
+    switches: u64,
+    stack: String,
+    painted: String,
+    idle: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Interrupt {
+    name: String,
+    /// Instructions in it, interrupts that came meanwhile not included.
+    insns: u64,
+    samples: u64,
+    /// How often, and the instructions of the shortest, the mean and the longest, where they were followed.
+    spans: Option<[u64; 4]>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Bins {
+    bin_bytes: u64,
+    regions: Vec<Region>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Region {
+    start: String,
+    /// Number of the bin from the region's start.
+    bin: Vec<u64>,
+    insns: Vec<u64>,
+    samples: Vec<u64>,
+    /// Row of the function with the most instructions in it.
+    function: Vec<i64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    clean: bool,
+    lines: Vec<String>,
+    in_target: Vec<String>,
+}
+
+impl Data {
+    /// All but the listings.
+    pub(super) fn new(profile: &Profile, view: View) -> Data {
+        let mut strings = Strings::default();
+        let table = functions::table(profile);
+        let (mut functions, rows) = functions_of(profile, &table.rows, &mut strings);
+        let mut tree = CallTree::new(profile, view);
+        let arcs = calls(profile, &rows, &mut functions.inclusive, &mut strings);
+        let interrupted = interrupts_in(&tree);
+        let merged_paths = merge_narrow(&mut tree);
+        let check = crosscheck::check(profile, &table);
+        Data {
+            image: profile.facts.image_name.clone(),
+            total_insns: table.total_insns,
+            total_samples: table.total_samples,
+            unnamed_insns: table.unnamed_insns,
+            exact: !profile.tree.is_empty(),
+            stacked: profile.facts.max_depth.is_some() || !profile.tree.is_empty(),
+            fold_irqs: view.fold_irqs,
+            members: members_of(&tree, &rows, &mut strings),
+            paths: paths_of(&tree),
+            merged_paths,
+            arcs,
+            tasks: tasks_of(profile),
+            interrupts: interrupts_of(profile, interrupted),
+            remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
+            bins: bins_of(profile, &rows),
+            check: Check {
+                clean: check.is_clean() && check.counts_agree(),
+                lines: check.to_string().lines().map(str::to_owned).collect(),
+                in_target: check.in_target_lines(None),
+            },
+            facts: facts::of(profile, view),
+            listings: Vec::new(),
+            source_notes: Vec::new(),
+            strings,
+            functions,
+        }
+    }
+}
+
+/// Numbers of the rows by the first address of their place; None: the boot ROM.
+type Rows = HashMap<Option<u64>, i64>;
+
+fn functions_of(profile: &Profile, table: &[Row], strings: &mut Strings) -> (Functions, Rows) {
+    let mut columns = Functions { executed: table.len(), ..Functions::default() };
+    let mut rows = Rows::new();
+    for row in table {
+        rows.insert(row.start, columns.name.len() as i64);
+        columns.name.push(strings.number(&row.name));
+        columns.is_function.push(u8::from(row.kind == functions::Kind::Function));
+        columns.file.push(row.file.as_deref().map_or(NONE, |file| strings.number(file)));
+        columns.line.push(row.line.map_or(NONE, i64::from));
+        columns.start.push(row.start.map_or_else(String::new, |start| format!("{start:#010x}")));
+        columns.self_insns.push(row.self_insns);
+        columns.calls.push(row.calls);
+        columns.samples.push(row.samples);
+        columns.z.push((10.0 * row.z).round() / 10.0);
+    }
+    for function in &profile.names.functions {
+        if rows.contains_key(&Some(function.start)) {
+            continue;
+        }
+        rows.insert(Some(function.start), columns.name.len() as i64);
+        columns.name.push(strings.number(&function.name));
+        columns.is_function.push(1);
+        columns.file.push(function.file.as_deref().map_or(NONE, |file| strings.number(file)));
+        columns.line.push(function.line.map_or(NONE, i64::from));
+        columns.start.push(format!("{:#010x}", function.start));
+        columns.self_insns.push(0);
+        columns.calls.push(0);
+        columns.samples.push(0);
+        columns.z.push(0.0);
+    }
+    columns.inclusive = columns.self_insns.clone();
+    (columns, rows)
+}
+
+fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
+    // Only the boot ROM is a place without an address; reset and exceptions are none.
+    let is_place = start.is_some() || name == functions::BOOT_ROM;
+    is_place.then(|| rows.get(&start).copied()).flatten()
+}
+
+fn row_of_member(rows: &Rows, member: &Member) -> Option<i64> {
+    match member.frame.kind {
+        Kind::Function | Kind::Other => row_of(rows, &member.frame.name, member.start),
+        Kind::Task | Kind::Irq | Kind::Inlined => None,
+    }
+}
+
+/// Instructions and samples of interrupts, without those that came meanwhile.
+fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
+    let frame = |path: &Path| &tree.members[path.member as usize].frame;
+    let mut sums: Vec<(u64, u64)> = tree.paths.iter().map(|path| (path.insns, path.samples)).collect();
+    let mut interrupts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (index, path) in tree.paths.iter().enumerate().rev() {
+        let (insns, samples) = sums[index];
+        let sum = match path.parent.checked_sub(1) {
+            _ if frame(path).kind == Kind::Irq => interrupts.entry(frame(path).name.clone()).or_default(),
+            Some(parent) => &mut sums[parent as usize],
+            None => continue,
+        };
+        (sum.0, sum.1) = (sum.0 + insns, sum.1 + samples);
+    }
+    interrupts
+}
+
+/// Calls by caller and callee, and the inclusive instructions of the rows.
+fn calls(profile: &Profile, rows: &Rows, inclusive: &mut [u64], strings: &mut Strings) -> Arcs {
+    let graph = CallGraph::new(profile);
+    let row = |party: &Party| match party {
+        Party::Code(start) => rows.get(&Some(*start)).copied(),
+        Party::BootRom => rows.get(&None).copied(),
+        Party::Outside(_) => None,
+    };
+    if graph.has_inclusive {
+        for (party, node) in &graph.nodes {
+            if let Some(sum) = row(party).and_then(|row| inclusive.get_mut(usize::try_from(row).ok()?)) {
+                *sum = node.inclusive.insns;
+            }
+        }
+    }
+    let mut columns = Arcs::default();
+    for ((caller, callee), edge) in &graph.edges {
+        // Nor is there a row for code without a name that is only known as a caller.
+        let mut end = |party: &Party| row(party).unwrap_or_else(|| -1 - strings.number(&party.name(profile)));
+        let (caller, callee) = (end(caller), end(callee));
+        columns.caller.push(caller);
+        columns.callee.push(callee);
+        columns.calls.push(edge.calls);
+        columns.tail_calls.push(edge.tail_calls.values().sum());
+        columns.inclusive.push(edge.inclusive.insns);
+    }
+    columns
+}
+
+/// Puts what is narrow together, so that the sums stay, and says how many paths these were.
+fn merge_narrow(tree: &mut CallTree) -> u64 {
+    if tree.paths.len() <= MAX_PATHS {
+        return 0;
+    }
+    let sums = tree.inclusive_insns();
+    let mut sorted = sums.clone();
+    sorted.sort_unstable_by(|one, other| other.cmp(one));
+    // A kept path may get one that stands for its narrow ones.
+    let least_insns = sorted[MAX_PATHS / 2].saturating_add(1);
+    let narrow = tree.members.len() as u32;
+    tree.members.push(Member {
+        frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other },
+        start: None,
+    });
+    // By old number: the new one.
+    let mut numbers = vec![0_u32; tree.paths.len() + 1];
+    let mut paths: Vec<Path> = Vec::new();
+    // The narrow ones come last: parents before their children stays, each path right before all that begin with
+    // it does not. So they are put under their parent at the end of its own.
+    let mut rests: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut merged = 0;
+    for (index, path) in tree.paths.iter().enumerate() {
+        let number = index + 1;
+        if sums[index] >= least_insns {
+            numbers[number] = paths.len() as u32 + 1;
+            paths.push(Path { parent: numbers[path.parent as usize], ..*path });
+        } else {
+            // Its nearest ancestor that is kept; all between are narrow, too, and have its number.
+            numbers[number] = numbers[path.parent as usize];
+            let rest = rests.entry(numbers[number]).or_default();
+            rest.0 += path.insns;
+            rest.1 += path.samples;
+            merged += 1;
+        }
+    }
+    let mut with_rests = Vec::with_capacity(paths.len() + rests.len());
+    let mut moved = vec![0_u32; paths.len() + 1];
+    let after_all = |number: u32, with_rests: &mut Vec<Path>, parent: u32| {
+        if let Some(&(insns, samples)) = rests.get(&number) {
+            with_rests.push(Path { parent, member: narrow, insns, samples });
+        }
+    };
+    // Directly behind the path itself, which is an order of siblings as good as any.
+    after_all(0, &mut with_rests, 0);
+    for (index, path) in paths.iter().enumerate() {
+        let parent = moved[path.parent as usize];
+        with_rests.push(Path { parent, ..*path });
+        let number = with_rests.len() as u32;
+        moved[index + 1] = number;
+        after_all(index as u32 + 1, &mut with_rests, number);
+    }
+    tree.paths = with_rests;
+    merged
+}
+
+fn members_of(tree: &CallTree, rows: &Rows, strings: &mut Strings) -> Members {
+    let mut members = Members::default();
+    for member in &tree.members {
+        members.name.push(strings.number(&member.frame.name));
+        members.kind.push(match member.frame.kind {
+            Kind::Task => 0,
+            Kind::Irq => 1,
+            Kind::Function => 2,
+            Kind::Inlined => 3,
+            Kind::Other => 4,
+        });
+        members.function.push(row_of_member(rows, member).unwrap_or(NONE));
+    }
+    members
+}
+
+fn paths_of(tree: &CallTree) -> Paths {
+    let mut paths = Paths::default();
+    for path in &tree.paths {
+        let depth = path.parent.checked_sub(1).map_or(0, |parent| paths.depth[parent as usize] + 1);
+        paths.depth.push(depth);
+        paths.member.push(path.member);
+        paths.insns.push(path.insns);
+        paths.samples.push(path.samples);
+    }
+    paths
+}
+
+fn tasks_of(profile: &Profile) -> Vec<Task> {
+    let mut tasks: Vec<Task> = profile
+        .tasks
+        .iter()
+        .zip(stacks::task_names(profile))
+        .map(|(task, name)| Task {
+            name,
+            insns: task.insns,
+            switches: task.switches,
+            stack: tasks::stack_used(task, !profile.tree.is_empty()),
+            painted: tasks::painted(task),
+            idle: task.is_idle,
+        })
+        .collect();
+    // Stable: equal ones stay in the order in which they first ran.
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.insns));
+    tasks
+}
+
+fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<Interrupt> {
+    let mut interrupts: BTreeMap<String, Interrupt> = BTreeMap::new();
+    for (name, (insns, samples)) in sums {
+        interrupts.insert(name.clone(), Interrupt { name, insns, samples, spans: None });
+    }
+    let exceptions = Exceptions::new(profile);
+    for span in &profile.spans {
+        if let SpanKind::Exception { number } = span.kind {
+            let name = exceptions.name(number, span.longest_at);
+            let interrupt = interrupts.entry(name.clone()).or_insert(Interrupt { name, ..Interrupt::default() });
+            interrupt.spans = Some([span.count, span.min_insns, span.mean_insns(), span.max_insns]);
+        }
+    }
+    let mut interrupts: Vec<Interrupt> = interrupts.into_values().collect();
+    // Stable: equal ones stay in the order of names.
+    interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.insns));
+    interrupts
+}
+
+fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
+    let insns = profile.insns();
+    let mut bin_bytes = profile.facts.bin_bytes.max(1);
+    let number_of = |bin_bytes: u64| insns.keys().map(|pc| pc / bin_bytes).collect::<BTreeSet<u64>>().len();
+    while number_of(bin_bytes) > MAX_BINS {
+        bin_bytes *= 2;
+    }
+    #[derive(Default)]
+    struct Bin {
+        insns: u64,
+        samples: u64,
+        functions: BTreeMap<i64, u64>,
+    }
+    let mut bins: BTreeMap<u64, Bin> = BTreeMap::new();
+    for (&pc, &count) in &insns {
+        let bin = bins.entry(pc / bin_bytes).or_default();
+        bin.insns += count;
+        let row = rows.get(&Place::of(profile, pc).start()).copied().unwrap_or(NONE);
+        *bin.functions.entry(row).or_default() += count;
+    }
+    for sample in &profile.samples {
+        bins.entry(sample.pc / bin_bytes).or_default().samples += 1;
+    }
+    let mut regions: Vec<Region> = Vec::new();
+    let mut first = 0;
+    let mut last = None;
+    for (number, bin) in bins {
+        if last.is_none_or(|last| (number - last) * bin_bytes > GAP_BYTES) {
+            first = number;
+            regions.push(Region { start: format!("{:#010x}", number * bin_bytes), ..Region::default() });
+        }
+        last = Some(number);
+        if let Some(region) = regions.last_mut() {
+            region.bin.push(number - first);
+            region.insns.push(bin.insns);
+            region.samples.push(bin.samples);
+            let most = bin.functions.into_iter().max_by_key(|&(row, insns)| (insns, std::cmp::Reverse(row)));
+            region.function.push(most.map_or(NONE, |(row, _)| row));
+        }
+    }
+    Bins { bin_bytes, regions }
+}

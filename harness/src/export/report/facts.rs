@@ -1,0 +1,228 @@
+//! The facts of a run as the report lists them, and the command that makes the same profile again.
+
+use crate::options::When;
+use crate::profile::{Profile, SpanKind};
+use crate::stacks::View;
+use crate::verdict::{self, group};
+
+/// What a run has that nobody asked for otherwise; see `harness --help`.
+const DEFAULT_PERIOD_INSNS: u64 = 10_007;
+const DEFAULT_MAX_DEPTH: u32 = 256;
+const DEFAULT_BIN_BYTES: u64 = 2;
+
+/// Terms and what is to be said about them, in the order of reading.
+pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
+    let facts = &profile.facts;
+    let mut list: Vec<(String, String)> = Vec::new();
+    let mut say = |term: &str, text: String| list.push((term.to_owned(), text));
+    say("Image", facts.image_name.clone());
+    say("SHA-256 of the image", facts.image_sha256.clone());
+    if let Some(sha256) = &facts.symbols_sha256 {
+        say("SHA-256 of the symbols", sha256.clone());
+    }
+    say("Instruction set", facts.isa.clone());
+    let cpu = facts.cpu.as_ref().map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+    say("Machine", format!("QEMU {} {}{cpu}", facts.qemu_version, facts.machine));
+    if !facts.qemu_args.is_empty() {
+        say("QEMU arguments", facts.qemu_args.join(" "));
+    }
+    if profile.vcpus.len() > 1 {
+        say("vCPUs", profile.vcpus.len().to_string());
+    }
+    say("Firmware's time", format!("{} ns per instruction", 1_u64 << facts.icount_shift));
+    if !facts.firmware_args.is_empty() {
+        say("Firmware's arguments", facts.firmware_args.join(" "));
+    }
+    if let Some(address) = facts.load_addr {
+        say("Loaded at", format!("{address:#010x}"));
+    }
+    if facts.load_bias != 0 {
+        say("Load bias", format!("{:#x}", facts.load_bias));
+    }
+    say("Entry", verdict::place(&profile.names, facts.entry));
+    let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
+    say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
+    say(
+        "Call stacks",
+        match (profile.tree.is_empty(), facts.max_depth) {
+            (false, _) => "exact: every call and return was followed".to_owned(),
+            (true, Some(depth)) => format!("at the samples, at most {} frames", group(depth.into())),
+            (true, None) => "none were taken".to_owned(),
+        },
+    );
+    if facts.before_window_insns > 0 {
+        say("Before the window", format!("{} instructions", group(facts.before_window_insns)));
+    }
+    say("End", verdict::describe_end(profile));
+    if let Some(line) = verdict::describe_unopened(profile) {
+        say("Window", line);
+    }
+    if let Some(line) = verdict::describe_input(facts) {
+        say("Input", line);
+    }
+    for line in verdict::describe_notes(profile) {
+        say("Asked of the host", line);
+    }
+    if facts.waits > 0 {
+        say("Waits for an interrupt", group(facts.waits));
+    }
+    if let Some(line) = verdict::describe_unresolved(facts) {
+        say("Not attributed", line);
+    }
+    for producer in &profile.names.producers {
+        say("Compiled by", producer.clone());
+    }
+    say("Made by", format!("harness {}", facts.harness_version));
+    say("The same again", command(profile, view));
+    list
+}
+
+/// The command that makes the profile, as a shell reads it.
+fn command(profile: &Profile, view: View) -> String {
+    let facts = &profile.facts;
+    let mut words: Vec<String> = vec!["harness".to_owned()];
+    if !facts.firmware_args.is_empty() {
+        words.push("run".to_owned());
+    }
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), quote(&value)]);
+    let window = &facts.window;
+    if let Some(insns) = window.for_insns {
+        option("--for", insns.to_string());
+    }
+    if let Some(function) = &window.from {
+        option("--from", function.clone());
+    }
+    if let Some(function) = &window.until {
+        option("--until", function.clone());
+    }
+    if let Some(insns) = window.max_insns {
+        option("--max-insns", insns.to_string());
+    }
+    if facts.period_insns != DEFAULT_PERIOD_INSNS {
+        option("--period", facts.period_insns.to_string());
+    }
+    if let Some(seed) = facts.jitter_seed {
+        option("--seeded-jitter", seed.to_string());
+    }
+    if let Some(depth) = facts.max_depth.filter(|&depth| depth != DEFAULT_MAX_DEPTH) {
+        option("--max-depth", depth.to_string());
+    }
+    if facts.bin_bytes != DEFAULT_BIN_BYTES {
+        option("--bin-bytes", facts.bin_bytes.to_string());
+    }
+    for span in &profile.spans {
+        if let SpanKind::Between { from, until } = span.kind {
+            option("--span", format!("{from:#x}..{until:#x}"));
+        }
+    }
+    for input in &facts.input {
+        let text = escape(&input.bytes);
+        match &input.when {
+            When::At(insns) => option("--input", format!("{insns}:{text}")),
+            When::After(prompt) => option("--input-after", format!("{}:{text}", escape(prompt.as_bytes()))),
+        }
+    }
+    option("--machine", facts.machine.clone());
+    if let Some(cpu) = &facts.cpu {
+        option("--cpu", cpu.clone());
+    }
+    option("--shift", facts.icount_shift.to_string());
+    if let Some(address) = facts.load_addr {
+        option("--load-addr", format!("{address:#x}"));
+    }
+    if facts.load_bias != 0 {
+        option("--load-bias", format!("{:#x}", facts.load_bias));
+    }
+    if facts.symbols_sha256.is_some() {
+        option("--symbols", "ELF".to_owned());
+    }
+    for argument in &facts.qemu_args {
+        words.push(quote(&format!("--qemu-arg={argument}")));
+    }
+    if !profile.tree.is_empty() {
+        words.push("--exact".to_owned());
+    }
+    if facts.max_depth.is_none() {
+        words.push("--no-stacks".to_owned());
+    }
+    if view.fold_irqs {
+        words.push("--fold-irqs".to_owned());
+    }
+    words.push(quote(&facts.image_name));
+    if !facts.firmware_args.is_empty() {
+        words.push("--".to_owned());
+        words.extend(facts.firmware_args.iter().map(|argument| quote(argument)));
+    }
+    words.join(" ")
+}
+
+/// A text as `--input` reads it.
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' => text += "\\n",
+                '\r' => text += "\\r",
+                '\t' => text += "\\t",
+                '\u{1b}' => text += "\\e",
+                ':' => text += "\\:",
+                '\\' => text += "\\\\",
+                control if (control as u32) < 0x20 || control as u32 == 0x7f => {
+                    text += &format!("\\x{:02x}", control as u32);
+                }
+                other => text.push(other),
+            }
+        }
+        for byte in chunk.invalid() {
+            text += &format!("\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// A word as a shell reads it.
+fn quote(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+.,:/@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::testing::empty;
+    use crate::options::Input;
+
+    #[test]
+    fn the_command_says_what_is_not_the_default_and_survives_a_shell() {
+        let mut profile = empty();
+        let facts = &mut profile.facts;
+        facts.image_name = "it's mine.elf".to_owned();
+        facts.window.for_insns = Some(30_000_000);
+        facts.window.from = Some("f<int, 3>(char)".to_owned());
+        facts.input = vec![Input::after("a\\: :go\\n").unwrap(), Input::at("1M:\\xff\\\\").unwrap()];
+        facts.qemu_args = vec!["-smp".to_owned(), "2".to_owned()];
+        let command = command(&profile, View { fold_irqs: true });
+        for part in [
+            "--for 30000000 ",
+            "--from 'f<int, 3>(char)' ",
+            r"--input-after 'a\: :go\n' ",
+            r"--input '1000000:\xff\\' ",
+            "--qemu-arg=-smp --qemu-arg=2 ",
+            "--fold-irqs",
+            r"'it'\''s mine.elf'",
+        ] {
+            assert!(command.contains(part), "{part} in {command}");
+        }
+    }
+
+    #[test]
+    fn input_reads_back_as_it_was() {
+        let bytes: Vec<u8> = (0..=255).chain("größe".bytes()).collect();
+        let typed = format!("1:{}", escape(&bytes));
+        assert_eq!(Input::at(&typed).unwrap().bytes, bytes);
+    }
+}

@@ -1,0 +1,132 @@
+//! The listings of a report: as many functions as there is room for, those with the most instructions first.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::data::{Data, Strings};
+use super::size_bytes;
+use crate::functions::{Place, BOOT_ROM_ADDRESSES};
+use crate::listing::{self, Lister};
+use crate::profile::Profile;
+use crate::source::Sources;
+
+/// Source lines without code that are shown between two with code, and before the first one.
+const MAX_GAP_LINES: u32 = 12;
+
+/// One function, as columns.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Listing {
+    lines: Lines,
+    runs: Runs,
+    insns: Insns,
+}
+
+/// Source lines, file after file.
+#[derive(Debug, Default, Serialize)]
+struct Lines {
+    file: Vec<i64>,
+    line: Vec<u32>,
+    text: Vec<Option<String>>,
+    /// -1: the line has no code here.
+    insns: Vec<i64>,
+    samples: Vec<u64>,
+}
+
+/// Instructions in a row that were made from one line.
+#[derive(Debug, Default, Serialize)]
+struct Runs {
+    /// Number of the line; -1: not known.
+    line: Vec<i64>,
+    /// Functions inlined here, outermost first.
+    inlined: Vec<Vec<i64>>,
+    /// How many instructions.
+    len: Vec<usize>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Insns {
+    /// Address of the first one.
+    start: String,
+    /// Bytes from there.
+    offset: Vec<u64>,
+    text: Vec<String>,
+    count: Vec<u64>,
+    samples: Vec<u64>,
+}
+
+/// Adds listings, of at most so many bytes together.
+pub(super) fn add(profile: &Profile, sources: &mut Sources, budget_bytes: usize, data: &mut Data) -> Result<()> {
+    let lister = Lister::new(profile)?;
+    let mut left = budget_bytes;
+    let strings_before = size_bytes(&data.strings)?;
+    for row in lister.rows() {
+        let place = Place::of(profile, row.start.unwrap_or(*BOOT_ROM_ADDRESSES.start()));
+        let listing = columns(&lister.list(place, sources), row.file.as_deref(), sources, &mut data.strings);
+        let bytes = size_bytes(&listing)? + 1;
+        let fits = bytes <= left;
+        left -= if fits { bytes } else { 0 };
+        data.listings.push(fits.then_some(listing));
+        // What is too large for the rest may be followed by what is not, but not for ever.
+        if left < 1000 {
+            break;
+        }
+    }
+    // Names of files and of inlined functions are few beside the code.
+    debug_assert!(size_bytes(&data.strings)? - strings_before < 1_000_000);
+    data.source_notes = sources.notes();
+    Ok(())
+}
+
+fn columns(
+    listing: &listing::Listing,
+    own_file: Option<&str>,
+    sources: &mut Sources,
+    strings: &mut Strings,
+) -> Listing {
+    let mut columns = Listing::default();
+    // Number in the page of each line of the listing.
+    let mut numbers = Vec::with_capacity(listing.lines.len());
+    let mut before: Option<(&str, u32)> = None;
+    for line in &listing.lines {
+        let first = match before {
+            Some((file, last)) if *file == *line.file => last + 1,
+            _ if own_file == Some(&line.file) => listing.row.line.unwrap_or(line.line).min(line.line),
+            _ => line.line,
+        };
+        if line.line - first <= MAX_GAP_LINES {
+            for between in first..line.line {
+                let text = sources.line(&line.file, between).map(str::to_owned);
+                if text.is_some() {
+                    columns.lines.push(strings.number(&line.file), between, text, -1, 0);
+                }
+            }
+        }
+        before = Some((&line.file, line.line));
+        numbers.push(columns.lines.line.len() as i64);
+        columns.lines.push(strings.number(&line.file), line.line, line.text.clone(), line.insns as i64, line.samples);
+    }
+    for run in &listing.runs {
+        columns.runs.line.push(run.line.and_then(|line| numbers.get(line).copied()).unwrap_or(-1));
+        columns.runs.inlined.push(run.inlined.iter().map(|name| strings.number(name)).collect());
+        columns.runs.len.push(run.instructions.len());
+    }
+    let start = listing.instructions().next().map_or(0, |insn| insn.address);
+    columns.insns.start = format!("{start:#010x}");
+    for insn in listing.instructions() {
+        columns.insns.offset.push(insn.address - start);
+        columns.insns.text.push(insn.text.clone());
+        columns.insns.count.push(insn.count);
+        columns.insns.samples.push(insn.samples);
+    }
+    columns
+}
+
+impl Lines {
+    fn push(&mut self, file: i64, line: u32, text: Option<String>, insns: i64, samples: u64) {
+        self.file.push(file);
+        self.line.push(line);
+        self.text.push(text);
+        self.insns.push(insns);
+        self.samples.push(samples);
+    }
+}
