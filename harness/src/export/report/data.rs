@@ -328,10 +328,7 @@ fn merge_narrow(tree: &mut CallTree) -> u64 {
     // A kept path may get one that stands for its narrow ones.
     let least_insns = sorted[MAX_PATHS / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
-    tree.members.push(Member {
-        frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other },
-        start: None,
-    });
+    tree.members.push(Member { frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other }, start: None });
     // By old number: the new one.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();

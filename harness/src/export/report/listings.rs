@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::data::{Data, Strings};
 use super::size_bytes;
-use crate::functions::{Place, BOOT_ROM_ADDRESSES};
+use crate::functions::{BOOT_ROM_ADDRESSES, Place};
 use crate::listing::{self, Lister};
 use crate::profile::Profile;
 use crate::source::Sources;

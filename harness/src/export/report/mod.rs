@@ -39,7 +39,8 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
     listings::add(profile, sources, MAX_BYTES.saturating_sub(used + 100_000), &mut data)?;
     let title = escape_text(&profile.facts.image_name);
     let mut rest = PAGE;
-    for (mark, insert) in [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(SCRIPT))]
+    for (mark, insert) in
+        [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(SCRIPT))]
     {
         let Some((before, after)) = rest.split_once(mark) else { continue };
         out.write_all(before.as_bytes())?;
