@@ -1,6 +1,6 @@
 //! A profile as large as one likes, always the same one: what exports are measured with.
 //!
-//! 5,000 functions, each with four call sites whose callees are fixed, eight instructions in three lines, one of
+//! 5,000 functions unless told otherwise, each with four call sites whose callees are fixed, eight instructions in three lines, one of
 //! them inlined. Stacks are a tree that grows by a quarter per level, so that most of a million are 20 to 30
 //! frames deep; every frame is a stack that was sampled once. Two tasks; one stack in a hundred is an interrupt.
 
@@ -39,6 +39,11 @@ impl Random {
 
 /// A profile of about this many different stacks.
 pub fn profile(stacks: u32) -> Profile {
+    of_functions(FUNCTIONS, stacks)
+}
+
+/// A profile of this many functions and about this many different stacks.
+pub fn of_functions(functions: u64, stacks: u32) -> Profile {
     let mut profile = made::empty(PERIOD_INSNS);
     profile.facts.image_name = "synthetic.elf".to_owned();
     for name in ["sensor", "logger"] {
@@ -46,8 +51,8 @@ pub fn profile(stacks: u32) -> Profile {
     }
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let start = |function: u64| FIRST + function * FUNCTION_BYTES;
-    let callee = |function: u64, site: u64| (function * 31 + site * 1237 + 11) % FUNCTIONS;
-    add_functions(&mut profile);
+    let callee = |function: u64, site: u64| (function * 31 + site * 1237 + 11) % functions;
+    add_functions(&mut profile, functions);
 
     // Of each stack: the function that runs in it, its task, and which children it has.
     let mut runs: Vec<(u64, u32, u8)> = Vec::new();
@@ -94,7 +99,7 @@ pub fn profile(stacks: u32) -> Profile {
         made::sample(&mut profile, pc, number, task);
         *counts.entry(pc).or_default() += PERIOD_INSNS;
     }
-    for function in 0..FUNCTIONS {
+    for function in 0..functions {
         for pc in (0..INSNS).map(|insn| start(function) + 2 * insn) {
             let sampled = counts.get(&pc).copied().unwrap_or(0);
             made::execute(&mut profile, pc, sampled + 1 + function % 7);
@@ -107,13 +112,13 @@ pub fn profile(stacks: u32) -> Profile {
     profile
 }
 
-fn add_functions(profile: &mut Profile) {
+fn add_functions(profile: &mut Profile, functions: u64) {
     const WORDS: [&str; 8] = ["parse", "encode", "update", "poll", "transfer", "filter", "commit", "schedule"];
     let names = &mut profile.names;
     let file = |function: u64| (function / 50) as u32;
-    names.strings = (0..FUNCTIONS / 50).map(|file| format!("src/module_{file}.c")).collect();
+    names.strings = (0..functions.div_ceil(50)).map(|file| format!("src/module_{file}.c")).collect();
     let first_name = names.strings.len() as u32;
-    for function in 0..FUNCTIONS {
+    for function in 0..functions {
         let word = WORDS[function as usize % WORDS.len()];
         let name = format!("module_{}_{word}_{function}", file(function));
         let start = FIRST + function * FUNCTION_BYTES;

@@ -332,15 +332,13 @@ const paths = (() => {
     }
     const start = new Float64Array(count);
     const next = new Float64Array(count + 1);
-    let deepest = 0;
     for (let path = 0; path < count; path++) {
         const outer = parent[path] + 1;
         start[path] = next[outer];
         next[outer] += width[path];
         next[path + 1] = start[path];
-        deepest = Math.max(deepest, depth[path] + 1);
     }
-    return { count, depth, member, parent, end, start, width, taken, own: insns, deepest, total: next[0] };
+    return { count, depth, member, parent, end, start, width, taken, own: insns, total: next[0] };
 })();
 
 const members = data.members;
@@ -395,7 +393,22 @@ const flames = (() => {
         });
     }
 
+    /** As high as what is wide enough to be drawn. */
+    function fit() {
+        const { start, width: all } = view();
+        const least = (0.3 * all) / Math.max(1, box.clientWidth);
+        let levels = 1;
+        for (let path = 0; path < paths.count;) {
+            const x = paths.start[path] - start;
+            if (paths.width[path] < least || x >= all || x + paths.width[path] <= 0) path = paths.end[path];
+            else levels = Math.max(levels, paths.depth[path++] + 2);
+        }
+        by('flames-size').style.height = `${levels * FRAME_PX}px`;
+        box.style.height = `${levels * FRAME_PX + 2}px`;
+    }
+
     function draw() {
+        fit();
         const dark = isDark();
         const style = getComputedStyle(document.documentElement);
         const ink = style.getPropertyValue('--ink');
@@ -554,8 +567,6 @@ const flames = (() => {
         go({ z: null });
         box.focus();
     });
-    by('flames-size').style.height = `${(paths.deepest + 1) * FRAME_PX}px`;
-    box.style.height = `${(paths.deepest + 1) * FRAME_PX + 2}px`;
 
     return {
         zoomed() {
@@ -619,14 +630,14 @@ const functionTable = new Table(by('functions-table'), {
         if (row >= functions.executed) element.classList.add('zero');
     },
     columns: [
-        { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: functionName, key: (row) => names[row], title: functionName },
-        { name: 'Self', width: '8.5rem', number: true, cell: (row) => group(functions.self[row]), key: (row) => functions.self[row], hint: 'Instructions in it, inlined ones included. Exact.' },
-        { name: 'Self %', width: '5rem', number: true, cell: (row) => percent(functions.self[row], data.total_insns), key: (row) => functions.self[row], share: (row) => share(functions.self[row]) },
-        { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '8.5rem', number: true, cell: (row) => (data.stacked ? group(functions.inclusive[row]) : '–'), key: (row) => functions.inclusive[row], hint: aboutInclusive },
-        { name: 'Calls', width: '7rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside. Exact.' },
+        { name: 'Function', width: 'minmax(7rem, 3fr)', class: 'mono', cell: functionName, key: (row) => names[row], title: functionName },
+        { name: 'Self', width: '8rem', number: true, cell: (row) => group(functions.self[row]), key: (row) => functions.self[row], hint: 'Instructions in it, inlined ones included. Exact.' },
+        { name: 'Self %', width: '4.6rem', number: true, cell: (row) => percent(functions.self[row], data.total_insns), key: (row) => functions.self[row], share: (row) => share(functions.self[row]) },
+        { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '8rem', number: true, cell: (row) => (data.stacked ? group(functions.inclusive[row]) : '–'), key: (row) => functions.inclusive[row], hint: aboutInclusive },
+        { name: 'Calls', width: '6.5rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside. Exact.' },
         { name: 'Samples', width: '5rem', number: true, cell: (row) => group(functions.samples[row]), key: (row) => functions.samples[row] },
         { name: 'z', width: '3.6rem', number: true, cell: (row) => functions.z[row].toFixed(1), key: (row) => Math.abs(functions.z[row]), hint: 'How far its samples are from its exact share, in standard deviations. Beyond 5, a loop keeps step with the sampling period.' },
-        { name: 'Defined at', width: 'minmax(6rem, 2fr)', class: 'dim', cell: (row) => (functions.file[row] < 0 ? '' : fileName(place(row))), key: place, title: place },
+        { name: 'Defined at', width: 'minmax(4rem, 2fr)', class: 'dim', cell: (row) => (functions.file[row] < 0 ? '' : fileName(place(row))), key: place, title: place },
     ],
 });
 
@@ -862,7 +873,7 @@ function showListing(row) {
     by('source').parentElement.hidden = source.length === 0;
     by('listing').style.gridTemplateColumns = source.length === 0 ? '1fr' : '';
     by('source-title').textContent = 'Source: instructions by line';
-    by('code-title').textContent = `Instructions: ${plural(insns.count.length, 'instruction')}`;
+    by('code-title').textContent = `Machine code: ${plural(insns.count.length, 'instruction')}`;
     if (data.source_notes.length && lines.line.length && lines.text.every((text) => text === null)) {
         by('listing-note').hidden = false;
         by('listing-note').replaceChildren(`The source was not found when this page was made: harness report --source-map FROM=TO says where it is.`);
