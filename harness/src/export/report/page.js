@@ -942,7 +942,7 @@ const bins = (() => {
     by('addresses').hidden = false;
     const all = [];
     regions.forEach((region, at) => region.bin.forEach((_, bin) => all.push([at, bin])));
-    by('bins-note').textContent = `${plural(all.length, 'used bin')} of ${plural(bytes, 'byte')}; as dark as the logarithm of its instructions`;
+    by('bins-note').textContent = `${plural(all.length, 'used bin')} of ${plural(bytes, 'byte')}; coloured by the logarithm of their instructions`;
     const most = regions.reduce((one, region) => region.insns.reduce((a, b) => Math.max(a, b), one), 1);
     /** Most regions drawn, those with the most instructions. */
     const MOST_STRIPS = 40;
@@ -1189,6 +1189,8 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
 });
 
+// What is gone back to is in the same place; the browser's memory of another place would move it.
+history.scrollRestoration = 'manual';
 window.addEventListener('popstate', () => enter(readHash()));
 window.addEventListener('resize', () => {
     functionTable.resize();
