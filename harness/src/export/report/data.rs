@@ -189,7 +189,7 @@ impl Data {
         let mut tree = CallTree::new(profile, view);
         let arcs = calls(profile, &rows, &mut functions.inclusive, &mut strings);
         let interrupted = interrupts_in(&tree);
-        let merged_paths = merge_narrow(&mut tree);
+        let merged_paths = merge_narrow(&mut tree, MAX_PATHS);
         let check = crosscheck::check(profile, &table);
         Data {
             image: profile.facts.image_name.clone(),
@@ -318,22 +318,21 @@ fn calls(profile: &Profile, rows: &Rows, inclusive: &mut [u64], strings: &mut St
 }
 
 /// Puts what is narrow together, so that the sums stay, and says how many paths these were.
-fn merge_narrow(tree: &mut CallTree) -> u64 {
-    if tree.paths.len() <= MAX_PATHS {
+fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
+    if tree.paths.len() <= most {
         return 0;
     }
     let sums = tree.inclusive_insns();
     let mut sorted = sums.clone();
     sorted.sort_unstable_by(|one, other| other.cmp(one));
     // A kept path may get one that stands for its narrow ones.
-    let least_insns = sorted[MAX_PATHS / 2].saturating_add(1);
+    let least_insns = sorted[most / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
     tree.members.push(Member { frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other }, start: None });
     // By old number: the new one.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
-    // The narrow ones come last: parents before their children stays, each path right before all that begin with
-    // it does not. So they are put under their parent at the end of its own.
+    // What is narrow becomes one more child of the path that it begins with.
     let mut rests: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut merged = 0;
     for (index, path) in tree.paths.iter().enumerate() {
@@ -477,4 +476,50 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
         }
     }
     Bins { bin_bytes, regions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::testing::freertos;
+
+    #[test]
+    fn narrow_paths_are_put_together_and_nothing_is_lost() {
+        let profile = freertos();
+        let mut tree = CallTree::new(&profile, View::default());
+        let before = tree.clone();
+        assert_eq!(merge_narrow(&mut tree, before.paths.len()), 0);
+        assert_eq!(tree, before);
+        let merged = merge_narrow(&mut tree, 12);
+        assert!(merged > 10 && tree.paths.len() <= 12, "{merged} of {} merged: {tree:#?}", before.paths.len());
+        let total =
+            |tree: &CallTree| tree.paths.iter().fold((0, 0), |sum, path| (sum.0 + path.insns, sum.1 + path.samples));
+        assert_eq!(total(&tree), total(&before));
+        let sums = tree.inclusive_insns();
+        for (index, path) in tree.paths.iter().enumerate() {
+            assert!(path.parent as usize <= index, "a child before its parent");
+            // What is kept has all that is below it.
+            let names = |tree: &CallTree, number: usize| {
+                let frames: Vec<_> = tree.frames(number as u32).into_iter().cloned().collect();
+                frames
+            };
+            let kept = names(&tree, index + 1);
+            if kept.last().is_some_and(|member| member.frame.name != NARROW) {
+                let same = (0..before.paths.len()).find(|&number| names(&before, number + 1) == kept);
+                assert_eq!(sums[index], before.inclusive_insns()[same.unwrap()]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupt_has_its_instructions_without_those_of_one_that_came_meanwhile() {
+        let profile = freertos();
+        let interrupts = interrupts_in(&CallTree::new(&profile, View::default()));
+        let insns = |name: &str| interrupts[name].0;
+        // 9,200 of UART0; SysTick's handler and its callee without any of them.
+        assert_eq!(insns("[irq UART0]"), 9_200);
+        assert_eq!(insns("[irq SysTick]"), 28_000);
+        // The same in whichever view.
+        assert_eq!(interrupts, interrupts_in(&CallTree::new(&profile, View { fold_irqs: true })));
+    }
 }
