@@ -42,7 +42,7 @@ async function opened(file, look, options = {}) {
             if (requests > 1) complaints.push(`asked for ${request.url().slice(0, 200)}`);
         });
         await page.goto(pathToFileURL(file).href);
-        promise(requests === 1, 'the page was not loaded');
+        promise(requests === 1, `the page made ${requests - 1} requests beside itself`);
         return look(page, complaints);
     }, { viewport: { width: 1400, height: 900 }, ...options });
 }
