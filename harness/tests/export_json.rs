@@ -6,7 +6,8 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{Run, export, run};
+use common::tools::{self, export};
+use common::{Run, run};
 use harness::functions;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ const IMAGES: [(&str, &[&str]); 5] = [
 ];
 
 fn json(run: &Run) -> Value {
-    serde_json::from_slice(&export(run, "json", &[])).unwrap()
+    serde_json::from_slice(&export(&run.dir, "json", &[])).unwrap()
 }
 
 /// What jq prints for a filter.
@@ -46,7 +47,7 @@ fn every_profile_is_valid_by_the_published_schema() {
     for (name, args) in IMAGES {
         let run = run(name, args);
         let file = temp.path().join("profile.json");
-        fs::write(&file, export(&run, "json", &[])).unwrap();
+        fs::write(&file, export(&run.dir, "json", &[])).unwrap();
         common::viewer("schema.mjs", &[path.to_str().unwrap(), file.to_str().unwrap()]);
         // The schema names each field.
         let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -59,7 +60,7 @@ fn everything_adds_up_to_the_profile_by_jq() {
     for (name, args) in IMAGES {
         let run = run(name, args);
         let profile = run.profile();
-        let json = export(&run, "json", &[]);
+        let json = export(&run.dir, "json", &[]);
         let total = profile.total_insns().to_string();
         for filter in
             [".total_insns", "[.functions[].self_insns] | add", "[.insns[].count] | add", "[.paths[].insns] | add"]
@@ -101,19 +102,17 @@ fn functions_that_never_ran_are_there_with_nothing() {
 }
 
 #[test]
-fn the_same_profile_gives_the_same_bytes_and_a_reader_that_has_gone_is_no_error() {
+fn a_reader_that_has_gone_is_no_error() {
     let run = run("cortex-m3-freertos", &["--for", "5M"]);
     for format in ["json", "csv"] {
-        let bytes = export(&run, format, &[]);
-        assert_eq!(export(&run, format, &[]), bytes);
-        common::assert_no_error_without_reader(&run, format);
+        assert_eq!(tools::export_to_nobody(&run.dir, format), (Some(0), String::new()), "{format}");
     }
 }
 
 #[test]
 fn a_table_for_spreadsheets_has_a_line_per_function() {
     let run = run("cortex-m3-cpp", &[]);
-    let text = export(&run, "csv", &[]);
+    let text = export(&run.dir, "csv", &[]);
     let mut reader = csv::Reader::from_reader(&text[..]);
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     let expected = functions::table(&run.profile()).rows;
@@ -125,5 +124,5 @@ fn a_table_for_spreadsheets_has_a_line_per_function() {
         assert_eq!(&row[6], expected.calls.to_string());
     }
     let stripped = common::run("cortex-m3-bare-stripped", &["--for", "1M"]);
-    assert!(String::from_utf8(export(&stripped, "csv", &[])).unwrap().contains("\n[0x"));
+    assert!(String::from_utf8(export(&stripped.dir, "csv", &[])).unwrap().contains("\n[0x"));
 }

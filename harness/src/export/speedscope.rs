@@ -33,10 +33,10 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let image = &profile.facts.image_name;
     let several_vcpus = profile.vcpus.len() > 1;
 
-    write!(out, "{{\n\"$schema\": {},\n\"name\": {},\n", quoted(SCHEMA)?, quoted(image)?)?;
-    write!(
+    writeln!(out, "{{\n\"$schema\": {},\n\"name\": {},", quoted(SCHEMA)?, quoted(image)?)?;
+    writeln!(
         out,
-        "\"exporter\": {},\n\"activeProfileIndex\": 0,\n",
+        "\"exporter\": {},\n\"activeProfileIndex\": 0,",
         quoted(concat!("harness ", env!("CARGO_PKG_VERSION")))?
     )?;
     out.write_all(b"\"shared\": {\"frames\": [")?;
@@ -100,9 +100,9 @@ fn write_frame(functions: &BTreeMap<u64, &Function>, member: &Member, out: &mut 
 
 fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
     let name = quoted(name)?;
-    write!(
+    writeln!(
         out,
-        "{{\"type\":\"sampled\",\"name\":{name},\"unit\":\"none\",\"startValue\":0,\"endValue\":{end_insns},\n"
+        "{{\"type\":\"sampled\",\"name\":{name},\"unit\":\"none\",\"startValue\":0,\"endValue\":{end_insns},"
     )?;
     out.write_all(b"\"samples\":[")?;
     Ok(())

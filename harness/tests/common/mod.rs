@@ -200,29 +200,3 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
         }
     });
 }
-
-/// A run's profile in another format.
-#[track_caller]
-pub fn export(run: &Run, format: &str, args: &[&str]) -> Vec<u8> {
-    export_dir(&run.dir, format, args)
-}
-
-/// A saved profile in another format.
-#[track_caller]
-pub fn export_dir(profile: &Path, format: &str, args: &[&str]) -> Vec<u8> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
-    let output = command.arg("export").arg(profile).args(["-f", format]).args(args).output().unwrap();
-    assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
-/// What `| head` does: the reader closes its end before everything is written.
-#[track_caller]
-pub fn assert_no_error_without_reader(run: &Run, format: &str) {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
-    let output = command.arg("export").arg(&run.dir).args(["-f", format]).stdout(writer).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
-    assert!(output.status.success(), "{format}: {}", output.status);
-}
