@@ -70,7 +70,7 @@ fn frames_nest_and_tasks_take_turns_until_the_last_sample() {
         ("riscv64-freertos", &["--for", "8M"][..]),
         ("cortex-m3-freertos", &["--for", "8M", "--exact"]),
         ("cortex-m3-freertos", &["--for", "2M", "--no-stacks"]),
-        ("riscv64-smp", &["--for", "1M"]),
+        ("riscv64-smp", &["--for", "12M"]),
     ] {
         let run = run(name, args);
         let profile = run.profile();

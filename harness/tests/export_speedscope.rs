@@ -96,7 +96,7 @@ fn profiles_of_nothing_of_one_sample_of_several_vcpus_and_without_stacks_are_val
         30
     );
 
-    let smp = run("riscv64-smp", &["--for", "1M"]);
+    let smp = run("riscv64-smp", &["--for", "12M"]);
     let shown = totals(&seen(&smp.dir));
     let by_vcpu = shown.keys().filter(|name| name.contains(", vCPU ")).count();
     assert_eq!((by_vcpu, shown["riscv64-smp.elf, all vCPUs: exact instructions"]), (2, smp.profile().total_insns()));
