@@ -161,7 +161,15 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
                 continue;
             };
             let weights: Vec<u64> = leaves.iter().map(|&leaf| self.insns[leaf as usize]).collect();
-            for (&leaf, insns) in leaves.iter().zip(divide(node.insns, &weights)).filter(|&(_, insns)| insns > 0) {
+            let mut insns_there = node.insns;
+            if place.is_some_and(|place| place.is_none()) {
+                // Code without a name may run there, too.
+                insns_there = insns_there.min(weights.iter().sum());
+                if insns_there < node.insns {
+                    sums.entry((None, context)).or_default().0 += node.insns - insns_there;
+                }
+            }
+            for (&leaf, insns) in leaves.iter().zip(divide(insns_there, &weights)).filter(|&(_, insns)| insns > 0) {
                 sums.entry((Some(leaf), context)).or_default().0 += insns;
             }
         }

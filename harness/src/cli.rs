@@ -162,7 +162,7 @@ pub struct ExportArgs {
     /// Instructions per second, for gmon [default: the machine's virtual clock, 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
-    /// Where sources are: replaces the directory FROM at the start of their paths; may be repeated
+    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
 }
@@ -235,15 +235,19 @@ pub struct CallersArgs {
     /// Profile directory or file
     #[arg(value_name = "PROFILE")]
     pub profile: PathBuf,
-    /// Function: its name, FILE:NAME, or an address in it (0x...)
+    /// Function: its name, FILE:NAME, or an address in it, 0x…
     #[arg(value_name = "FUNCTION")]
     pub function: String,
     /// Calls to follow in each direction; 2 shows the callers of the callers, too
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_depth)]
     pub depth: std::num::NonZeroUsize,
     /// Callers and callees shown of each; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+}
+
+fn parse_depth(text: &str) -> Result<std::num::NonZeroUsize, String> {
+    text.parse().map_err(|_| "write a number from 1".to_owned())
 }
 
 /// What to show as a page.

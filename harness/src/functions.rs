@@ -32,7 +32,7 @@ pub enum Place<'a> {
     Function(&'a Function),
     /// The machine's boot ROM.
     BootRom,
-    /// Code without a name: an aligned range of addresses.
+    /// Code without a name: what lies between functions of an aligned range of addresses.
     Range {
         /// First address.
         start: u64,
@@ -54,7 +54,14 @@ impl<'a> Place<'a> {
         }
         let range_bytes = facts.bin_bytes.max(MIN_RANGE_BYTES);
         let start = address & !(range_bytes - 1);
-        Place::Range { start, last: start + (range_bytes - 1) }
+        let last = start + (range_bytes - 1);
+        // No place begins in another one: each is known by its first address.
+        let functions = &profile.names.functions;
+        let after = functions.partition_point(|function| function.start <= address);
+        let end_before = after.checked_sub(1).map(|index| &functions[index]);
+        let end_before = end_before.map_or(0, |function| function.start.saturating_add(function.size_bytes));
+        let next = functions.get(after).map_or(u64::MAX, |function| function.start - 1);
+        Place::Range { start: start.max(end_before), last: last.min(next) }
     }
 
     /// Its first address, where it is a place of the firmware's.
@@ -654,7 +661,7 @@ mod tests {
         assert_eq!(
             rows,
             [
-                ("[0x80000000..0x800000ff]", 21, Kind::Unnamed),
+                ("[0x80000010..0x800000ff]", 21, Kind::Unnamed),
                 ("main", 10, Kind::Function),
                 (BOOT_ROM, 6, Kind::BootRom),
                 ("[0x80000100..0x800001ff]", 2, Kind::Unnamed),

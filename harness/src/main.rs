@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use harness::cli::{Cli, Command};
+use harness::terminal::Printable;
 use harness::verdict::runner;
 use harness::{commands, verdict};
 
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 
 /// Says what went wrong, where anybody listens.
 fn say(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    let _ = writeln!(Printable(io::stderr()), "error: {error:#}");
 }
 
 /// A reader that has seen enough (`| head`) is no error.

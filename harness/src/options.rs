@@ -203,14 +203,20 @@ fn text_bytes(option: &str, typed: &str, text: &str) -> Result<Vec<u8>, InputErr
     }
 }
 
+/// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
+const MAX_BIN_BYTES: u64 = 1 << 30;
+
 /// What `--bin-bytes` means.
 ///
 /// # Errors
-/// When it is no power of two.
+/// When it is no power of two, or too large.
 pub(crate) fn bin_bytes(text: &str) -> Result<u64, InputError> {
     let bytes = parse_number("--bin-bytes", text)?;
     if !bytes.is_power_of_two() {
         return Err(InputError::new(format!("--bin-bytes {bytes}: must be a power of two, such as 2 or 64")));
+    }
+    if bytes > MAX_BIN_BYTES {
+        return Err(InputError::new(format!("--bin-bytes {bytes}: must be at most {MAX_BIN_BYTES}")));
     }
     Ok(bytes)
 }

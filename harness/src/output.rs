@@ -1,11 +1,12 @@
 //! The profile directory: written aside and moved into place when it is complete, so that nobody
 //! ever finds half of one.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::export::FILES;
@@ -135,6 +136,41 @@ impl Output {
         moved().map_err(|error: io::Error| unwritable(&self.target, &error))?;
         Ok(self.target)
     }
+}
+
+/// Writes a single file as `make` makes it: complete or not at all, and what was there before stays until then.
+/// What is no regular file (a pipe, a device) is written to as it is.
+///
+/// # Errors
+/// Those of `make`, or when it cannot be written.
+pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let failed = |error: io::Error| {
+        let next = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or choose another disk",
+            _ => "choose another file",
+        };
+        anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next} with --output")))
+    };
+    let fill = |file: &mut dyn Write| {
+        let mut out = BufWriter::new(file);
+        make(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| match error.downcast::<io::Error>() {
+            Ok(error) => failed(error),
+            Err(error) => error,
+        })
+    };
+    if path.exists() && !path.is_file() {
+        return fill(&mut File::options().write(true).open(path).map_err(failed)?);
+    }
+    // What a link points to is replaced, not the link.
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    // As any other new file.
+    builder.prefix(".harness-").permissions(fs::Permissions::from_mode(0o666));
+    let mut file = builder.tempfile_in(parent).map_err(failed)?;
+    fill(&mut file)?;
+    file.persist(&place).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 /// A file or directory that cannot be written, why, and what to do about it.

@@ -535,11 +535,16 @@ impl Profile {
     /// Reads [`Profile::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Profile> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            bail!("not a profile of this version of harness (its first bytes are others)");
+            if bytes.starts_with(&MAGIC[..6]) {
+                bail!("it was saved by another version of harness; run the firmware again with this one");
+            }
+            bail!("it is no profile; harness FIRMWARE makes one of a firmware image");
         };
         let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
         let body: Body<'_> = postcard::from_bytes(body)?;
+        let facts = &body.facts;
+        ensure!(facts.bin_bytes.is_power_of_two() && facts.icount_shift < 64, "the profile's facts are damaged");
         let samples = Decoder::new(&body.samples).collect::<Result<_, _>>()?;
         let (mut stacks, mut tree, mut spans) = (Vec::new(), Vec::new(), Vec::new());
         let mut counts = body.counts.iter();
@@ -578,6 +583,9 @@ impl Profile {
     /// Reads a saved profile: the file, or the directory that a run left.
     pub fn load(path: &Path) -> Result<Profile> {
         let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
+        if path.is_dir() && !file.exists() {
+            bail!("{} is no profile directory (there is no {FILE_NAME} in it)", path.display());
+        }
         let bytes = fs::read(&file).with_context(|| format!("cannot read the profile {}", file.display()))?;
         Profile::from_bytes(&bytes).with_context(|| format!("cannot read the profile {}", file.display()))
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::image::InputError;
+use crate::profile::Names;
 
 /// Largest file that is taken for source text.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -44,6 +45,29 @@ impl SourceMap {
             return Cow::Owned(format!("{to}{rest}"));
         }
         Cow::Owned(format!("{to}/{rest}"))
+    }
+
+    /// Replaces all paths of a profile's source files.
+    pub fn relocate(&self, names: &mut Names) {
+        if self.replacements.is_empty() {
+            return;
+        }
+        // Strings are names of functions, too, which stay: paths become new strings.
+        let mut moved: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut strings = std::mem::take(&mut names.strings);
+        let mut relocate = |file: &mut u32| {
+            *file = *moved.entry(*file).or_insert_with(|| {
+                let Some(path) = strings.get(*file as usize).cloned() else { return *file };
+                strings.push(self.apply(&path).into_owned());
+                strings.len() as u32 - 1
+            });
+        };
+        names.stacks.iter_mut().flatten().filter_map(|frame| frame.file.as_mut()).for_each(&mut relocate);
+        names.lines.iter_mut().for_each(|code| relocate(&mut code.file));
+        names.strings = strings;
+        for file in names.functions.iter_mut().filter_map(|function| function.file.as_mut()) {
+            *file = self.apply(file).into_owned();
+        }
     }
 }
 

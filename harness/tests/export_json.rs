@@ -126,3 +126,39 @@ fn a_table_for_spreadsheets_has_a_line_per_function() {
     let stripped = common::run("cortex-m3-bare-stripped", &["--for", "1M"]);
     assert!(String::from_utf8(export(&stripped.dir, "csv", &[])).unwrap().contains("\n[0x"));
 }
+
+#[test]
+fn an_export_that_fails_leaves_what_was_there_and_says_what_to_do() {
+    let run = run("cortex-m3-bare-stripped", &["--for", "1M"]);
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("kept");
+    fs::write(&file, "kept").unwrap();
+    let refused = |profile: &std::path::Path, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let output = command.arg("export").arg(profile).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let path = file.to_str().unwrap();
+    assert!(refused(&run.dir, &["-f", "lcov", "-o", path]).contains("-g"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    let names = || fs::read_dir(temp.path()).unwrap().count();
+    assert_eq!(names(), 1, "a half-written file is left");
+    let error = refused(&run.dir, &["-f", "json", "-o", "/dev/full"]);
+    assert!(error.contains("/dev/full: cannot be written: No space left on device"), "{error}");
+    let error = refused(&run.dir, &["-f", "json", "-o", temp.path().to_str().unwrap()]);
+    assert!(error.contains("choose another file with --output"), "{error}");
+    assert!(refused(temp.path(), &["-f", "json"]).contains("is no profile directory"));
+    assert!(refused(&file, &["-f", "json"]).contains("it is no profile; harness FIRMWARE makes one"));
+    export(&run.dir, "json", &["-o", path]);
+    assert!(fs::read_to_string(&file).unwrap().starts_with("{\"format\":\"harness-profile\""));
+}
+
+#[test]
+fn sources_that_are_elsewhere_are_so_in_every_format_that_names_them() {
+    let run = run("riscv64-freertos", &["--for", "1M"]);
+    for format in ["json", "csv", "callgrind", "lcov", "speedscope"] {
+        let text = String::from_utf8(export(&run.dir, format, &["--source-map", "targets=/moved"])).unwrap();
+        assert!(text.contains("/moved/apps/work/crc.c") && !text.contains("targets/apps/work/crc.c"), "{format}");
+    }
+}

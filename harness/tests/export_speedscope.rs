@@ -53,10 +53,10 @@ fn its_page_shows_exact_instructions_by_frame_and_task_and_the_samples_of_each_t
             let of_part = totals.iter().filter(|(name, _)| name.ends_with(kind) && !name.contains("all tasks"));
             of_part.map(|(_, total)| total).sum::<u64>()
         };
-        assert_eq!(part(": exact instructions"), profile.total_insns(), "{totals:?}");
+        assert_eq!(part(": instructions by path"), profile.total_insns(), "{totals:?}");
         assert_eq!(part(": instructions in time order"), profile.samples.last().unwrap().at_insns, "{totals:?}");
         for task in ["crc", "matrix"] {
-            for kind in ["exact instructions", "instructions in time order"] {
+            for kind in ["instructions by path", "instructions in time order"] {
                 assert!(totals.contains_key(&format!("{name}.elf, task {task}: {kind}")), "{totals:?}");
             }
         }

@@ -195,6 +195,7 @@ fn option_values_that_make_no_sense_are_named_with_what_is_allowed() {
         ("--bin-bytes", "3", "power of two"),
         ("--bin-bytes", "0", "power of two"),
         ("--bin-bytes", "x", "not a number"),
+        ("--bin-bytes", "0x1000000000000000", "must be at most"),
         ("--timeout", "0", "above 0"),
         ("--timeout", "-1", "above 0"),
         ("--timeout", "nan", "above 0"),

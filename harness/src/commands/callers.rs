@@ -10,6 +10,7 @@ use crate::cli::CallersArgs;
 use crate::functions::Place;
 use crate::lookup;
 use crate::profile::Profile;
+use crate::terminal::printable;
 use crate::verdict::{ExitCode, group};
 
 /// Runs the command.
@@ -63,8 +64,10 @@ pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl
         },
         _ => String::new(),
     };
-    let name = format!("{}{location}", printable(&function.name(profile)));
-    block.line(Some(node.calls), whole, Some(graph.total_insns), name);
+    let name = printable(&format!("{}{location}", function.name(profile))).into_owned();
+    // Nobody knows where code without a name begins.
+    let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
+    block.line(calls, whole, Some(graph.total_insns), name);
     let total = whole.or(Some(graph.total_insns));
     block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
     block.rows(Side { chains: &around.callees, is_above: false }, &mut vec![], &function);
@@ -80,7 +83,12 @@ pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl
         let mut lines = vec![["", "Instructions", "Share", "In"].map(str::to_owned)];
         for (name, inclusive) in contexts {
             let name = printable(name);
-            lines.push([String::new(), group(inclusive.insns), share(inclusive.insns, node.inclusive.insns), name]);
+            lines.push([
+                String::new(),
+                group(inclusive.insns),
+                share(inclusive.insns, node.inclusive.insns),
+                name.into_owned(),
+            ]);
         }
         writeln!(out)?;
         table(&lines, out)?;
@@ -203,11 +211,6 @@ impl Block<'_> {
 
 fn share(part: u64, whole: u64) -> String {
     format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
-}
-
-/// A name as it may go to a terminal.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// The last column to the left, the others to the right.

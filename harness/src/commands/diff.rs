@@ -1,6 +1,5 @@
 //! `harness diff`: two saved profiles, what changed between them, as a table and as a picture.
 
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use crate::calltree::CallTree;
 use crate::cli::DiffArgs;
 use crate::compare::{Change, Comparison, Pair, compare, percent};
 use crate::export::differential::{self, Side};
-use crate::output::unwritable;
+use crate::output::write_file;
 use crate::profile::Profile;
 use crate::stacks::View;
 use crate::verdict::{ExitCode, group};
@@ -35,9 +34,8 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
             let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();
             Side::new(&path.display().to_string(), stacks)
         };
-        let mut svg = Vec::new();
-        differential::svg(&side(&args.before, &before), &side(&args.after, &after), &mut svg)?;
-        fs::write(path, svg).map_err(|error| unwritable(path, &error))?;
+        let (before, after) = (side(&args.before, &before), side(&args.after, &after));
+        write_file(path, |out| differential::svg(&before, &after, out))?;
         writeln!(out, "picture in {}", path.display())?;
     }
     Ok(ExitCode::Good)

@@ -1,16 +1,15 @@
 //! `harness export`: a saved profile in the format of another tool.
 
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::num::NonZeroU32;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::ExportArgs;
 use crate::export::{Settings, json};
 use crate::image::InputError;
 use crate::options::parse_number;
-use crate::output::unwritable;
+use crate::output::write_file;
 use crate::profile::Profile;
 use crate::source::SourceMap;
 use crate::stacks::View;
@@ -26,13 +25,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     };
     let settings = settings(args)?;
-    let profile = Profile::load(profile)?;
+    let source_map = SourceMap::parse(&args.source_map)?;
+    let mut profile = Profile::load(profile)?;
+    source_map.relocate(&mut profile.names);
     match &args.output {
         Some(path) if path.as_os_str() != "-" => {
-            let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-            let mut out = BufWriter::new(file);
-            format.write(&profile, &settings, &mut out)?;
-            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+            write_file(path, |out| format.write(&profile, &settings, out))?;
         }
         _ => {
             let out = stdout().lock();
@@ -52,7 +50,6 @@ fn settings(args: &ExportArgs) -> Result<Settings, InputError> {
     Ok(Settings {
         view: View { fold_irqs: args.fold_irqs },
         clock_hz: args.clock_hz.as_deref().map(parse_clock).transpose()?,
-        source_map: SourceMap::parse(&args.source_map)?,
     })
 }
 

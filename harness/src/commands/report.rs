@@ -1,16 +1,16 @@
 //! `harness report`: a saved profile as one page for the browser.
 
-use std::fs::File;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write, stderr, stdout};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::ReportArgs;
 use crate::export::report;
-use crate::output::unwritable;
+use crate::output::write_file;
 use crate::profile::Profile;
 use crate::source::{SourceMap, Sources};
 use crate::stacks::View;
+use crate::terminal::Printable;
 use crate::verdict::ExitCode;
 
 /// Runs the command.
@@ -27,15 +27,12 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         out.flush()?;
     } else {
         let path = &args.output;
-        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-        let mut out = BufWriter::new(file);
-        report::write(&profile, view, &mut sources, &mut out)
-            .and_then(|()| Ok(out.flush()?))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("{}: open it in a browser", path.display());
+        write_file(path, |out| report::write(&profile, view, &mut sources, out))?;
+        // Nobody may listen.
+        let _ = writeln!(Printable(stderr()), "{}: open it in a browser", path.display());
     }
     for note in sources.notes() {
-        eprintln!("{note}");
+        let _ = writeln!(Printable(stderr()), "note: {note}");
     }
     Ok(ExitCode::Good)
 }

@@ -19,6 +19,7 @@ use super::Settings;
 use crate::attribution::divide;
 use crate::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::functions::Place;
+use crate::metrics::file_name;
 use crate::profile::{End, Profile};
 
 /// What stands for a name that is not known.
@@ -38,11 +39,14 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
-    for (party, node) in &graph.nodes {
+    // Who only calls, because it ran before the window opened, is no node.
+    let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
+    for party in &parties {
         let costs = code.costs.get(party).map_or(&[][..], Vec::as_slice);
         let calls = sites.remove(party).unwrap_or_default();
         if !costs.is_empty() || !calls.is_empty() {
-            writer.function(party, costs, node.calls, &calls)?;
+            let entries = graph.nodes.get(party).map_or(0, |node| node.calls);
+            writer.function(party, costs, entries, &calls)?;
         }
     }
     let [insns, samples, entries] = totals;
@@ -106,11 +110,6 @@ fn clean(text: &str) -> String {
         "" => NO_NAME.to_owned(),
         trimmed => trimmed.to_owned(),
     }
-}
-
-/// What readers take for a file's name.
-fn base_name(file: &str) -> &str {
-    file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
 /// What one instruction executed.
@@ -260,7 +259,7 @@ fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, S
                 let own = own_file(profile, party);
                 let inlined = pcs.filter_map(|pc| profile.names.line_at(pc)).map(|(file, _)| file.to_owned());
                 let all: BTreeSet<String> =
-                    inlined.chain([own]).map(|file| base_name(&clean(&file)).to_owned()).collect();
+                    inlined.chain([own]).map(|file| file_name(&clean(&file)).to_owned()).collect();
                 all.into_iter().all(|file| files.insert(file))
             });
         for party in parties {

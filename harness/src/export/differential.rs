@@ -62,7 +62,7 @@ impl Side {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn svg(before: &Side, after: &Side, out: &mut impl Write) -> Result<()> {
+pub fn svg(before: &Side, after: &Side, out: &mut dyn Write) -> Result<()> {
     let picture = Picture { nodes: tree(before, after), before, after };
     out.write_all(picture.draw().as_bytes())?;
     Ok(())

@@ -81,13 +81,13 @@ struct Copy<'a> {
 ///
 /// # Errors
 /// When the image has no line of source; what `out` reports.
-pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if profile.names.lines.is_empty() {
         let why = "the profile has no source lines, because the image had no debug information";
         let next = "build the firmware with -g, or give the ELF that has it with --symbols, and profile it again";
         return Err(InputError::new(format!("{why}; {next}")).into());
     }
-    let sources = sources(profile, settings);
+    let sources = sources(profile);
     writeln!(out, "TN:{}", test_name(&profile.facts.image_name))?;
     for (path, source) in sources {
         writeln!(out, "SF:{}", one_line(&path))?;
@@ -110,11 +110,11 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-fn sources<'a>(profile: &'a Profile, settings: &'a Settings) -> BTreeMap<Cow<'a, str>, Source<'a>> {
-    let mut sources: BTreeMap<Cow<'_, str>, Source<'_>> = BTreeMap::new();
+fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
+    let mut sources: BTreeMap<&str, Source<'_>> = BTreeMap::new();
     for ((file, line), count) in lines(profile) {
         let Some(path) = profile.names.strings.get(file as usize) else { continue };
-        *sources.entry(settings.source_map.apply(path)).or_default().lines.entry(line).or_default() += count;
+        *sources.entry(path.as_str()).or_default().lines.entry(line).or_default() += count;
     }
     let table = functions::table(profile);
     let rows = table.rows.iter().filter(|row| row.kind == Kind::Function);
@@ -122,7 +122,7 @@ fn sources<'a>(profile: &'a Profile, settings: &'a Settings) -> BTreeMap<Cow<'a,
     for function in &profile.names.functions {
         let Some((file, line)) = definition(profile, function) else { continue };
         let name = stable_name(&function.linkage_name);
-        let source = sources.entry(settings.source_map.apply(file)).or_default();
+        let source = sources.entry(file).or_default();
         let sums = source.functions.entry((line, name)).or_default();
         let calls = calls.get(&function.start).copied().unwrap_or(0);
         let added = &function.linkage_name[name.len()..];
@@ -288,14 +288,14 @@ mod tests {
         let mut profile = with_files(&["/build/a.c", "a.c"]).insn(0x40, 1).insn(0x50, 2);
         line(&mut profile, 0x40, 2, 0, 3);
         line(&mut profile, 0x50, 2, 1, 3);
-        let source_map = crate::source::SourceMap::parse(["/build=."]).unwrap();
-        let mut bytes = Vec::new();
-        let two = Settings { source_map, ..Settings::default() };
-        write(&profile, &two, &mut bytes).unwrap();
-        assert_has(&String::from_utf8(bytes).unwrap(), &["SF:./a.c", "SF:a.c", "DA:3,1", "DA:3,2"]);
-        let source_map = crate::source::SourceMap::parse(["/build/="]).unwrap();
-        let mut bytes = Vec::new();
-        write(&profile, &Settings { source_map, ..Settings::default() }, &mut bytes).unwrap();
-        assert_has(&String::from_utf8(bytes).unwrap(), &["SF:a.c", "DA:3,3", "LF:1"]);
+        let relocated = |rule: &str| {
+            let mut profile = profile.clone();
+            crate::source::SourceMap::parse([rule]).unwrap().relocate(&mut profile.names);
+            let mut bytes = Vec::new();
+            write(&profile, &Settings::default(), &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_has(&relocated("/build=."), &["SF:./a.c", "SF:a.c", "DA:3,1", "DA:3,2"]);
+        assert_has(&relocated("/build/="), &["SF:a.c", "DA:3,3", "LF:1"]);
     }
 }

@@ -33,7 +33,6 @@ use clap::ValueEnum;
 use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{FILE_NAME, Profile};
-use crate::source::SourceMap;
 use crate::stacks::View;
 
 /// All that a profile directory holds.
@@ -102,8 +101,6 @@ pub struct Settings {
     pub view: View,
     /// Instructions per second, where a format has seconds; None: the machine's virtual clock.
     pub clock_hz: Option<NonZeroU32>,
-    /// Where the sources are.
-    pub source_map: SourceMap,
 }
 
 impl Format {

@@ -1,8 +1,9 @@
 //! speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): flame graphs in the browser, to
 //! search, sort and zoom.
 //!
-//! Two kinds of profiles, since nothing is both exact and in the order of time: the exact instructions of each
-//! path, and the samples, each with the instructions since the one before. There is one of both for each task; in
+//! Two kinds of profiles, since nothing is both exact and in the order of time: the instructions of each path
+//! (exact by function; over callers and tasks they are divided as the samples are, or exact with `--exact`), and the
+//! samples, each with the instructions since the one before. There is one of both for each task; in
 //! the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
 //! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
 //! number, which are enough for a month of instructions.
@@ -57,7 +58,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     write_exact(&tree, &format!("{image}{of_all}: exact instructions"), |_| true, out)?;
     if groups.names.len() > 1 {
         for (group, name) in (0..).zip(&groups.names) {
-            let name = format!("{image}{}: exact instructions", part(name.as_deref()));
+            let name = format!("{image}{}: instructions by path", part(name.as_deref()));
             out.write_all(b",\n")?;
             write_exact(&tree, &name, |index| groups.of_path[index] == group, out)?;
         }
@@ -108,7 +109,7 @@ fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The exact instructions of the paths that `is_in` says, by number less one.
+/// The instructions of the paths that `is_in` says, by number less one.
 fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: &mut dyn Write) -> Result<()> {
     let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
     write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;

@@ -14,7 +14,7 @@ use crate::calltree::{CallTree, Member, Path};
 use crate::crosscheck;
 use crate::export::{spans, tasks};
 use crate::functions::{self, Place, Row};
-use crate::profile::{Profile, SpanKind};
+use crate::profile::{Profile, Span, SpanKind};
 use crate::stacks::{self, Exceptions, Kind, View};
 
 /// Most call paths that are drawn one by one. No screen has as many pixels side by side.
@@ -422,10 +422,17 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         interrupts.insert(name.clone(), Interrupt { name, insns, samples, spans: None });
     }
     let exceptions = Exceptions::new(profile);
+    let mut spans: BTreeMap<String, Span> = BTreeMap::new();
     for span in &profile.spans {
         if let SpanKind::Exception { number } = span.kind {
             let name = exceptions.name(number, span.longest_at);
-            let interrupt = interrupts.entry(name.clone()).or_insert(Interrupt { name, ..Interrupt::default() });
+            interrupts.entry(name.clone()).or_insert(Interrupt { name: name.clone(), ..Interrupt::default() });
+            // Several causes have one name: calls to the environment from each mode of RISC-V.
+            spans.entry(name).and_modify(|sum| sum.add(*span)).or_insert(*span);
+        }
+    }
+    for (name, span) in spans {
+        if let Some(interrupt) = interrupts.get_mut(&name) {
             interrupt.spans = Some([span.count, span.min_insns, span.mean_insns(), span.max_insns]);
         }
     }
