@@ -10,6 +10,7 @@
 //! rounds. The virtual time of the machine would be no more real: what it sleeps is in no profile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::Result;
@@ -94,7 +95,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 }
 
 /// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;
-/// elsewhere that would only make the file longer.
+/// elsewhere that would only make the file longer, as would a category, which names and tracks say already.
 fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     let functions: BTreeMap<u64, &Function> =
         profile.names.functions.iter().map(|function| (function.start, function)).collect();
@@ -104,15 +105,9 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     }
     let frame = |member: &Member| {
         let Member { frame, start } = member;
-        let (category, suffix) = match frame.kind {
-            Kind::Task => ("task", ""),
-            Kind::Irq => ("irq", ""),
-            Kind::Function => ("function", ""),
-            Kind::Inlined => ("inlined", INLINED),
-            Kind::Other => ("other", ""),
-        };
+        let suffix = if frame.kind == Kind::Inlined { INLINED } else { "" };
         let name = serde_json::to_string(&format!("{}{suffix}", frame.name))?;
-        let mut text = format!("{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":{name}");
+        let mut text = format!("{{\"ph\":\"X\",\"name\":{name}");
         let has_namesakes = frame.kind == Kind::Function && members[frame.name.as_str()] > 1;
         if let Some(start) = start.filter(|_| has_namesakes) {
             let function = functions.get(&start);
@@ -135,6 +130,8 @@ fn write_events(tree: &CallTree, frames: &[String], runs: &[Run], ids: &str, out
     // Where the frames end that a run opens, innermost first.
     let mut ends: Vec<u64> = Vec::new();
     let mut path = Vec::new();
+    // Events of a run begin together, and most of them end together: numbers are put into digits once.
+    let (mut start, mut end, mut events) = (String::new(), String::new(), Vec::new());
     for (index, run) in runs.iter().enumerate() {
         outwards(tree, run.path, &mut path);
         ends.clear();
@@ -146,11 +143,21 @@ fn write_events(tree: &CallTree, frames: &[String], runs: &[Run], ids: &str, out
             }
             ends.push(runs[after - 1].end_insns);
         }
-        for (&number, end_insns) in path[common[index] as usize..].iter().zip(ends.iter().rev()) {
-            let member = tree.paths[number as usize - 1].member;
-            let (start, insns) = (run.start_insns, end_insns - run.start_insns);
-            write!(out, ",\n{},{ids},\"ts\":{start},\"dur\":{insns}}}", frames[member as usize])?;
+        start.clear();
+        let _ = write!(start, ",{ids},\"ts\":{},\"dur\":", run.start_insns);
+        events.clear();
+        let mut last = None;
+        for (&number, &end_insns) in path[common[index] as usize..].iter().zip(ends.iter().rev()) {
+            if last.replace(end_insns) != Some(end_insns) {
+                end.clear();
+                let _ = write!(end, "{}}}", end_insns - run.start_insns);
+            }
+            let frame = &frames[tree.paths[number as usize - 1].member as usize];
+            for part in [",\n", frame, &start, &end] {
+                events.extend_from_slice(part.as_bytes());
+            }
         }
+        out.write_all(&events)?;
     }
     Ok(())
 }
