@@ -39,7 +39,7 @@ impl Part {
     }
 
     fn is_exact(&self) -> bool {
-        self.name.ends_with(": exact instructions")
+        self.name.ends_with(": exact instructions") || self.name.ends_with(": instructions by path")
     }
 }
 
@@ -196,7 +196,7 @@ fn the_page_shows_every_task_with_exact_instructions_and_in_the_order_of_time() 
             let parts = || file.profiles[1..].iter().filter(|part| part.is_exact());
             assert_eq!(parts().map(Part::insns).sum::<u64>(), profile.total_insns());
             let has = |part: &str| file.profiles.iter().any(|profile| profile.name == format!("{image}.elf, {part}"));
-            for what in ["exact instructions", "instructions in time order"] {
+            for what in ["instructions by path", "instructions in time order"] {
                 assert!(has(&format!("task crc: {what}")) && has(&format!("[no task]: {what}")), "{file:#?}");
                 assert_eq!(has(&format!("interrupts: {what}")), !args.is_empty());
             }
