@@ -632,7 +632,7 @@ const functionTable = new Table(by('functions-table'), {
     columns: [
         { name: 'Function', width: 'minmax(7rem, 3fr)', class: 'mono', cell: functionName, key: (row) => names[row], title: functionName },
         { name: 'Self', width: '8rem', number: true, cell: (row) => group(functions.self[row]), key: (row) => functions.self[row], hint: 'Instructions in it, inlined ones included. Exact.' },
-        { name: 'Self %', width: '4.6rem', number: true, cell: (row) => percent(functions.self[row], data.total_insns), key: (row) => functions.self[row], share: (row) => share(functions.self[row]) },
+        { name: 'Self %', width: '8rem', number: true, cell: (row) => percent(functions.self[row], data.total_insns), key: (row) => functions.self[row], share: (row) => share(functions.self[row]) },
         { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '8rem', number: true, cell: (row) => (data.stacked ? group(functions.inclusive[row]) : '–'), key: (row) => functions.inclusive[row], hint: aboutInclusive },
         { name: 'Calls', width: '6.5rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside. Exact.' },
         { name: 'Samples', width: '5rem', number: true, cell: (row) => group(functions.samples[row]), key: (row) => functions.samples[row] },
@@ -1027,7 +1027,7 @@ const bins = (() => {
         columns: [
             { name: 'Address', width: '11rem', class: 'mono', cell: (bin) => hex(at(bin)[0].start, at(bin)[0].bin[at(bin)[1]] * bytes), key: (bin) => bin },
             { name: 'Instructions', width: '8.5rem', number: true, cell: (bin) => group(at(bin)[0].insns[at(bin)[1]]), key: (bin) => at(bin)[0].insns[at(bin)[1]] },
-            { name: 'Share', width: '5rem', number: true, cell: (bin) => percent(at(bin)[0].insns[at(bin)[1]], data.total_insns), share: (bin) => share(at(bin)[0].insns[at(bin)[1]]), key: (bin) => at(bin)[0].insns[at(bin)[1]] },
+            { name: 'Share', width: '9rem', number: true, cell: (bin) => percent(at(bin)[0].insns[at(bin)[1]], data.total_insns), share: (bin) => share(at(bin)[0].insns[at(bin)[1]]), key: (bin) => at(bin)[0].insns[at(bin)[1]] },
             { name: 'Samples', width: '5rem', number: true, cell: (bin) => group(at(bin)[0].samples[at(bin)[1]]), key: (bin) => at(bin)[0].samples[at(bin)[1]] },
             { name: 'Function', width: 'minmax(0, 1fr)', class: 'mono', cell: (bin) => nameOf(...at(bin)), title: (bin) => nameOf(...at(bin)) },
         ],
@@ -1108,7 +1108,7 @@ const bins = (() => {
 }
 
 const nav = document.querySelector('nav');
-for (const [id, name] of [['flamegraph', 'Call paths'], ['functions', 'Functions'], ['tasks', 'Tasks'],
+for (const [id, name] of [['flamegraph', 'Call paths'], ['functions', 'Functions'], ['tasks', by('tasks-title').textContent],
     ['interrupts', 'Interrupts'], ['addresses', 'Addresses'], ['check', 'Cross-check'], ['run', 'The run']]) {
     if (by(id).hidden) continue;
     const go = (event) => {
