@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::profile::{Frame, Function, Profile, StackFrame};
+use harness::profile::{Frame, Function, LineCode, Profile, StackFrame};
 use wire::definition::{FrameKind, Unknown};
 
 use super::made;
@@ -143,6 +143,12 @@ fn add_functions(profile: &mut Profile, functions: u64) {
         names.stacks.push(vec![frame(function, 3, false), frame(function / 2, 4, true)]);
         for insn in 0..INSNS {
             names.locations.push((start + 2 * insn, at + (insn / 3) as u32));
+        }
+        for line in 0..INSNS.div_ceil(3) {
+            let size_bytes = 2 * 3.min(INSNS - 3 * line);
+            let line_number = (10 * function + line + 1) as u32;
+            let start = start + 6 * line;
+            names.lines.push(LineCode { start, size_bytes, file: file(function), line: line_number });
         }
         for site in 0..4 {
             names.locations.push((start + SITES + 4 * site + 3, names.stacks.len() as u32));
