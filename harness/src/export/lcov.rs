@@ -90,7 +90,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     let sources = sources(profile);
     writeln!(out, "TN:{}", test_name(&profile.facts.image_name))?;
     for (path, source) in sources {
-        writeln!(out, "SF:{}", one_line(&path))?;
+        writeln!(out, "SF:{}", one_line(path))?;
         let names = source.names();
         for ((line, _), name) in source.functions.keys().zip(&names) {
             writeln!(out, "FN:{line},{name}")?;
