@@ -84,6 +84,11 @@ fn everything_adds_up_to_the_profile_by_jq() {
             ".functions[] | select(.self_insns > 0) | \"\\(.name) \\(.self_insns) \\(.calls) \\(.samples)\"",
         );
         assert_eq!(printed, lines.collect::<Vec<_>>().join("\n"), "{name}");
+        let tree: u64 = profile.tree.iter().map(|node| node.insns).sum();
+        assert_eq!(jq(&json, "[.tree[].insns] | add // 0"), tree.to_string(), "{name}");
+        assert_eq!(tree, if args.contains(&"--exact") { profile.total_insns() } else { 0 }, "{name}");
+        let counted = jq(&json, "[.in_target_arcs[].count] | add // 0");
+        assert_eq!(counted != "0", name.ends_with("-pg"), "{name}: {counted}");
         // A sample's path ends where it was taken.
         let strays = "[. as $p | .samples[] | $p.frames[$p.paths[.path].frame].kind] | map(select(. == \"task\" or . == \"irq\")) | length";
         assert_eq!(jq(&json, strays), "0", "{name}");

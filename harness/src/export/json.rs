@@ -12,13 +12,14 @@ use std::io::{self, Write};
 use anyhow::Result;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
+use wire::definition::NodeKind;
 
 use super::Settings;
 use crate::calltree::{self, CallTree};
 use crate::crosscheck;
 use crate::functions::{self, Place};
 use crate::options::{Input, When};
-use crate::profile::{self, End, Profile, SpanKind};
+use crate::profile::{self, End, InTarget, Profile, SpanKind};
 use crate::stacks::{Exceptions, Kind, task_names};
 use crate::verdict::describe_end;
 
@@ -124,6 +125,8 @@ struct Document<'a> {
     frames: List<'a, Frame<'a>>,
     /// Call paths; parents come before their children.
     paths: List<'a, Path>,
+    /// The exact call tree, empty without --exact; parents come before their children.
+    tree: List<'a, Node>,
     /// Samples in the order in which they were taken.
     samples: List<'a, Sample>,
     /// Width of an address bin in bytes.
@@ -138,6 +141,10 @@ struct Document<'a> {
     notes: List<'a, Note<'a>>,
     /// The samples held against the exact counts, and the firmware's own counts against them.
     cross_check: CrossCheck,
+    /// What the firmware counted itself; empty where it does not, or its runtime keeps no arcs.
+    in_target_arcs: List<'a, InTargetArc>,
+    /// How much of the console was printed by when, where a suite asked for it.
+    console_marks: List<'a, ConsoleMark>,
 }
 
 /// What was run, how, and how it ended.
@@ -313,6 +320,43 @@ struct Path {
     samples: u64,
 }
 
+/// One place in the exact call tree.
+#[derive(Serialize, JsonSchema)]
+struct Node {
+    /// The place around it, an index into `tree`.
+    parent: Option<u32>,
+    /// "root" (a task's outermost code), "function" or "exception".
+    kind: &'static str,
+    /// Of a root: the task, an index into `tasks`; null: none.
+    task: Option<u32>,
+    /// Of a function: its first address. Of an exception: its number, on RISC-V mcause.
+    address: Option<Address>,
+    /// Instructions there and not in what it called.
+    insns: u64,
+    /// Entries.
+    calls: u64,
+}
+
+/// Calls as the firmware's own runtime counted them.
+#[derive(Serialize, JsonSchema)]
+struct InTargetArc {
+    /// Return address that the callee saw, as stored.
+    caller: Address,
+    /// Address after the callee's call of the runtime, as stored.
+    callee: Address,
+    /// How often.
+    count: u64,
+}
+
+/// How much of the console was printed by an instruction.
+#[derive(Serialize, JsonSchema)]
+struct ConsoleMark {
+    /// Instructions of the window.
+    at_insns: u64,
+    /// Bytes printed by then.
+    bytes: u64,
+}
+
 /// One sample.
 #[derive(Serialize, JsonSchema)]
 struct Sample {
@@ -452,6 +496,18 @@ impl<'a> Document<'a> {
                     insns: path.insns,
                     samples: path.samples,
                 })
+            }),
+            tree: List::of(|| profile.tree.iter().map(Node::new)),
+            in_target_arcs: List::of(|| {
+                let table = profile.in_target.as_ref().and_then(InTarget::table);
+                table.into_iter().flat_map(|table| &table.arcs).map(|arc| InTargetArc {
+                    caller: Address(arc.caller),
+                    callee: Address(arc.callee),
+                    count: arc.count,
+                })
+            }),
+            console_marks: List::of(|| {
+                profile.console_marks.iter().map(|&(at_insns, bytes)| ConsoleMark { at_insns, bytes })
             }),
             samples: List::of(|| {
                 profile.samples.iter().zip(&tree.samples).map(|(sample, path)| Sample {
@@ -639,6 +695,17 @@ impl<'a> Frame<'a> {
             Kind::Other => "other",
         };
         Frame { kind, name: &member.frame.name, address: member.start.map(Address) }
+    }
+}
+
+impl Node {
+    fn new(node: &profile::Node) -> Node {
+        let (kind, task, address) = match node.kind {
+            NodeKind::Root { task } => ("root", task.checked_sub(1), None),
+            NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
+            NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
+        };
+        Node { parent: node.parent.checked_sub(1), kind, task, address, insns: node.insns, calls: node.calls }
     }
 }
 
