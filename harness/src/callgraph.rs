@@ -15,9 +15,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::calltree::{CallTree, Member};
-use crate::functions::{self, BOOT_ROM, Place};
+use crate::functions::{self, BOOT_ROM, Place, Table};
 use crate::profile::{Arc, Profile};
-use crate::stacks::{Kind, NO_TASK, View};
+use crate::stacks::{Kind, NO_TASK};
 
 /// Stands for the caller of what nobody called: interrupt handlers, the first functions of tasks and of the
 /// firmware, and the one at which the window opened.
@@ -124,8 +124,8 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// That of a profile.
-    pub fn new(profile: &Profile) -> CallGraph {
+    /// That of a profile, whose call paths are given: in either view, since an interrupt is called by nobody.
+    pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
         let table = functions::table(profile);
         let mut graph = CallGraph {
             total_insns: table.total_insns,
@@ -142,9 +142,9 @@ impl CallGraph {
             };
             graph.nodes.insert(Party::of_start(row.start), node);
         }
-        graph.count_calls(profile);
+        graph.count_calls(profile, &table);
         if graph.has_inclusive {
-            graph.add_paths(CallTree::new(profile, View::default()));
+            graph.add_paths(tree);
         }
         graph
     }
@@ -171,32 +171,26 @@ impl CallGraph {
         edges
     }
 
-    fn count_calls(&mut self, profile: &Profile) {
-        // Entries that arcs account for.
-        let mut entered: HashMap<Party, u64> = HashMap::new();
+    fn count_calls(&mut self, profile: &Profile, table: &Table) {
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-            let Some((caller, callee)) = parties(profile, arc) else { continue };
-            if callee == Party::Code(arc.target) {
-                *entered.entry(callee.clone()).or_default() += arc.count;
-            }
-            let edge = self.edges.entry((caller, callee)).or_default();
+            let Some(pair) = parties(profile, arc) else { continue };
+            let edge = self.edges.entry(pair).or_default();
             edge.calls += arc.count;
             if !arc.links {
                 *edge.tail_calls.entry(Party::at(profile, arc.site)).or_default() += arc.count;
             }
         }
-        for (party, node) in &self.nodes {
-            let rest = node.calls.saturating_sub(entered.get(party).copied().unwrap_or(0));
-            if rest > 0 {
-                self.edges.entry((Party::no_caller(), party.clone())).or_default().calls += rest;
+        for (start, entries) in functions::entries(profile, table) {
+            if entries.others > 0 {
+                self.edges.entry((Party::no_caller(), Party::Code(start))).or_default().calls += entries.others;
             }
         }
     }
 
-    fn add_paths(&mut self, tree: CallTree) {
+    fn add_paths(&mut self, tree: &CallTree) {
         let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
         let starts_anew = |member: u32| starts_anew(&tree.members[member as usize]);
-        let sums = sums(&tree);
+        let sums = sums(tree);
         // The functions on the path to where the loop is, since the last interrupt.
         let mut levels: Vec<Level> = Vec::new();
         let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
@@ -309,14 +303,13 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a function, up to so many calls away.
-    pub fn new(profile: &Profile, function: &Party, depth: usize) -> Surroundings {
-        let tree = CallTree::new(profile, View::default());
+    /// Those of a function in a profile's call paths, up to so many calls away.
+    pub fn new(tree: &CallTree, function: &Party, depth: usize) -> Surroundings {
         let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
         let mut around = Surroundings::default();
         // What was called since the function, where it is on the path; by number less one.
         let mut since: Vec<Option<Vec<Party>>> = Vec::with_capacity(tree.paths.len());
-        for (path, sum) in tree.paths.iter().zip(sums(&tree)) {
+        for (path, sum) in tree.paths.iter().zip(sums(tree)) {
             let party = parties[path.member as usize].as_ref();
             let outer = path.parent.checked_sub(1).and_then(|parent| since[parent as usize].clone());
             let called = match (outer, party) {
@@ -333,7 +326,7 @@ impl Surroundings {
                 }
                 (Some(called), None) => Some(called),
                 (None, Some(party)) if party == function => {
-                    around.add_callers(&tree, &parties, path.parent, depth, sum);
+                    around.add_callers(tree, &parties, path.parent, depth, sum);
                     Some(Vec::new())
                 }
                 (None, _) => None,
@@ -406,7 +399,16 @@ pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
 mod tests {
     use super::*;
     use crate::functions::testing::{self, empty};
+    use crate::stacks::View;
     use wire::definition::NodeKind;
+
+    fn tree(profile: &Profile) -> CallTree {
+        CallTree::new(profile, View::default())
+    }
+
+    fn graph(profile: &Profile) -> CallGraph {
+        CallGraph::new(profile, &tree(profile))
+    }
 
     fn edge(graph: &CallGraph, caller: Party, callee: u64) -> (u64, u64) {
         let edge = graph.edges.get(&(caller, Party::Code(callee))).cloned().unwrap_or_default();
@@ -444,7 +446,7 @@ mod tests {
 
     #[test]
     fn recursion_counts_once_for_the_function_and_once_for_each_pair() {
-        let graph = CallGraph::new(&recursive());
+        let graph = graph(&recursive());
         assert!(graph.is_exact && graph.has_inclusive);
         assert_eq!(inclusive(&graph, 0x40), 770);
         assert_eq!(inclusive(&graph, 0x50), 760);
@@ -455,7 +457,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_called_by_nobody_and_costs_nobody() {
-        let graph = CallGraph::new(&recursive());
+        let graph = graph(&recursive());
         assert_eq!(inclusive(&graph, 0x60), 60);
         assert_eq!(inclusive(&graph, 0x70), 5);
         assert_eq!(edge(&graph, Party::no_caller(), 0x70), (5, 5));
@@ -466,7 +468,7 @@ mod tests {
     #[test]
     fn all_that_is_called_by_nobody_adds_up_to_the_total() {
         let profile = testing::freertos();
-        let graph = CallGraph::new(&profile);
+        let graph = graph(&profile);
         let roots = || graph.edges.iter().filter(|((caller, _), _)| matches!(caller, Party::Outside(_)));
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.insns).sum::<u64>(), profile.total_insns());
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.samples).sum::<u64>(), profile.samples.len() as u64);
@@ -489,7 +491,7 @@ mod tests {
             .insn(0x60, 7)
             .arc((0x44, 0x50), Some(0x48), true, 5)
             .arc((0x58, 0x60), Some(0x48), false, 5);
-        let graph = CallGraph::new(&profile);
+        let graph = graph(&profile);
         assert!(!graph.has_inclusive);
         let back = &graph.edges[&(Party::Code(0x40), Party::Code(0x60))];
         assert_eq!((back.calls, &back.tail_calls), (5, &[(Party::Code(0x50), 5)].into()));
@@ -500,7 +502,7 @@ mod tests {
 
     #[test]
     fn chains_of_callers_and_callees_are_followed_as_far_as_asked() {
-        let around = Surroundings::new(&recursive(), &Party::Code(0x50), 2);
+        let around = Surroundings::new(&tree(&recursive()), &Party::Code(0x50), 2);
         let code = Party::Code;
         let callers = [(vec![code(0x40)], 760), (vec![code(0x40), Party::no_caller()], 760)];
         let shown = |side: &BTreeMap<Vec<Party>, Inclusive>| -> Vec<(Vec<Party>, u64)> {

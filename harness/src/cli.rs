@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::export::Format;
 use crate::export::bins::Order;
+use crate::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::terminal::Color;
 
 /// Exact, reproducible profiles of firmware, without hardware.
@@ -320,13 +321,13 @@ pub struct MeasureArgs {
     pub output: Option<PathBuf>,
 
     /// Take a sample every N instructions
-    #[arg(long, value_name = "N", default_value = "10007", help_heading = "Sampling")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PERIOD_INSNS.to_string(), help_heading = "Sampling")]
     pub period: String,
     /// Dither the period reproducibly (any number is a seed), where a loop keeps step with it
     #[arg(long, value_name = "SEED", help_heading = "Sampling")]
     pub seeded_jitter: Option<u64>,
     /// Most frames of a call stack
-    #[arg(long, value_name = "FRAMES", default_value_t = 256, help_heading = "Call stacks")]
+    #[arg(long, value_name = "FRAMES", default_value_t = DEFAULT_MAX_DEPTH, help_heading = "Call stacks")]
     pub max_depth: u32,
     /// Take no call stacks
     #[arg(long, help_heading = "Call stacks")]
@@ -345,7 +346,7 @@ pub struct MeasureArgs {
     pub flamechart: bool,
 
     /// Width of an address bin, a power of two
-    #[arg(long, value_name = "BYTES", default_value = "2", help_heading = "Sampling")]
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_BIN_BYTES.to_string(), help_heading = "Sampling")]
     pub bin_bytes: String,
 
     /// Measure N instructions, then stop: a success [default: 2G; for `harness run`: to the end]

@@ -1,6 +1,6 @@
 //! The per-function view of a profile: who executed how much, how often it was called, by whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -146,6 +146,30 @@ pub struct Row {
     pub z: f64,
 }
 
+impl Row {
+    /// A place in which nothing has executed.
+    pub fn of(place: Place<'_>) -> Row {
+        let (kind, function) = match place {
+            Place::Function(function) => (Kind::Function, Some(function)),
+            Place::BootRom => (Kind::BootRom, None),
+            Place::Range { .. } => (Kind::Unnamed, None),
+        };
+        Row {
+            kind,
+            name: place.to_string(),
+            linkage_name: function.map_or_else(|| place.to_string(), |function| function.linkage_name.clone()),
+            start: place.start(),
+            file: function.and_then(|function| function.file.clone()),
+            line: function.and_then(|function| function.line),
+            self_insns: 0,
+            calls: 0,
+            samples: 0,
+            expected_samples: 0.0,
+            z: 0.0,
+        }
+    }
+}
+
 /// How far a number of samples is from the expected one, in standard deviations of a random draw: with
 /// `expected = n·p` of `n` samples, `(samples - expected) / sqrt(expected·(1 - p))`.
 ///
@@ -207,28 +231,18 @@ pub fn table(profile: &Profile) -> Table {
         // Where the host ended the run, a jump to the start may be counted that has not arrived. Who is
         // measured from reset and was at the start has been called.
         let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
-        let (kind, function) = match place {
-            Place::Function(function) => (Kind::Function, Some(function)),
-            Place::BootRom => (Kind::BootRom, None),
-            Place::Range { .. } => (Kind::Unnamed, None),
-        };
+        let row = Row::of(place);
+        let kind = row.kind;
         if kind == Kind::Unnamed {
             table.unnamed_insns += self_insns;
         }
-        let name = place.to_string();
-        let expected = total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64;
         table.rows.push(Row {
-            kind,
-            linkage_name: function.map_or_else(|| name.clone(), |function| function.linkage_name.clone()),
-            name,
-            start: place.start(),
-            file: function.and_then(|function| function.file.clone()),
-            line: function.and_then(|function| function.line),
             self_insns,
             calls: if kind == Kind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
             samples,
-            expected_samples: expected,
+            expected_samples: total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64,
             z: z_score(samples, total_samples, self_insns, total_insns),
+            ..row
         });
     }
     table.rows.sort_by(|one, other| {
@@ -236,6 +250,41 @@ pub fn table(profile: &Profile) -> Table {
         key(one).cmp(&key(other))
     });
     table
+}
+
+/// Rows of the functions that are not in the table since they never executed, by address.
+pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<Item = Row> + use<'p> {
+    let rows = table.rows.iter().filter(|row| row.kind == Kind::Function);
+    let executed: BTreeSet<u64> = rows.filter_map(|row| row.start).collect();
+    let functions = profile.names.functions.iter().filter(move |function| !executed.contains(&function.start));
+    functions.map(|function| Row::of(Place::Function(function)))
+}
+
+/// Who entered a function at its first instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// Calls and tail calls by the return address that the function saw. The one in which the run ended may not
+    /// have arrived.
+    pub calls: BTreeMap<Option<u64>, u64>,
+    /// Entries without one: by an interrupt, where the machine or the window began, by running into it.
+    pub others: u64,
+}
+
+/// The entries of all functions of the table, by first address: together its calls.
+pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
+    let mut entries: BTreeMap<u64, Entries> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
+        let enters = matches!(Place::of(profile, arc.target), Place::Function(callee) if callee.start == arc.target);
+        if enters && is_call(profile, arc) {
+            *entries.entry(arc.target).or_default().calls.entry(arc.return_addr).or_default() += arc.count;
+        }
+    }
+    for row in table.rows.iter().filter(|row| row.kind == Kind::Function) {
+        let Some(start) = row.start else { continue };
+        let entries = entries.entry(start).or_default();
+        entries.others = row.calls.saturating_sub(entries.calls.values().sum());
+    }
+    entries
 }
 
 /// Calls from one function to another.

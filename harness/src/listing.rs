@@ -5,13 +5,13 @@
 //! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
 //! them up, in the order of the source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 
 use crate::disassembly::{Disassembler, Unit};
-use crate::functions::{self, Kind, Place, Row};
-use crate::profile::{Frame, LineCode, Profile};
+use crate::functions::{self, Place, Row, Table};
+use crate::profile::{Frame, Profile};
 use crate::source::Sources;
 use crate::symbols;
 
@@ -95,7 +95,9 @@ pub struct Lister<'a> {
     profile: &'a Profile,
     /// None: the profile is of an instruction set that this version does not know.
     disassembler: Option<Disassembler>,
-    rows: Vec<Row>,
+    table: Table,
+    /// Index of the row of a place, by its first address.
+    row_of: HashMap<Option<u64>, usize>,
     /// Size and executions by address.
     insns: BTreeMap<u64, (u8, u64)>,
     samples: BTreeMap<u64, u64>,
@@ -112,18 +114,16 @@ impl<'a> Lister<'a> {
             let (size_bytes, count) = insns.entry(insn.pc).or_default();
             (*size_bytes, *count) = (insn.size_bytes, *count + insn.count);
         }
-        let mut samples = BTreeMap::new();
-        for sample in &profile.samples {
-            *samples.entry(sample.pc).or_default() += 1;
-        }
         let isa = profile.facts.isa.parse().ok();
         let disassembler = isa.map(Disassembler::new).transpose()?;
-        Ok(Lister { profile, disassembler, rows: functions::table(profile).rows, insns, samples })
+        let table = functions::table(profile);
+        let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
+        Ok(Lister { profile, disassembler, table, row_of, insns, samples: profile.samples_by_pc() })
     }
 
     /// Rows of the functions that executed, most instructions first.
     pub fn rows(&self) -> &[Row] {
-        &self.rows
+        &self.table.rows
     }
 
     /// The listing of a place, of which any address will do.
@@ -133,7 +133,9 @@ impl<'a> Lister<'a> {
         let mut runs: Vec<OpenRun<'_>> = Vec::new();
         for instruction in self.instructions(place) {
             let frames = self.profile.names.frames_at(instruction.address);
-            let line = self.line_at(instruction.address).map(|(file, line)| {
+            let names = &self.profile.names;
+            let line = names.code_line_at(instruction.address).or_else(|| names.line_at(instruction.address));
+            let line = line.map(|(file, line)| {
                 let is_elsewhere = row.file.as_deref() != Some(file);
                 (is_elsewhere, file, line)
             });
@@ -169,8 +171,8 @@ impl<'a> Lister<'a> {
                 Place::Function(function) => Some(function.size_bytes),
                 Place::BootRom | Place::Range { .. } => None,
             },
-            total_insns: self.profile.total_insns(),
-            total_samples: self.profile.samples.len() as u64,
+            total_insns: self.table.total_insns,
+            total_samples: self.table.total_samples,
             lines: lines.collect(),
             runs,
             row,
@@ -178,25 +180,8 @@ impl<'a> Lister<'a> {
     }
 
     fn row(&self, place: Place<'_>) -> Row {
-        let (kind, function) = match place {
-            Place::Function(function) => (Kind::Function, Some(function)),
-            Place::BootRom => (Kind::BootRom, None),
-            Place::Range { .. } => (Kind::Unnamed, None),
-        };
-        let row = self.rows.iter().find(|row| row.kind == kind && row.start == place.start());
-        row.cloned().unwrap_or_else(|| Row {
-            kind,
-            name: place.to_string(),
-            linkage_name: function.map_or_else(|| place.to_string(), |function| function.linkage_name.clone()),
-            start: place.start(),
-            file: function.and_then(|function| function.file.clone()),
-            line: function.and_then(|function| function.line),
-            self_insns: 0,
-            calls: 0,
-            samples: 0,
-            expected_samples: 0.0,
-            z: 0.0,
-        })
+        let row = self.row_of.get(&place.start()).and_then(|&index| self.table.rows.get(index));
+        row.cloned().unwrap_or_else(|| Row::of(place))
     }
 
     /// The instructions of a place: those that the image has there, and those that executed or were sampled.
@@ -267,15 +252,6 @@ impl<'a> Lister<'a> {
         })
     }
 
-    fn line_at(&self, address: u64) -> Option<(&str, u32)> {
-        let names = &self.profile.names;
-        let after = names.lines.partition_point(|line| line.start <= address);
-        let here = after.checked_sub(1).map(|index| &names.lines[index]);
-        let here = here.filter(|line| address - line.start < line.size_bytes);
-        let of = |&LineCode { file, line, .. }: &LineCode| Some((names.strings.get(file as usize)?.as_str(), line));
-        here.and_then(of).or_else(|| names.line_at(address))
-    }
-
     fn inlined(&self, frames: &[Frame]) -> Vec<String> {
         let text = |frame: &Frame| self.profile.names.strings.get(frame.function as usize).cloned();
         frames.iter().filter(|frame| frame.inlined).filter_map(text).collect()
@@ -300,9 +276,10 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::Kind;
     use crate::functions::testing::empty;
     use crate::lookup;
-    use crate::profile::Code;
+    use crate::profile::{Code, LineCode};
 
     /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.
     fn profile() -> Profile {

@@ -12,6 +12,15 @@ use crate::image::InputError;
 use crate::profile::Window;
 use crate::stacks::View;
 
+/// Distance of samples unless `--period` says otherwise: a prime, which few loops keep step with.
+pub const DEFAULT_PERIOD_INSNS: u64 = 10_007;
+
+/// Most frames of a call stack unless `--max-depth` says otherwise.
+pub const DEFAULT_MAX_DEPTH: u32 = 256;
+
+/// Width of an address bin unless `--bin-bytes` says otherwise: the smallest instruction's.
+pub const DEFAULT_BIN_BYTES: u64 = 2;
+
 /// The window's length of `harness profile` unless `--for` says otherwise: most firmware never exits.
 pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
 

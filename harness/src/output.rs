@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use crate::export::FILES;
 use crate::image::InputError;
 
+/// What stands for standard output where a file is asked for.
+pub const STDOUT: &str = "-";
+
 /// A profile directory in the making. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
@@ -170,6 +173,20 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
     let mut file = builder.tempfile_in(parent).map_err(failed)?;
     fill(&mut file)?;
     file.persist(&place).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// As [`write_file`], or to standard output where the path is `-`.
+///
+/// # Errors
+/// As [`write_file`].
+pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    if path.as_os_str() != STDOUT {
+        return write_file(path, make);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    make(&mut out)?;
+    out.flush()?;
     Ok(())
 }
 

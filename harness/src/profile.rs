@@ -434,10 +434,24 @@ impl Names {
         Some((self.strings.get(frame.file? as usize)?, frame.line?))
     }
 
+    /// File and line that the code at an address was made from, executed or not.
+    pub fn code_line_at(&self, address: u64) -> Option<(&str, u32)> {
+        let after = self.lines.partition_point(|code| code.start <= address);
+        let code = &self.lines[after.checked_sub(1)?];
+        let file = self.strings.get(code.file as usize)?;
+        (address - code.start < code.size_bytes).then_some((file, code.line))
+    }
+
+    /// Number of the frame list at an executed address; None when it has no name.
+    pub fn stack_at(&self, pc: u64) -> Option<u32> {
+        let index = self.locations.binary_search_by_key(&pc, |&(at, _)| at).ok()?;
+        Some(self.locations[index].1)
+    }
+
     /// The frames at an executed address, outermost first; empty when it has no name.
     pub fn frames_at(&self, pc: u64) -> &[Frame] {
-        let Ok(index) = self.locations.binary_search_by_key(&pc, |&(at, _)| at) else { return &[] };
-        self.stacks.get(self.locations[index].1 as usize).map_or(&[], Vec::as_slice)
+        let stack = self.stack_at(pc).and_then(|stack| self.stacks.get(stack as usize));
+        stack.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -454,6 +468,15 @@ impl Profile {
     /// Instructions of the window, all vCPUs together.
     pub fn total_insns(&self) -> u64 {
         self.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum()
+    }
+
+    /// Samples by address.
+    pub fn samples_by_pc(&self) -> BTreeMap<u64, u64> {
+        let mut samples = BTreeMap::new();
+        for sample in &self.samples {
+            *samples.entry(sample.pc).or_default() += 1;
+        }
+        samples
     }
 
     /// Samples per address bin, by the bin's first address.

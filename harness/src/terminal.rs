@@ -53,6 +53,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| if is_command(character) { HIDDEN } else { character }).collect())
 }
 
+/// Says on standard error what the user should know. Nobody may listen.
+pub fn notes(notes: &[String]) {
+    for note in notes {
+        let _ = writeln!(Printable(io::stderr()), "note: {note}");
+    }
+}
+
 /// A source line: printable, with its tabs as spaces up to the next multiple of 8 columns.
 pub fn source(text: &str) -> String {
     let mut line = String::new();

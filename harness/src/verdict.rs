@@ -245,6 +245,11 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
+/// A part of something as `12.34%`.
+pub fn share(part: u64, whole: u64) -> String {
+    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
 /// `1234567` as `1,234,567`.
 pub fn group(number: u64) -> String {
     let digits = number.to_string();

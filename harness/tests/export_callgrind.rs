@@ -8,8 +8,10 @@ use std::process::Command;
 
 use common::run;
 use harness::callgraph::{CallGraph, Party};
+use harness::calltree::CallTree;
 use harness::functions;
 use harness::profile::Profile;
+use harness::stacks::View;
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
@@ -107,7 +109,7 @@ fn callgrind_annotate_shows_every_call_and_what_it_costs() {
     for (image, args) in IMAGES.into_iter().flat_map(|image| [(image, &[][..]), (image, &["--exact"])]) {
         let run = run(image, &[&["--for", "8M"], args].concat()).expect_code(0);
         let (profile, file) = (run.profile(), export(&run.dir));
-        let graph = CallGraph::new(&profile);
+        let graph = CallGraph::new(&profile, &CallTree::new(&profile, View::default()));
         let text = annotate(&file, &["--show=Ir", "--inclusive=yes", "--tree=both"]);
         let mut expected = Calls::new();
         for ((caller, callee), edge) in &graph.edges {

@@ -73,7 +73,7 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
 
     let row = table.rows.iter().find(|row| row.name == chosen).unwrap();
     let place = Place::of(profile, row.start.unwrap());
-    let graph = CallGraph::new(profile);
+    let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
     let callers = graph.callers(&Party::at(profile, row.start.unwrap()));
     let mut callers: Vec<(String, String)> =
         callers.into_iter().map(|(party, edge)| (party.name(profile), group(edge.calls))).collect();

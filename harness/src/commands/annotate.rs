@@ -1,6 +1,6 @@
 //! `harness annotate`: a function's code with exact counts, under the source lines that it was made from.
 
-use std::io::{BufWriter, Write, stderr, stdout};
+use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use crate::listing::Lister;
 use crate::lookup;
 use crate::profile::Profile;
 use crate::source::{SourceMap, Sources};
-use crate::terminal::{self, Printable};
+use crate::terminal;
 use crate::verdict::ExitCode;
 
 /// Runs the command.
@@ -26,9 +26,6 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut out = BufWriter::new(stdout().lock());
     annotation::write(&listing, layout, &mut out)?;
     out.flush()?;
-    for note in sources.notes() {
-        // Nobody may listen.
-        let _ = writeln!(Printable(stderr()), "note: {note}");
-    }
+    terminal::notes(&sources.notes());
     Ok(ExitCode::Good)
 }

@@ -6,12 +6,14 @@ use std::io::{self, BufWriter, Write, stdout};
 use anyhow::Result;
 
 use crate::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
+use crate::calltree::CallTree;
 use crate::cli::CallersArgs;
 use crate::functions::Place;
 use crate::lookup;
 use crate::profile::Profile;
+use crate::stacks::View;
 use crate::terminal::printable;
-use crate::verdict::{ExitCode, group};
+use crate::verdict::{ExitCode, group, share};
 
 /// Runs the command.
 ///
@@ -45,14 +47,12 @@ const INDENT: &str = "    ";
 /// # Errors
 /// What `out` reports.
 pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl Write) -> io::Result<()> {
-    let graph = CallGraph::new(profile);
+    let tree = CallTree::new(profile, View::default());
+    let graph = CallGraph::new(profile, &tree);
     let function = place.start().map_or(Party::BootRom, Party::Code);
     let node = graph.nodes.get(&function).copied().unwrap_or_default();
-    let around = if graph.has_inclusive {
-        Surroundings::new(profile, &function, layout.depth)
-    } else {
-        Surroundings::default()
-    };
+    let around =
+        if graph.has_inclusive { Surroundings::new(&tree, &function, layout.depth) } else { Surroundings::default() };
     let whole = graph.has_inclusive.then_some(node.inclusive.insns);
     let mut block = Block { profile, graph: &graph, layout, whole, lines: Vec::new() };
 
@@ -207,10 +207,6 @@ impl Block<'_> {
         let jumps: Vec<String> = jumps.collect();
         if jumps.is_empty() { String::new() } else { format!("  ({})", jumps.join(", ")) }
     }
-}
-
-fn share(part: u64, whole: u64) -> String {
-    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 /// The last column to the left, the others to the right.

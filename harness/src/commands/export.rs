@@ -1,7 +1,8 @@
 //! `harness export`: a saved profile in the format of another tool.
 
-use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::num::NonZeroU32;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -9,7 +10,7 @@ use crate::cli::ExportArgs;
 use crate::export::{Settings, json};
 use crate::image::InputError;
 use crate::options::parse_number;
-use crate::output::write_file;
+use crate::output::{STDOUT, write_to};
 use crate::profile::Profile;
 use crate::source::SourceMap;
 use crate::stacks::View;
@@ -28,21 +29,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     let source_map = SourceMap::parse(&args.source_map)?;
     let mut profile = Profile::load(profile)?;
     source_map.relocate(&mut profile.names);
-    match &args.output {
-        Some(path) if path.as_os_str() != "-" => {
-            write_file(path, |out| format.write(&profile, &settings, out))?;
-        }
-        _ => {
-            let out = stdout().lock();
-            if format.is_binary() && out.is_terminal() {
-                let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
-                return Err(InputError::new(why).into());
-            }
-            let mut out = BufWriter::new(out);
-            format.write(&profile, &settings, &mut out)?;
-            out.flush()?;
-        }
+    let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
+    if path == Path::new(STDOUT) && format.is_binary() && stdout().is_terminal() {
+        let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
+        return Err(InputError::new(why).into());
     }
+    write_to(path, |out| format.write(&profile, &settings, out))?;
     Ok(ExitCode::Good)
 }
 

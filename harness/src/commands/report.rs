@@ -1,16 +1,16 @@
 //! `harness report`: a saved profile as one page for the browser.
 
-use std::io::{BufWriter, Write, stderr, stdout};
+use std::io::{Write, stderr};
 
 use anyhow::Result;
 
 use crate::cli::ReportArgs;
 use crate::export::report;
-use crate::output::write_file;
+use crate::output::{STDOUT, write_to};
 use crate::profile::Profile;
 use crate::source::{SourceMap, Sources};
 use crate::stacks::View;
-use crate::terminal::Printable;
+use crate::terminal::{self, Printable};
 use crate::verdict::ExitCode;
 
 /// Runs the command.
@@ -21,18 +21,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
-    if args.output.as_os_str() == "-" {
-        let mut out = BufWriter::new(stdout().lock());
-        report::write(&profile, view, &mut sources, &mut out)?;
-        out.flush()?;
-    } else {
-        let path = &args.output;
-        write_file(path, |out| report::write(&profile, view, &mut sources, out))?;
+    write_to(&args.output, |out| report::write(&profile, view, &mut sources, out))?;
+    if args.output.as_os_str() != STDOUT {
         // Nobody may listen.
-        let _ = writeln!(Printable(stderr()), "{}: open it in a browser", path.display());
+        let _ = writeln!(Printable(stderr()), "{}: open it in a browser", args.output.display());
     }
-    for note in sources.notes() {
-        let _ = writeln!(Printable(stderr()), "note: {note}");
-    }
+    terminal::notes(&sources.notes());
     Ok(ExitCode::Good)
 }

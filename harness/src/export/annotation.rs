@@ -8,7 +8,7 @@ use crate::functions::{Kind, Row};
 use crate::listing::{Instruction, Line, Listing, Run};
 use crate::metrics;
 use crate::terminal::{clip, printable, source};
-use crate::verdict::group;
+use crate::verdict::{group, share};
 
 /// From this share of the function on, a line or instruction is hot, and written so.
 const HOT_PERCENT: f64 = 5.0;
@@ -169,10 +169,6 @@ fn line_text(line: &Line) -> String {
 
 fn address(insn: &Instruction) -> String {
     format!("{:#010x}", insn.address)
-}
-
-fn share(insns: u64, all_insns: u64) -> String {
-    format!("{:.2}%", percent(insns, all_insns))
 }
 
 fn percent(insns: u64, all_insns: u64) -> f64 {

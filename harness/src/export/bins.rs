@@ -9,7 +9,7 @@ use super::summary::DEFAULT_WIDTH_COLUMNS;
 use crate::functions::Place;
 use crate::profile::Profile;
 use crate::terminal::{pad, printable, shorten};
-use crate::verdict::group;
+use crate::verdict::{group, share};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: usize = 20;
@@ -66,9 +66,9 @@ pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
             (bin.hottest, *most) = (pc, count);
         }
     }
-    for sample in &profile.samples {
-        let new = Bin { start: start(sample.pc), hottest: sample.pc, ..Bin::default() };
-        bins.entry(new.start).or_insert((new, 0)).0.samples += 1;
+    for (pc, samples) in profile.samples_by_pc() {
+        let new = Bin { start: start(pc), hottest: pc, ..Bin::default() };
+        bins.entry(new.start).or_insert((new, 0)).0.samples += samples;
     }
     bins.into_values().map(|(bin, _)| bin).collect()
 }
@@ -89,7 +89,7 @@ pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Resu
     if layout.order == Order::Address {
         shown.sort_by_key(|bin| bin.start);
     }
-    let share = |insns: u64| format!("{:.2}%", 100.0 * insns as f64 / total_insns.max(1) as f64);
+    let share = |insns: u64| share(insns, total_insns);
     let rest_insns = total_insns - shown.iter().map(|bin| bin.insns).sum::<u64>();
     let rest_samples = total_samples - shown.iter().map(|bin| bin.samples).sum::<u64>();
     let sums = [

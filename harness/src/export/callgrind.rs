@@ -18,9 +18,11 @@ use wire::definition::FrameKind;
 use super::Settings;
 use crate::attribution::divide;
 use crate::callgraph::{self, CallGraph, Inclusive, Party};
+use crate::calltree::CallTree;
 use crate::functions::Place;
 use crate::metrics::file_name;
 use crate::profile::{End, Profile};
+use crate::stacks::View;
 
 /// What stands for a name that is not known.
 const NO_NAME: &str = "???";
@@ -30,7 +32,8 @@ const NO_NAME: &str = "???";
 /// # Errors
 /// What `out` reports.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
-    let graph = CallGraph::new(profile);
+    // Dropped before anything is written: there may be millions of paths.
+    let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
     let code = Code::new(profile);
     let mut sites = sites(profile, &graph, &code);
     let entries = graph.nodes.values().map(|node| node.calls).sum();
@@ -129,10 +132,9 @@ struct Code {
 impl Code {
     fn new(profile: &Profile) -> Code {
         let mut insns = profile.insns();
-        let mut samples: HashMap<u64, u64> = HashMap::new();
-        for sample in &profile.samples {
-            *samples.entry(sample.pc).or_default() += 1;
-            insns.entry(sample.pc).or_default();
+        let samples = profile.samples_by_pc();
+        for &pc in samples.keys() {
+            insns.entry(pc).or_default();
         }
         let mut costs: BTreeMap<Party, Vec<Cost>> = BTreeMap::new();
         for (&pc, &insns) in &insns {

@@ -20,7 +20,7 @@ use super::Settings;
 use super::shown::INLINED;
 use super::timeline::{Groups, Run, Timeline, outwards};
 use crate::calltree::{CallTree, Member};
-use crate::profile::{Facts, Function, Profile};
+use crate::profile::{Facts, Profile};
 use crate::stacks::Kind;
 
 /// What the track of an image without tasks is called.
@@ -97,8 +97,6 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;
 /// elsewhere that would only make the file longer, as would a category, which names and tracks say already.
 fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
-    let functions: BTreeMap<u64, &Function> =
-        profile.names.functions.iter().map(|function| (function.start, function)).collect();
     let mut members: BTreeMap<&str, u64> = BTreeMap::new();
     for member in tree.members.iter().filter(|member| member.frame.kind == Kind::Function) {
         *members.entry(&member.frame.name).or_default() += 1;
@@ -110,7 +108,7 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
         let mut text = format!("{{\"ph\":\"X\",\"name\":{name}");
         let has_namesakes = frame.kind == Kind::Function && members[frame.name.as_str()] > 1;
         if let Some(start) = start.filter(|_| has_namesakes) {
-            let function = functions.get(&start);
+            let function = profile.names.function_at(start);
             let place = match function.map(|function| (&function.file, function.line)) {
                 Some((Some(file), Some(line))) => format!("{file}:{line}, {start:#x}"),
                 Some((Some(file), None)) => format!("{file}, {start:#x}"),

@@ -8,11 +8,11 @@
 //!
 //! Arcs are what entered a function at its first instruction, from the call to which it returns (as `_mcount`
 //! records them, so a tail call is its caller's). The call in which a window ends is one, although its callee has
-//! not begun. gprof counts recursion apart (`600+1070100`), and in its flat profile not at all. It forgets arcs whose caller has no symbol: interrupts,
-//! the first function after reset. It also reads symbols its own way: names with `$` (Rust) or most `.suffixes`
-//! (`.part.0`, `.isra.0`) are dropped and their instructions given to the function before, like all code without
-//! a symbol. The list of symbols, `gprof -S`, has no such gaps: every function, `[exception]`, `[reset]` and
-//! `[unknown]` as callers, and names for code that has none.
+//! not begun. gprof counts recursion apart (`600+1070100`), and in its flat profile not at all. It forgets arcs whose
+//! caller has no symbol: interrupts, the first function after reset. It also reads symbols its own way: names with
+//! `$` (Rust) or most `.suffixes` (`.part.0`, `.isra.0`) are dropped and their instructions given to the function
+//! before, like all code without a symbol. The list of symbols, `gprof -S`, has no such gaps: every function,
+//! `[exception]`, `[reset]` and `[unknown]` as callers, and names for code that has none.
 //!
 //! The format: <https://sourceware.org/binutils/docs/gprof/File-Format.html>. Integers have the byte order and
 //! addresses the width of the image, which are little-endian and that of its ELF class.
@@ -23,7 +23,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::functions::{self, EXCEPTION, Kind, Place, RESET, UNKNOWN};
+use crate::functions::{self, EXCEPTION, Entries, Place, RESET, UNKNOWN};
 use crate::image::{Hex, InputError};
 use crate::profile::Profile;
 
@@ -217,18 +217,11 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
 /// the machine began there) came from nobody known, so that calls are those of [`functions::table`].
 fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<()> {
     let mut arcs: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    let mut entered: BTreeMap<u64, u64> = BTreeMap::new();
-    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-        let enters = matches!(Place::of(profile, arc.target), Place::Function(callee) if callee.start == arc.target);
-        if enters && functions::is_call(profile, arc) {
-            *arcs.entry((caller(profile, image, arc.return_addr), arc.target)).or_default() += arc.count;
-            *entered.entry(arc.target).or_default() += arc.count;
-        }
-    }
     let unknown = caller(profile, image, None);
-    for row in functions::table(profile).rows.iter().filter(|row| row.kind == Kind::Function) {
-        let Some(start) = row.start else { continue };
-        let others = row.calls.saturating_sub(entered.get(&start).copied().unwrap_or(0));
+    for (start, Entries { calls, others }) in functions::entries(profile, &functions::table(profile)) {
+        for (return_addr, count) in calls {
+            *arcs.entry((caller(profile, image, return_addr), start)).or_default() += count;
+        }
         if others > 0 {
             *arcs.entry((unknown, start)).or_default() += others;
         }

@@ -6,7 +6,7 @@
 //! Things refer to each other by their place in a list, from 0.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -17,7 +17,7 @@ use wire::definition::NodeKind;
 use super::Settings;
 use crate::calltree::{self, CallTree};
 use crate::crosscheck;
-use crate::functions::{self, Place};
+use crate::functions::{self, Place, Row};
 use crate::options::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 use crate::stacks::{Exceptions, Kind, task_names};
@@ -114,7 +114,7 @@ struct Document<'a> {
     total_samples: u64,
     /// Functions that executed (or what stands for one: the boot ROM, a range of addresses without a name),
     /// most instructions first; then all other functions of the image, by address.
-    functions: List<'a, Function<'a>>,
+    functions: List<'a, Function>,
     /// Executions of each instruction that executed, by vCPU and address. Exact.
     insns: List<'a, Insn>,
     /// Source lines that have code, executed or not, by address.
@@ -227,19 +227,19 @@ struct Typed<'a> {
 
 /// A function, or what stands for one.
 #[derive(Serialize, JsonSchema)]
-struct Function<'a> {
+struct Function {
     /// "function", "boot-rom", or "unnamed" for a range of addresses.
     kind: &'static str,
     /// Demangled name, or a name in square brackets.
-    name: Cow<'a, str>,
+    name: String,
     /// Name in the symbol table.
-    linkage_name: Cow<'a, str>,
+    linkage_name: String,
     /// First address.
     address: Option<Address>,
     /// Bytes of code, where it is a function.
     size_bytes: Option<u64>,
     /// Source file of the definition.
-    file: Option<Cow<'a, str>>,
+    file: Option<String>,
     /// Line in that file.
     line: Option<u32>,
     /// Instructions in it, inlined ones included, called ones not. Exact.
@@ -472,7 +472,10 @@ impl<'a> Document<'a> {
             total_insns: table.total_insns,
             total_samples: table.total_samples,
             cross_check,
-            functions: functions(profile, table),
+            functions: List::of(move || {
+                let never = functions::never_executed(profile, &table);
+                table.rows.clone().into_iter().chain(never).map(|row| Function::new(profile, row))
+            }),
             insns: List::of(move || {
                 vcpus().flat_map(|(vcpu, counts)| {
                     counts.insns.iter().map(move |insn| Insn {
@@ -540,51 +543,26 @@ impl<'a> Document<'a> {
     }
 }
 
-fn functions(profile: &Profile, table: functions::Table) -> List<'_, Function<'_>> {
-    List::of(move || {
-        let ran: BTreeSet<u64> = table
-            .rows
-            .iter()
-            .filter(|row| row.kind == functions::Kind::Function)
-            .filter_map(|row| row.start)
-            .collect();
-        let rows: Vec<Function<'_>> = table
-            .rows
-            .iter()
-            .map(|row| Function {
-                kind: match row.kind {
-                    functions::Kind::Function => "function",
-                    functions::Kind::BootRom => "boot-rom",
-                    functions::Kind::Unnamed => "unnamed",
-                },
-                name: row.name.clone().into(),
-                linkage_name: row.linkage_name.clone().into(),
-                address: row.start.map(Address),
-                size_bytes: row.start.and_then(|start| {
-                    let function = profile.names.function_at(start)?;
-                    (function.start == start).then_some(function.size_bytes)
-                }),
-                file: row.file.clone().map(Cow::from),
-                line: row.line,
-                self_insns: row.self_insns,
-                calls: row.calls,
-                samples: row.samples,
-            })
-            .collect();
-        let others = profile.names.functions.iter().filter(move |function| !ran.contains(&function.start));
-        rows.into_iter().chain(others.map(|function| Function {
-            kind: "function",
-            name: Cow::Borrowed(&function.name),
-            linkage_name: Cow::Borrowed(&function.linkage_name),
-            address: Some(Address(function.start)),
-            size_bytes: Some(function.size_bytes),
-            file: function.file.as_deref().map(Cow::Borrowed),
-            line: function.line,
-            self_insns: 0,
-            calls: 0,
-            samples: 0,
-        }))
-    })
+impl Function {
+    fn new(profile: &Profile, row: Row) -> Function {
+        let function = row.start.filter(|_| row.kind == functions::Kind::Function);
+        Function {
+            kind: match row.kind {
+                functions::Kind::Function => "function",
+                functions::Kind::BootRom => "boot-rom",
+                functions::Kind::Unnamed => "unnamed",
+            },
+            name: row.name,
+            linkage_name: row.linkage_name,
+            address: row.start.map(Address),
+            size_bytes: function.and_then(|start| Some(profile.names.function_at(start)?.size_bytes)),
+            file: row.file,
+            line: row.line,
+            self_insns: row.self_insns,
+            calls: row.calls,
+            samples: row.samples,
+        }
+    }
 }
 
 fn lines(names: &profile::Names, executed: BTreeMap<u64, u64>) -> List<'_, Line<'_>> {

@@ -140,10 +140,7 @@ fn definition<'a>(profile: &'a Profile, function: &'a Function) -> Option<(&'a s
     if let (Some(file), Some(line)) = (&function.file, function.line) {
         return Some((file, line));
     }
-    let lines = &profile.names.lines;
-    let code = &lines[lines.partition_point(|code| code.start <= function.start).checked_sub(1)?];
-    let file = profile.names.strings.get(code.file as usize)?;
-    (function.start - code.start < code.size_bytes).then_some((file, code.line))
+    profile.names.code_line_at(function.start)
 }
 
 /// Executions of each line with code, by file (index into the profile's strings) and line.

@@ -115,14 +115,10 @@ fn comments(profile: &Profile) -> Vec<String> {
 /// Instructions and samples.
 fn executed(tables: &mut Tables<'_>, fold_irqs: bool, out: &mut Chunks<'_>) -> Result<()> {
     let profile = tables.profile;
-    let list = |pc: u64| {
-        let found = profile.names.locations.binary_search_by_key(&pc, |&(at, _)| at);
-        found.ok().map(|index| profile.names.locations[index].1)
-    };
     // Code of one function and one list of frames with their lines; and the first address of each.
     let mut first_pcs = HashMap::new();
     let leaves = Leaves::new(profile, |pc| {
-        let key = (Place::of(profile, pc).start(), list(pc));
+        let key = (Place::of(profile, pc).start(), profile.names.stack_at(pc));
         first_pcs.entry(key).or_insert(pc);
         key
     });
@@ -143,20 +139,16 @@ fn executed(tables: &mut Tables<'_>, fold_irqs: bool, out: &mut Chunks<'_>) -> R
 /// Calls, by call site and callee.
 fn called(tables: &mut Tables<'_>, out: &mut Chunks<'_>) -> Result<()> {
     let profile = tables.profile;
-    let mut sites: BTreeMap<u64, BTreeMap<Option<u64>, u64>> = BTreeMap::new();
-    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-        if functions::is_call(profile, arc) {
-            *sites.entry(arc.target).or_default().entry(arc.return_addr).or_default() += arc.count;
-        }
-    }
-    let mut rows = functions::table(profile).rows;
-    rows.sort_by_key(|row| row.start);
-    for row in rows.iter().filter(|row| row.calls > 0) {
-        let Some(start) = row.start else { continue };
-        let callee = tables.entry(start);
+    let table = functions::table(profile);
+    let calls: BTreeMap<Option<u64>, u64> = table.rows.iter().map(|row| (row.start, row.calls)).collect();
+    for (start, entries) in functions::entries(profile, &table) {
         // A transfer in flight as the run ended has not arrived; what arrived without one has no caller.
-        let mut left = row.calls;
-        let mut from = sites.remove(&start).unwrap_or_default();
+        let mut left = calls.get(&Some(start)).copied().unwrap_or(0);
+        if left == 0 {
+            continue;
+        }
+        let callee = tables.entry(start);
+        let mut from = entries.calls;
         for count in from.values_mut() {
             *count = left.min(*count);
             left -= *count;

@@ -8,7 +8,6 @@
 //! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
 //! number, which are enough for a month of instructions.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -18,7 +17,7 @@ use super::Settings;
 use super::shown::INLINED;
 use super::timeline::{Groups, Run, Timeline, outwards};
 use crate::calltree::{CallTree, Member};
-use crate::profile::{Function, Profile};
+use crate::profile::Profile;
 use crate::stacks::Kind;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -41,11 +40,9 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         quoted(concat!("harness ", env!("CARGO_PKG_VERSION")))?
     )?;
     out.write_all(b"\"shared\": {\"frames\": [")?;
-    let functions: BTreeMap<u64, &Function> =
-        profile.names.functions.iter().map(|function| (function.start, function)).collect();
     for (index, member) in tree.members.iter().enumerate() {
         out.write_all(if index > 0 { b",\n" } else { b"\n" })?;
-        write_frame(&functions, member, out)?;
+        write_frame(profile, member, out)?;
     }
     out.write_all(b"\n]},\n\"profiles\": [\n")?;
 
@@ -83,12 +80,14 @@ fn quoted(text: &str) -> Result<String> {
     Ok(serde_json::to_string(text)?)
 }
 
-fn write_frame(functions: &BTreeMap<u64, &Function>, member: &Member, out: &mut dyn Write) -> Result<()> {
+fn write_frame(profile: &Profile, member: &Member, out: &mut dyn Write) -> Result<()> {
     let name = &member.frame.name;
     let name = if member.frame.kind == Kind::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
     write!(out, "{{\"name\":{name}")?;
-    let function =
-        member.start.filter(|_| member.frame.kind == Kind::Function).and_then(|start| functions.get(&start));
+    let function = member
+        .start
+        .filter(|_| member.frame.kind == Kind::Function)
+        .and_then(|start| profile.names.function_at(start));
     if let Some(file) = function.and_then(|function| function.file.as_deref()) {
         write!(out, ",\"file\":{}", quoted(file)?)?;
         if let Some(line) = function.and_then(|function| function.line) {

@@ -7,7 +7,7 @@ use crate::crosscheck::CrossCheck;
 use crate::functions::{Kind, Row, Table};
 use crate::symbols;
 use crate::terminal::{columns, pad, shorten};
-use crate::verdict::group;
+use crate::verdict::{group, share};
 
 /// Width of the table where there is no terminal to ask, so that a log does not depend on one.
 pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
@@ -119,10 +119,6 @@ fn line(row: &Row, table: &Table) -> Line {
 
 fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Line {
     [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
-}
-
-fn share(insns: u64, total_insns: u64) -> String {
-    format!("{:.2}%", 100.0 * insns as f64 / total_insns.max(1) as f64)
 }
 
 /// `work/crc.c:13`, with as many of the directories as there is room for.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::profile::{Profile, Task};
 use crate::stacks;
 use crate::terminal::{columns, pad};
-use crate::verdict::group;
+use crate::verdict::{group, share};
 
 /// Writes what there is; images without tasks and interrupts have no tables of them.
 ///
@@ -152,10 +152,6 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
     }
     deepest
-}
-
-fn share(part: u64, whole: u64) -> String {
-    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 /// The first column to the left, the others to the right.

@@ -13,7 +13,7 @@ use crate::callgraph::{CallGraph, Party};
 use crate::calltree::{CallTree, Member, Path};
 use crate::crosscheck;
 use crate::export::{spans, tasks};
-use crate::functions::{self, Place, Row};
+use crate::functions::{self, Place, Table};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::stacks::{self, Exceptions, Kind, View};
 
@@ -185,9 +185,10 @@ impl Data {
     pub(super) fn new(profile: &Profile, view: View) -> Data {
         let mut strings = Strings::default();
         let table = functions::table(profile);
-        let (mut functions, rows) = functions_of(profile, &table.rows, &mut strings);
+        let (mut functions, rows) = functions_of(profile, &table, &mut strings);
         let mut tree = CallTree::new(profile, view);
-        let arcs = calls(profile, &rows, &mut functions.inclusive, &mut strings);
+        let graph = CallGraph::new(profile, &tree);
+        let arcs = calls(profile, &graph, &rows, &mut functions.inclusive, &mut strings);
         let interrupted = interrupts_in(&tree);
         let merged_paths = merge_narrow(&mut tree, MAX_PATHS);
         let check = crosscheck::check(profile, &table);
@@ -224,10 +225,10 @@ impl Data {
 /// Numbers of the rows by the first address of their place; None: the boot ROM.
 type Rows = HashMap<Option<u64>, i64>;
 
-fn functions_of(profile: &Profile, table: &[Row], strings: &mut Strings) -> (Functions, Rows) {
-    let mut columns = Functions { executed: table.len(), ..Functions::default() };
+fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Functions, Rows) {
+    let mut columns = Functions { executed: table.rows.len(), ..Functions::default() };
     let mut rows = Rows::new();
-    for row in table {
+    for row in table.rows.iter().cloned().chain(functions::never_executed(profile, table)) {
         rows.insert(row.start, columns.name.len() as i64);
         columns.name.push(strings.number(&row.name));
         columns.is_function.push(u8::from(row.kind == functions::Kind::Function));
@@ -238,21 +239,6 @@ fn functions_of(profile: &Profile, table: &[Row], strings: &mut Strings) -> (Fun
         columns.calls.push(row.calls);
         columns.samples.push(row.samples);
         columns.z.push((10.0 * row.z).round() / 10.0);
-    }
-    for function in &profile.names.functions {
-        if rows.contains_key(&Some(function.start)) {
-            continue;
-        }
-        rows.insert(Some(function.start), columns.name.len() as i64);
-        columns.name.push(strings.number(&function.name));
-        columns.is_function.push(1);
-        columns.file.push(function.file.as_deref().map_or(NONE, |file| strings.number(file)));
-        columns.line.push(function.line.map_or(NONE, i64::from));
-        columns.start.push(format!("{:#010x}", function.start));
-        columns.self_insns.push(0);
-        columns.calls.push(0);
-        columns.samples.push(0);
-        columns.z.push(0.0);
     }
     columns.inclusive = columns.self_insns.clone();
     (columns, rows)
@@ -289,8 +275,7 @@ fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Calls by caller and callee, and the inclusive instructions of the rows.
-fn calls(profile: &Profile, rows: &Rows, inclusive: &mut [u64], strings: &mut Strings) -> Arcs {
-    let graph = CallGraph::new(profile);
+fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64], strings: &mut Strings) -> Arcs {
     let row = |party: &Party| match party {
         Party::Code(start) => rows.get(&Some(*start)).copied(),
         Party::BootRom => rows.get(&None).copied(),
@@ -462,8 +447,8 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
         let row = rows.get(&Place::of(profile, pc).start()).copied().unwrap_or(NONE);
         *bin.functions.entry(row).or_default() += count;
     }
-    for sample in &profile.samples {
-        bins.entry(sample.pc / bin_bytes).or_default().samples += 1;
+    for (pc, samples) in profile.samples_by_pc() {
+        bins.entry(pc / bin_bytes).or_default().samples += samples;
     }
     let mut regions: Vec<Region> = Vec::new();
     let mut first = 0;

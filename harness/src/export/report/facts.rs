@@ -1,14 +1,9 @@
 //! The facts of a run as the report lists them, and the command that makes the same profile again.
 
-use crate::options::When;
+use crate::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS, When};
 use crate::profile::{Profile, SpanKind};
 use crate::stacks::View;
 use crate::verdict::{self, group};
-
-/// What a run has that nobody asked for otherwise; see `harness --help`.
-const DEFAULT_PERIOD_INSNS: u64 = 10_007;
-const DEFAULT_MAX_DEPTH: u32 = 256;
-const DEFAULT_BIN_BYTES: u64 = 2;
 
 /// Terms and what is to be said about them, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
