@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::exception::Core;
 use crate::input::Input;
 use crate::place::Places;
-use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
+use crate::qemu::{Clock, Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
 use crate::span::Spans;
@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
     pub(crate) main_thread: MainThread,
+    /// None: QEMU does not show its lock.
+    pub(crate) clock: Option<Clock>,
     /// The thread that executes the guest.
     pub(crate) vcpu_thread: Option<ThreadId>,
     /// Guest memory can be read: in callbacks, and not when QEMU exits.
@@ -188,6 +190,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         window_open,
         input,
         main_thread,
+        clock: Clock::find(),
         vcpu_thread: None,
         memory_readable: true,
         args,

@@ -8,8 +8,13 @@
 //! come late by the instructions not accounted for. Seen in one of a hundred runs of a FreeRTOS image on a
 //! loaded host.
 //!
-//! The main thread has nothing to do but wait for the CPU's own notification, which comes when the
-//! accounting is done. So before a wait instruction executes, this waits until the main thread sleeps.
+//! A CPU for which work is queued is not taken to be idle, and queued work is done after the accounting. So before a
+//! wait instruction executes, the plugin queues some that does nothing, and passes once through the lock that the main
+//! thread holds from looking at the CPUs to moving the time: it has then either moved it before the wait, or will
+//! see the work.
+//!
+//! Where QEMU does not show its lock, this waits until the main thread sleeps, which takes several times as long:
+//! it has then nothing to do but wait for the CPU's own notification, which comes when the accounting is done.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,14 +29,17 @@ pub(crate) struct OnWait;
 
 impl Hook for OnWait {
     const CALL: ExecCallback = |_, _| {
-        let main_thread = {
+        let (clock, main_thread) = {
             let mut state = state::lock();
             // Where the firmware sleeps until something is typed there is no later occasion.
             state.look_for_input();
-            // The lock is not held while waiting: nothing else needs it, but nothing should have to.
-            state.main_thread.clone()
+            // The state is not locked while waiting: who holds QEMU's lock may want it.
+            (state.clock, state.main_thread.clone())
         };
-        main_thread.await_sleep();
+        match clock {
+            Some(clock) => clock.keep_vcpu_busy(),
+            None => main_thread.await_sleep(),
+        }
     };
 }
 
