@@ -16,6 +16,7 @@ pub mod calltree;
 pub mod cli;
 pub mod commands;
 pub mod compare;
+pub mod cores;
 pub mod crosscheck;
 pub mod disassembly;
 pub mod expect;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Run, command, finish, image, run};
+use common::{Run, command, emulator, finish, image, program, run};
 use tempfile::TempDir;
 
 const ANSWERS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi"#;
@@ -24,13 +24,7 @@ impl Programs {
     fn with(script: &str) -> Programs {
         let programs = Programs::none();
         for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
-            let path = programs.0.path().join(name);
-            // By another process: while this one has a file open for writing, so has any child that a
-            // parallel test forks at that moment, and what somebody writes cannot be executed.
-            let script = format!("#!/bin/sh\n{script}\n");
-            let write = ["-c", r#"printf %s "$1" >"$2""#, "sh", &script, path.to_str().unwrap()];
-            assert!(Command::new("sh").args(write).status().unwrap().success());
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            program(&programs.0.path().join(name), script);
         }
         programs
     }
@@ -158,11 +152,7 @@ fn an_emulator_behind_a_script_works_and_ends() {
 #[test]
 fn an_emulator_that_is_not_needed_may_be_missing() {
     let programs = Programs::none();
-    let qemu = std::env::split_paths(&std::env::var_os("PATH").unwrap())
-        .map(|dir| dir.join("qemu-system-arm"))
-        .find(|path| path.is_file())
-        .expect("qemu-system-arm is missing: run ci/setup");
-    std::os::unix::fs::symlink(qemu, programs.0.path().join("qemu-system-arm")).unwrap();
+    std::os::unix::fs::symlink(emulator("qemu-system-arm"), programs.0.path().join("qemu-system-arm")).unwrap();
     programs.profile(&[]).expect_code(0);
     let lines = programs.doctor(5);
     assert!(lines.starts_with("ok       qemu-system-arm "), "{lines}");

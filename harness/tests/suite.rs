@@ -153,6 +153,41 @@ fn one_core_and_a_cache_give_the_same_bytes() {
     assert_eq!(profile("first"), profile("cached"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn where_jobs_are_as_many_as_cores_each_has_one() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let images = |count: usize| -> String {
+        (0..count).map(|n| target("riscv64-exit3", &format!("name = \"i{n}\"\nexit = 3"))).collect()
+    };
+    let suite = Suite::new(&images(cores));
+    // An emulator that notes where it may run, and then is the real one.
+    let real = common::emulator("qemu-system-riscv64");
+    let log = suite.path("cores.log");
+    let script = format!(
+        "/bin/grep Cpus_allowed_list /proc/self/status >>'{}'\nexec '{}' \"$@\"",
+        log.display(),
+        real.display()
+    );
+    common::program(&suite.path("qemu-system-riscv64"), &script);
+    let allowed = |jobs: &str| {
+        let _ = fs::remove_file(&log);
+        let run = suite.command(&["--no-cache", "-j", jobs]).env("PATH", suite.dir.path()).output().unwrap();
+        finish(run, suite.path("harness-report")).expect_code(0);
+        let mut lines: Vec<String> = fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    let each = allowed(&cores.to_string());
+    assert_eq!(each.len(), cores, "{each:?}");
+    assert!(each.iter().all(|line| !line.contains([',', '-'])), "{each:?}");
+    if cores > 1 {
+        let anywhere = allowed("1");
+        assert!(anywhere.len() == 1 && anywhere[0].contains([',', '-']), "{anywhere:?}");
+    }
+}
+
 #[test]
 fn what_is_cached_is_not_run_again_and_what_changed_is() {
     let source =

@@ -14,6 +14,7 @@ use crate::baseline::Baseline;
 use crate::cache::{Cache, Hit};
 use crate::cli::TestArgs;
 use crate::compare::{Comparison, compare};
+use crate::cores::Cores;
 use crate::crosscheck;
 use crate::expect::{self, Finding, FindingKind};
 use crate::export::{self, CONSOLE, junit, markdown};
@@ -169,8 +170,12 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
 
 /// The versions of all emulators that are installed.
 fn emulator_versions() -> String {
-    let version = |program: &&str| Some(format!("{program} {};", qemu::version(&qemu::locate(program).ok()?).ok()?));
-    ["qemu-system-arm", "qemu-system-riscv32", "qemu-system-riscv64"].iter().filter_map(version).collect()
+    let version = |program| Some(format!("{program} {};", qemu::version(&qemu::locate(program).ok()?).ok()?));
+    let programs = ["qemu-system-arm", "qemu-system-riscv32", "qemu-system-riscv64"];
+    thread::scope(|scope| {
+        let asked = programs.map(|program| scope.spawn(move || version(program)));
+        asked.into_iter().filter_map(|asked| asked.join().ok()?).collect()
+    })
 }
 
 /// A case's name as that of a file.
@@ -209,7 +214,7 @@ impl Session<'_> {
         let finished: Mutex<BTreeMap<usize, CaseReport>> = Mutex::default();
         let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
         let printed = Mutex::new(0);
-        let work = || {
+        let work = &|| {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(case) = cases.get(index) else { break };
@@ -233,9 +238,14 @@ impl Session<'_> {
                 }
             }
         };
+        let cores = &Cores::allowed();
+        let jobs = jobs.min(cases.len());
         thread::scope(|scope| {
-            for _ in 0..jobs.min(cases.len()) {
-                scope.spawn(work);
+            for job in 0..jobs {
+                scope.spawn(move || {
+                    cores.stay(job, jobs);
+                    work();
+                });
             }
         });
         self.bars.clear();

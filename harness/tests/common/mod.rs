@@ -186,6 +186,22 @@ pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
     seen.unwrap_or_else(|error| panic!("ci/viewers/{script} printed no JSON ({error}): {stderr}"))
 }
 
+/// Where an emulator is installed.
+pub fn emulator(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut found = std::env::split_paths(&path).map(|dir| dir.join(name)).filter(|path| path.is_file());
+    found.next().unwrap_or_else(|| panic!("{name} is missing: run ci/setup"))
+}
+
+/// Writes a shell script that can be executed.
+pub fn program(path: &Path, script: &str) {
+    // By another process: while this one has a file open for writing, so has any child that a parallel test forks at
+    // that moment, and what somebody writes cannot be executed.
+    let write =
+        ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod 755 "$2""#, "sh", script, path.to_str().unwrap()];
+    assert!(Command::new("sh").args(write).status().unwrap().success());
+}
+
 /// Does `work` for every item on all cores, in no order.
 pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
