@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use wire::control::{self, Control, Word};
 use wire::counters;
 use wire::definition::{
@@ -45,18 +46,24 @@ pub struct Records {
 impl Records {
     /// Reads the files in `directory`, after QEMU has ended.
     pub fn read(directory: &Path) -> Result<Records> {
+        let failed = |path: &Path| format!("cannot read the plugin's records in {}", path.display());
         let file = |name: &str| {
             let path = directory.join(name);
-            fs::read(&path).with_context(|| format!("cannot read the plugin's records in {}", path.display()))
+            fs::read(&path).with_context(|| failed(&path))
         };
         let control = Control::read(&file("control")?)?;
-        let valid = |mut bytes: Vec<u8>, word| {
-            let len = usize::try_from(control.get(word)).ok().filter(|&len| len <= bytes.len());
-            bytes.truncate(len.context("the plugin's records are cut short")?);
-            anyhow::Ok(bytes)
+        // The rest of these files is only reserved, a megabyte and more.
+        let beginning = |name: &str, word| {
+            let path = directory.join(name);
+            let bytes = control.get(word);
+            let mut read = Vec::new();
+            let file = File::open(&path).and_then(|file| file.take(bytes).read_to_end(&mut read));
+            file.with_context(|| failed(&path))?;
+            ensure!(read.len() as u64 == bytes, "the plugin's records are cut short");
+            Ok(read)
         };
-        let definitions = valid(file("definitions")?, Word::DefinitionBytes)?;
-        let samples = valid(file("samples")?, Word::SampleBytes)?;
+        let definitions = beginning("definitions", Word::DefinitionBytes)?;
+        let samples = beginning("samples", Word::SampleBytes)?;
         let counts = file("counters")?;
 
         let vcpus = control.vcpus();
