@@ -76,7 +76,6 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
 
     let emulator = qemu::locate(choice.machine.qemu)?;
-    let version = qemu::version(&emulator)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let arm = choice.machine.arch == Arch::CortexM;
@@ -107,7 +106,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
-    let (mut profile, warnings) = profile(&plan, version, &symbols, symbol_file.as_deref(), outcome);
+    let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     if options.console_marks {
         let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
@@ -189,12 +188,11 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
 /// Puts the saved model together.
 fn profile(
     plan: &Plan<'_>,
-    qemu_version: String,
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { records, end, in_target } = outcome;
+    let Outcome { qemu_version, records, end, in_target } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {

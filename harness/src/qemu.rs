@@ -122,6 +122,10 @@ fn unfit(what: String) -> EmulatorError {
     EmulatorError(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
 }
 
+fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorError {
+    unfit(format!("{} cannot be run: {cause}", path.display()))
+}
+
 /// Finds an emulator on the PATH.
 ///
 /// # Errors
@@ -137,23 +141,40 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
 /// # Errors
 /// When it does not run, or is too old; the message says how to get another.
 pub fn version(path: &Path) -> Result<String, EmulatorError> {
-    // A suite asks for each of its images.
+    // A suite may ask for each of its images. Two that ask at once need not wait for each other.
     static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(path.to_owned()).or_insert_with(|| read_version(path)).clone()
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known().get(path) {
+        return version.clone();
+    }
+    let version = read_version(path);
+    known().insert(path.to_owned(), version.clone());
+    version
 }
 
 fn read_version(path: &Path) -> Result<String, EmulatorError> {
-    let answer = ask_version(path).map_err(|cause| unfit(format!("{} cannot be run: {cause}", path.display())))?;
+    let answer = ask_version(path).map_err(|cause| cannot_be_run(path, &cause))?;
     let (major, minor, version) = parse_version(&answer.said).ok_or_else(|| {
         let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
         let Answer { ended, .. } = &answer;
         unfit(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
     })?;
-    if (major, minor) < OLDEST_VERSION {
+    new_enough(path, (major, minor), version)
+}
+
+fn new_enough(path: &Path, number: (u32, u32), version: String) -> Result<String, EmulatorError> {
+    if number < OLDEST_VERSION {
         return Err(unfit(format!("{} is QEMU {version}, which is too old", path.display())));
     }
     Ok(version)
+}
+
+/// The version in the monitor's greeting.
+fn greeted_version(message: &Value) -> Option<(u32, u32, String)> {
+    let version = message.get("QMP")?.get("version")?.get("qemu")?;
+    let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
+    let (major, minor, micro) = (part("major")?, part("minor")?, part("micro")?);
+    Some((major, minor, format!("{major}.{minor}.{micro}")))
 }
 
 /// Where one run keeps its files; QEMU sees them by names that depend on nothing.
@@ -294,6 +315,8 @@ pub struct Process {
     messages: Receiver<Value>,
     /// Events that the monitor reported.
     pub events: Vec<Value>,
+    /// The version, once the monitor has greeted us.
+    greeted: Option<(u32, u32, String)>,
     open: bool,
     /// Commands sent so far, to tell their answers apart.
     commands: u64,
@@ -313,7 +336,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(stderr)
             .spawn()
-            .map_err(|error| EmulatorError(format!("{} cannot be run: {error}", emulator.display())))?;
+            .map_err(|cause| cannot_be_run(emulator, &cause))?;
         let mut monitor = child.stdin.take().context("QEMU has no standard input")?;
         let stdout = child.stdout.take().context("QEMU has no standard output")?;
         let (sender, messages): (Sender<Value>, Receiver<Value>) = channel();
@@ -329,7 +352,7 @@ impl Process {
         });
         // A QEMU that has already ended is noticed in `wait`.
         let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
-        Ok(Process { child, monitor, messages, events: Vec::new(), open: true, commands: 0 })
+        Ok(Process { child, monitor, messages, events: Vec::new(), greeted: None, open: true, commands: 0 })
     }
 
     /// Waits until QEMU has ended or the time is up.
@@ -338,7 +361,7 @@ impl Process {
         while self.open {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.messages.recv_timeout(left) {
-                Ok(message) => self.keep_event(message),
+                Ok(message) => self.keep(message),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(None),
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => self.open = false,
             }
@@ -346,9 +369,28 @@ impl Process {
         Ok(Some(self.child.wait()?))
     }
 
-    fn keep_event(&mut self, message: Value) {
+    fn keep(&mut self, message: Value) {
         if message.get("event").is_some() {
             self.events.push(message);
+        } else if let Some(version) = greeted_version(&message) {
+            self.greeted = Some(version);
+        }
+    }
+
+    /// Whether the monitor has greeted us: this is a QEMU that has begun to work.
+    pub fn has_greeted(&self) -> bool {
+        self.greeted.is_some()
+    }
+
+    /// The version, as the monitor's greeting has it. A QEMU that ends at once may not come to greet; then the
+    /// program is asked, which takes longer.
+    ///
+    /// # Errors
+    /// When it is no QEMU, or too old; the message says how to get another.
+    pub fn version(&self, emulator: &Path) -> Result<String, EmulatorError> {
+        match self.greeted.clone() {
+            Some((major, minor, version)) => new_enough(emulator, (major, minor), version),
+            None => version(emulator),
         }
     }
 
@@ -371,7 +413,7 @@ impl Process {
             if answer.get("id").and_then(Value::as_u64) == Some(id) {
                 return answer.get_mut("return").map(Value::take);
             }
-            self.keep_event(answer);
+            self.keep(answer);
         }
     }
 
@@ -458,6 +500,16 @@ mod tests {
         assert_eq!(version("QEMU emulator version 7.2.18"), Some((7, 2, "7.2.18".into())));
         assert_eq!(version("QEMU emulator version 11.0.50 (v11)"), Some((11, 0, "11.0.50".into())));
         assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn the_greeting_says_the_version_as_the_program_does() {
+        let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 2, "minor": 0, "major": 10}, "package": "Debian 1:10.0.2"},
+                          "capabilities": ["oob"]}}"#;
+        let greeted = greeted_version(&serde_json::from_str(greeting).unwrap());
+        assert_eq!(greeted, parse_version("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"));
+        assert!(greeted.is_some());
+        assert_eq!(greeted_version(&json!({"event": "RESUME"})), None);
     }
 
     #[test]

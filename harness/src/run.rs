@@ -41,6 +41,9 @@ const STILLNESS: Duration = Duration::from_millis(200);
 /// The same where the host gives no account.
 const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
 
+/// How long a program may say nothing before it is asked whether it is a QEMU at all.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Set when the user wants the run to end.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -76,6 +79,8 @@ pub struct Plan<'a> {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Of the QEMU that ran it: `10.0.2`.
+    pub qemu_version: String,
     /// What the plugin left.
     pub records: Records,
     /// How it ended.
@@ -198,6 +203,8 @@ impl Plan<'_> {
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
         let (status, cause) = self.watch(&mut process, workspace, glance)?;
+        // Before all else: what will not do as an emulator fails in many ways.
+        let qemu_version = process.version(self.emulator)?;
 
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
         let Some(progress) = Watch::open(&workspace.records()).and_then(|watch| watch.progress()) else {
@@ -220,7 +227,7 @@ impl Plan<'_> {
             return Err(never_ran(status, None, &said).into());
         }
         let in_target = self.mcount.map(|header| self.in_target(header, &records, &end, workspace));
-        Ok(Outcome { records, end, in_target })
+        Ok(Outcome { qemu_version, records, end, in_target })
     }
 
     /// Whether all of a range is memory.
@@ -282,9 +289,15 @@ impl Plan<'_> {
         let started = Instant::now();
         let mut watch = None;
         let mut still = Stillness::default();
+        let mut is_known = false;
         loop {
             if let Some(status) = process.wait(GLANCE)? {
                 return Ok((status, None));
+            }
+            if !is_known && (process.has_greeted() || started.elapsed() >= SILENCE) {
+                // It may be slow, or hang.
+                process.version(self.emulator)?;
+                is_known = true;
             }
             watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
@@ -295,7 +308,7 @@ impl Plan<'_> {
             }
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
-            if still.since(progress, process.cpu_use()) {
+            if still.since(progress, || process.cpu_use()) {
                 // Somebody stopped it, or it waits for a debugger (-S): it does not sleep.
                 if process.ask("info status").is_some_and(|status| status.contains("paused")) {
                     still = Stillness::default();
@@ -357,7 +370,10 @@ struct Stillness {
 }
 
 impl Stillness {
-    fn since(&mut self, progress: Progress, cpu_use: Option<CpuUse>) -> bool {
+    /// The host is only asked where the guest has stood still since the last look: asking costs, and a process
+    /// whose account is being read ends more slowly.
+    fn since(&mut self, progress: Progress, cpu_use: impl FnOnce() -> Option<CpuUse>) -> bool {
+        let cpu_use = if self.last.is_some_and(|(last, _)| last == progress) { cpu_use() } else { None };
         let now = (progress, cpu_use);
         let busy = cpu_use.is_some_and(|cpu_use| cpu_use.busy);
         if busy || self.last != Some(now) {
