@@ -36,7 +36,7 @@ use harness::run::Plan;
 use harness::symbols::Symbols;
 use harness::unwind;
 
-const COST_IMAGES: [&str; 7] = [
+const COST_IMAGES: [&str; 9] = [
     "bench/riscv64-freertos-long",
     "bench/cortex-m3-freertos-long",
     "riscv64-freertos",
@@ -44,6 +44,9 @@ const COST_IMAGES: [&str; 7] = [
     "riscv64-bare",
     "cortex-m3-bare",
     "cortex-m4-bare",
+    // These wait for an interrupt 3,000 times.
+    "riscv64-idle",
+    "cortex-m3-idle",
 ];
 /// Images of one to thirty million instructions.
 const SUITE_IMAGES: [&str; 24] = [
