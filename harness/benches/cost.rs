@@ -253,7 +253,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Many small images: the whole of `harness test` against bare QEMU's times, shared by the cores.
+    /// Many small images: the whole of `harness test` against bare QEMU's times, one after the other on a machine that
+    /// does nothing else, shared by the cores.
     fn suite(&mut self) -> Result<()> {
         println!("## {} small images, `harness test` on all cores, {} rounds\n", SUITE_IMAGES.len(), self.rounds);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -264,12 +265,13 @@ impl Bench {
             writeln!(text, "[[image]]\nelf = {:?}\nexit = \"any\"", path.display().to_string())?;
         }
         fs::write(temporary.path().join("harness.toml"), text)?;
-        let mut ratios = Vec::new();
+        let (mut walls, mut cpus) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
-            let mut bare_s = 0.0;
+            let (mut bare_wall_s, mut bare_cpu_s) = (0.0, 0.0);
             for name in SUITE_IMAGES {
                 let row = Row { round, ..run(name, What::Bare, None)? };
-                bare_s += row.wall_s;
+                bare_wall_s += row.wall_s;
+                bare_cpu_s += row.cpu_s;
                 self.rows.push(row);
             }
             let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -286,10 +288,12 @@ impl Bench {
                 insns: None,
                 peak_kib: None,
             };
-            ratios.push(row.wall_s / (bare_s / cores as f64));
+            walls.push(row.wall_s / (bare_wall_s / cores as f64));
+            cpus.push(row.cpu_s / bare_cpu_s);
             self.rows.push(row);
         }
-        println!("wall time against the sum of bare QEMU's over {cores} cores: {:.2}\n", median(ratios.into_iter()));
+        println!("wall time against the sum of bare QEMU's over {cores} cores: {:.2}", median(walls.into_iter()));
+        println!("CPU time against the sum of bare QEMU's: {:.2}\n", median(cpus.into_iter()));
         Ok(())
     }
 

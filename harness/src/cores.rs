@@ -1,8 +1,6 @@
 //! A core for each image that runs at the same time. QEMU's threads take turns: while the processor executes, the
 //! thread that advances its time sleeps, and the other way round. On a core they pass the turn in a moment; from
-//! core to core each turn costs a wake-up, which firmware that waits for interrupts pays thousands of times, and
-//! the scheduler moves everything about. A suite of small images took 1.22 times as long as bare QEMU without
-//! this and 1.07 times with it.
+//! core to core each turn costs a wake-up, which firmware that waits for interrupts pays thousands of times.
 
 /// The cores that this process may use.
 #[derive(Debug)]
@@ -43,11 +41,11 @@ impl Cores {
         Cores(host::allowed())
     }
 
-    /// The core of one of so many jobs. None where jobs are fewer than cores: then the host knows better which of
-    /// them are free.
+    /// The core of one of so many jobs. None where there is not one for each and each for one: the host knows better
+    /// then which of them are free.
     fn of_job(&self, job: usize, jobs: usize) -> Option<usize> {
         let Cores(cores) = self;
-        if jobs < cores.len() { None } else { cores.get(job % cores.len().max(1)).copied() }
+        if jobs == cores.len() { cores.get(job).copied() } else { None }
     }
 
     /// Has the calling thread, and every process that it starts, stay on its job's core.
@@ -68,7 +66,7 @@ mod tests {
         let of_jobs = |jobs| (0..jobs).map(|job| cores.of_job(job, jobs)).collect::<Vec<_>>();
         assert_eq!(of_jobs(2), [None, None]);
         assert_eq!(of_jobs(3), [Some(2), Some(3), Some(7)]);
-        assert_eq!(of_jobs(4), [Some(2), Some(3), Some(7), Some(2)]);
+        assert_eq!(of_jobs(4), [None; 4]);
         assert_eq!(Cores(Vec::new()).of_job(0, 1), None, "the host does not say");
     }
 }

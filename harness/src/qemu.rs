@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
 use serde_json::{Value, json};
 
 use crate::image::InputError;
@@ -74,11 +75,44 @@ pub fn install_hint() -> String {
     format!("run ci/setup, or: {command}")
 }
 
-/// The version in the first line of `qemu-system-… --version`.
-fn parse_version(text: &str) -> Option<(u32, u32, String)> {
-    let version = text.split_once("version ")?.1.split_whitespace().next()?;
-    let mut parts = version.split('.').map(str::parse::<u32>);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?, version.to_owned()))
+/// A version of QEMU, as both the program and the monitor say it: `10.0.2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    major: u32,
+    minor: u32,
+    micro: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Version { major, minor, micro } = self;
+        write!(f, "{major}.{minor}.{micro}")
+    }
+}
+
+impl Version {
+    /// From the first line of `qemu-system-… --version`.
+    fn printed(text: &str) -> Option<Version> {
+        let version = text.split_once("version ")?.1.split_whitespace().next()?;
+        let mut parts = version.split('.').map(str::parse::<u32>);
+        let mut part = || parts.next()?.ok();
+        Some(Version { major: part()?, minor: part()?, micro: part()? })
+    }
+
+    /// From the monitor's greeting.
+    fn greeted(message: &Value) -> Option<Version> {
+        let version = message.get("QMP")?.get("version")?.get("qemu")?;
+        let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
+        Some(Version { major: part("major")?, minor: part("minor")?, micro: part("micro")? })
+    }
+
+    /// What users are told, of an emulator that will do.
+    fn new_enough(self, path: &Path) -> Result<String, EmulatorError> {
+        if (self.major, self.minor) < OLDEST_VERSION {
+            return Err(unfit(format!("{} is QEMU {self}, which is too old", path.display())));
+        }
+        Ok(self.to_string())
+    }
 }
 
 /// How long `--version` may take; it takes milliseconds.
@@ -95,6 +129,8 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
     let mut child = Command::new(path)
         .arg("--version")
         .env_clear()
+        // Ctrl-C is not its business.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -123,7 +159,11 @@ fn unfit(what: String) -> EmulatorError {
 }
 
 fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorError {
-    unfit(format!("{} cannot be run: {cause}", path.display()))
+    let what = format!("{} cannot be run: {cause}", path.display());
+    // Another QEMU is no remedy for a command line that is too long, or a host that is out of memory.
+    let is_unfit = matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        || cause.raw_os_error() == Some(Errno::ENOEXEC as i32);
+    if is_unfit { unfit(what) } else { EmulatorError(what) }
 }
 
 /// Finds an emulator on the PATH.
@@ -154,27 +194,12 @@ pub fn version(path: &Path) -> Result<String, EmulatorError> {
 
 fn read_version(path: &Path) -> Result<String, EmulatorError> {
     let answer = ask_version(path).map_err(|cause| cannot_be_run(path, &cause))?;
-    let (major, minor, version) = parse_version(&answer.said).ok_or_else(|| {
+    let version = Version::printed(&answer.said).ok_or_else(|| {
         let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
         let Answer { ended, .. } = &answer;
         unfit(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
     })?;
-    new_enough(path, (major, minor), version)
-}
-
-fn new_enough(path: &Path, number: (u32, u32), version: String) -> Result<String, EmulatorError> {
-    if number < OLDEST_VERSION {
-        return Err(unfit(format!("{} is QEMU {version}, which is too old", path.display())));
-    }
-    Ok(version)
-}
-
-/// The version in the monitor's greeting.
-fn greeted_version(message: &Value) -> Option<(u32, u32, String)> {
-    let version = message.get("QMP")?.get("version")?.get("qemu")?;
-    let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
-    let (major, minor, micro) = (part("major")?, part("minor")?, part("micro")?);
-    Some((major, minor, format!("{major}.{minor}.{micro}")))
+    version.new_enough(path)
 }
 
 /// Where one run keeps its files; QEMU sees them by names that depend on nothing.
@@ -316,7 +341,7 @@ pub struct Process {
     /// Events that the monitor reported.
     pub events: Vec<Value>,
     /// The version, once the monitor has greeted us.
-    greeted: Option<(u32, u32, String)>,
+    greeted: Option<Version>,
     open: bool,
     /// Commands sent so far, to tell their answers apart.
     commands: u64,
@@ -372,7 +397,7 @@ impl Process {
     fn keep(&mut self, message: Value) {
         if message.get("event").is_some() {
             self.events.push(message);
-        } else if let Some(version) = greeted_version(&message) {
+        } else if let Some(version) = Version::greeted(&message) {
             self.greeted = Some(version);
         }
     }
@@ -388,10 +413,7 @@ impl Process {
     /// # Errors
     /// When it is no QEMU, or too old; the message says how to get another.
     pub fn version(&self, emulator: &Path) -> Result<String, EmulatorError> {
-        match self.greeted.clone() {
-            Some((major, minor, version)) => new_enough(emulator, (major, minor), version),
-            None => version(emulator),
-        }
+        self.greeted.map_or_else(|| version(emulator), |version| version.new_enough(emulator))
     }
 
     /// Runs a command of the human monitor and returns what it prints; None when QEMU does not answer.
@@ -492,13 +514,12 @@ mod tests {
 
     #[test]
     fn versions_of_all_distributions_are_read() {
-        let version = parse_version;
-        assert_eq!(
-            version("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright"),
-            Some((10, 0, "10.0.2".into()))
-        );
-        assert_eq!(version("QEMU emulator version 7.2.18"), Some((7, 2, "7.2.18".into())));
-        assert_eq!(version("QEMU emulator version 11.0.50 (v11)"), Some((11, 0, "11.0.50".into())));
+        let version = |text: &str| Version::printed(text).map(|version| version.to_string());
+        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright";
+        assert_eq!(version(debian).as_deref(), Some("10.0.2"));
+        assert_eq!(version("QEMU emulator version 7.2.18").as_deref(), Some("7.2.18"));
+        assert_eq!(version("QEMU emulator version 11.0.50 (v11)").as_deref(), Some("11.0.50"));
+        assert_eq!(version("QEMU emulator version 9.2.2.1").as_deref(), Some("9.2.2"), "as it greets");
         assert_eq!(version("something else"), None);
     }
 
@@ -506,10 +527,10 @@ mod tests {
     fn the_greeting_says_the_version_as_the_program_does() {
         let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 2, "minor": 0, "major": 10}, "package": "Debian 1:10.0.2"},
                           "capabilities": ["oob"]}}"#;
-        let greeted = greeted_version(&serde_json::from_str(greeting).unwrap());
-        assert_eq!(greeted, parse_version("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"));
+        let greeted = Version::greeted(&serde_json::from_str(greeting).unwrap());
         assert!(greeted.is_some());
-        assert_eq!(greeted_version(&json!({"event": "RESUME"})), None);
+        assert_eq!(greeted, Version::printed("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"));
+        assert_eq!(Version::greeted(&json!({"event": "RESUME"})), None);
     }
 
     #[test]

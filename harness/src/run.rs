@@ -203,11 +203,14 @@ impl Plan<'_> {
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
         let (status, cause) = self.watch(&mut process, workspace, glance)?;
-        // Before all else: what will not do as an emulator fails in many ways.
-        let qemu_version = process.version(self.emulator)?;
-
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
-        let Some(progress) = Watch::open(&workspace.records()).and_then(|watch| watch.progress()) else {
+        let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
+        if let (None, Some(cause)) = (&progress, &cause) {
+            return Err(never_ran(status, Some(cause), &said).into());
+        }
+        // What will not do as an emulator fails in many ways.
+        let qemu_version = process.version(self.emulator)?;
+        let Some(progress) = progress else {
             return Err(match records_error(&said) {
                 Some(error) => workspace.unwritable(&error).into(),
                 None if said.contains(SEVERAL_VCPUS) => InputError::new(format!(
@@ -217,7 +220,7 @@ impl Plan<'_> {
                 None if said.contains(ONE_VCPU) => {
                     InputError::new(format!("--exact: {ONE_VCPU}; leave --exact or -smp out")).into()
                 }
-                None => never_ran(status, cause.as_ref(), &said).into(),
+                None => never_ran(status, None, &said).into(),
             });
         };
         let records = Records::read(&workspace.records())?;
@@ -294,17 +297,17 @@ impl Plan<'_> {
             if let Some(status) = process.wait(GLANCE)? {
                 return Ok((status, None));
             }
-            if !is_known && (process.has_greeted() || started.elapsed() >= SILENCE) {
-                // It may be slow, or hang.
-                process.version(self.emulator)?;
-                is_known = true;
-            }
             watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Interrupted)));
             }
             if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
                 return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Timeout)));
+            }
+            if !is_known && (process.has_greeted() || started.elapsed() >= SILENCE) {
+                // It may be slow, or hang.
+                process.version(self.emulator)?;
+                is_known = true;
             }
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
@@ -482,5 +485,30 @@ fn lock_up(records: &Records, said: &str) -> String {
     match fault {
         Some(fault) => format!("{fault} ({context})"),
         None => context,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_only_asked_where_the_guest_stands_still() {
+        let mut still = Stillness::default();
+        let mut look = |insns, ticks| {
+            let mut asked = false;
+            still.since(Progress { insns, samples: 0, window_open: true }, || {
+                asked = true;
+                Some(CpuUse { ticks, busy: false })
+            });
+            (asked, still.since)
+        };
+        assert!(!look(1, 0).0);
+        assert!(!look(2, 0).0);
+        let (asked, first) = look(2, 7);
+        assert!(asked);
+        assert_eq!(look(2, 7), (true, first), "nothing has happened since");
+        assert!(look(2, 8).0);
+        assert!(!look(3, 8).0);
     }
 }

@@ -105,6 +105,14 @@ fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
 }
 
 #[test]
+fn an_old_emulator_that_runs_is_told_by_its_greeting() {
+    let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
+    // It answers for no version: only what it greets with can tell.
+    let old = Programs::with(&format!("[ \"$1\" = --version ] && exit; echo '{greeting}'; exec /bin/sleep 600"));
+    old.refused(&[], &[&["too old", "qemu-system-arm", "9.1.3"], &REMEDY[..]].concat());
+}
+
+#[test]
 fn an_emulator_that_says_no_version_is_quoted() {
     Programs::with("echo; echo garbage").refused(&[], &["--version", "it said: garbage", REMEDY[0]]);
     Programs::with("exit 3").refused(&[], &["exit status: 3", "it said: nothing", REMEDY[0]]);

@@ -428,6 +428,7 @@ impl Clock {
 
     /// Has QEMU take the calling vCPU to have something to do until it has left the guest's code and its
     /// instructions are accounted for. No thread is any more in the middle of deciding that it has not.
+    /// Only inside callbacks of the vCPU.
     pub(crate) fn keep_vcpu_busy(&self) {
         // What there is to do: have the time advance to what it has long passed, which changes nothing.
         // SAFETY: the handle is the one that QEMU gave, and this is a vCPU's thread.

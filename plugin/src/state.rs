@@ -72,7 +72,8 @@ pub(crate) struct State {
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
     pub(crate) main_thread: MainThread,
-    /// None: QEMU does not show its lock.
+    /// None: QEMU does not show its lock, somebody else moves the time, or work for one of several vCPUs would end
+    /// the others' turns.
     pub(crate) clock: Option<Clock>,
     /// The thread that executes the guest.
     pub(crate) vcpu_thread: Option<ThreadId>,
@@ -190,7 +191,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         window_open,
         input,
         main_thread,
-        clock: Clock::find(),
+        clock: if vcpus == 1 { Clock::find() } else { None },
         vcpu_thread: None,
         memory_readable: true,
         args,

@@ -13,8 +13,9 @@
 //! thread holds from looking at the CPUs to moving the time: it has then either moved it before the wait, or will
 //! see the work.
 //!
-//! Where QEMU does not show its lock, this waits until the main thread sleeps, which takes several times as long:
-//! it has then nothing to do but wait for the CPU's own notification, which comes when the accounting is done.
+//! Where that cannot be done ([`State::clock`](crate::state::State::clock)), this waits until the main thread sleeps, which
+//! takes several times as long: it has then nothing to do but wait for the CPU's own notification, which comes when
+//! the accounting is done.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
