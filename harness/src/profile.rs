@@ -605,8 +605,12 @@ impl Profile {
 
     /// Reads a saved profile: the file, or the directory that a run left.
     pub fn load(path: &Path) -> Result<Profile> {
+        if !path.exists() {
+            let path = path.display();
+            bail!("{path}: there is no such profile; harness firmware.elf -o {path} makes it");
+        }
         let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        if path.is_dir() && !file.exists() {
+        if !file.exists() {
             bail!("{} is no profile directory (there is no {FILE_NAME} in it)", path.display());
         }
         let bytes = fs::read(&file).with_context(|| format!("cannot read the profile {}", file.display()))?;
