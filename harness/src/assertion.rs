@@ -14,7 +14,7 @@ use crate::options::parse_number;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::stacks;
 use crate::threshold::parse_millionths;
-use crate::verdict::group;
+use crate::verdict::{group, percent};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -328,12 +328,9 @@ impl Assertion {
 impl Measured {
     fn describe(self, value: Value) -> String {
         match (value, self.whole) {
-            (Value::Millionths(_), Some(whole)) => format!(
-                "{} of {} ({:.4}%)",
-                group(self.part),
-                group(whole),
-                100.0 * self.part as f64 / whole.max(1) as f64
-            ),
+            (Value::Millionths(_), Some(whole)) => {
+                format!("{} of {} ({:.4}%)", group(self.part), group(whole), percent(self.part, whole))
+            }
             (Value::Millionths(_), None) => format!("{}, of which no whole is known", group(self.part)),
             (Value::Number(_), _) => group(self.part),
         }

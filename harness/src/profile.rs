@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -605,16 +606,20 @@ impl Profile {
 
     /// Reads a saved profile: the file, or the directory that a run left.
     pub fn load(path: &Path) -> Result<Profile> {
-        if !path.exists() {
-            let path = path.display();
-            bail!("{path}: there is no such profile; harness firmware.elf -o {path} makes it");
-        }
-        let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        if !file.exists() {
-            bail!("{} is no profile directory (there is no {FILE_NAME} in it)", path.display());
-        }
-        let bytes = fs::read(&file).with_context(|| format!("cannot read the profile {}", file.display()))?;
-        Profile::from_bytes(&bytes).with_context(|| format!("cannot read the profile {}", file.display()))
+        let is_directory = path.is_dir();
+        let file = if is_directory { path.join(FILE_NAME) } else { path.to_owned() };
+        let failed = || format!("cannot read the profile {}", file.display());
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let path = path.display();
+                if is_directory {
+                    bail!("{path} is no profile directory (there is no {FILE_NAME} in it)");
+                }
+                bail!("{path}: there is no such profile; harness firmware.elf -o {path} makes it");
+            }
+            bytes => bytes.with_context(failed)?,
+        };
+        Profile::from_bytes(&bytes).with_context(failed)
     }
 }
 

@@ -292,7 +292,6 @@ impl Plan<'_> {
         let started = Instant::now();
         let mut watch = None;
         let mut still = Stillness::default();
-        let mut is_known = false;
         loop {
             if let Some(status) = process.wait(GLANCE)? {
                 return Ok((status, None));
@@ -304,10 +303,9 @@ impl Plan<'_> {
             if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
                 return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Timeout)));
             }
-            if !is_known && (process.has_greeted() || started.elapsed() >= SILENCE) {
-                // It may be slow, or hang.
+            if process.has_greeted() || started.elapsed() >= SILENCE {
+                // It may be too old, slow, or hang. A program is asked once.
                 process.version(self.emulator)?;
-                is_known = true;
             }
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);

@@ -245,9 +245,14 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
+/// A part of something in percent.
+pub fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
 /// A part of something as `12.34%`.
 pub fn share(part: u64, whole: u64) -> String {
-    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
+    format!("{:.2}%", percent(part, whole))
 }
 
 /// `1234567` as `1,234,567`.

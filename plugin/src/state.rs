@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::exception::Core;
 use crate::input::Input;
 use crate::place::Places;
-use crate::qemu::{Clock, Registers, Scoreboard, VcpuCallback, VcpuHook};
+use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
 use crate::sample::{Sampler, Vcpu};
 use crate::span::Spans;
@@ -24,7 +24,7 @@ use crate::stack::Unwinder;
 use crate::task::Tasks;
 use crate::transfer::{Arcs, Sites};
 use crate::tree::Tree;
-use crate::wait::MainThread;
+use crate::wait::{Guard, MainThread};
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 
@@ -71,10 +71,7 @@ pub(crate) struct State {
     pub(crate) window_open: bool,
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
-    pub(crate) main_thread: MainThread,
-    /// None: QEMU does not show its lock, somebody else moves the time, or work for one of several vCPUs would end
-    /// the others' turns.
-    pub(crate) clock: Option<Clock>,
+    pub(crate) guard: Guard,
     /// The thread that executes the guest.
     pub(crate) vcpu_thread: Option<ThreadId>,
     /// Guest memory can be read: in callbacks, and not when QEMU exits.
@@ -190,8 +187,7 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
         sampler: Sampler::default(),
         window_open,
         input,
-        main_thread,
-        clock: if vcpus == 1 { Clock::find() } else { None },
+        guard: Guard::find(vcpus, main_thread),
         vcpu_thread: None,
         memory_readable: true,
         args,

@@ -13,16 +13,15 @@
 //! thread holds from looking at the CPUs to moving the time: it has then either moved it before the wait, or will
 //! see the work.
 //!
-//! Where that cannot be done ([`State::clock`](crate::state::State::clock)), this waits until the main thread sleeps, which
-//! takes several times as long: it has then nothing to do but wait for the CPU's own notification, which comes when
-//! the accounting is done.
+//! Where that cannot be done ([`Guard::find`]), this waits until the main thread sleeps, which takes several times as
+//! long: it has then nothing to do but wait for the CPU's own notification, which comes when the accounting is done.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::qemu::{ExecCallback, Hook};
+use crate::qemu::{Clock, ExecCallback, Hook};
 use crate::state;
 
 /// At a `wfi`, before it executes.
@@ -30,18 +29,35 @@ pub(crate) struct OnWait;
 
 impl Hook for OnWait {
     const CALL: ExecCallback = |_, _| {
-        let (clock, main_thread) = {
+        let guard = {
             let mut state = state::lock();
             // Where the firmware sleeps until something is typed there is no later occasion.
             state.look_for_input();
             // The state is not locked while waiting: who holds QEMU's lock may want it.
-            (state.clock, state.main_thread.clone())
+            state.guard.clone()
         };
-        match clock {
-            Some(clock) => clock.keep_vcpu_busy(),
-            None => main_thread.await_sleep(),
+        match guard {
+            Guard::Work(clock) => clock.keep_vcpu_busy(),
+            Guard::Sleep(main_thread) => main_thread.await_sleep(),
         }
     };
+}
+
+/// What keeps the main thread from advancing time too early.
+#[derive(Clone)]
+pub(crate) enum Guard {
+    /// Work for the vCPU.
+    Work(Clock),
+    /// That it sleeps.
+    Sleep(MainThread),
+}
+
+impl Guard {
+    /// The better one, if it can be had. Work for one of several vCPUs would end the others' turns.
+    pub(crate) fn find(vcpus: u32, main_thread: MainThread) -> Guard {
+        let clock = if vcpus == 1 { Clock::find() } else { None };
+        clock.map_or(Guard::Sleep(main_thread), Guard::Work)
+    }
 }
 
 /// The scheduler's view of QEMU's main thread. Absent on hosts without /proc, where the race stays.

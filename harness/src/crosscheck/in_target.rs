@@ -23,7 +23,7 @@ use std::fmt;
 use crate::functions::{self, Kind, Place, Table};
 use crate::mcount::{self, Mode, Protection};
 use crate::profile::Profile;
-use crate::verdict::group;
+use crate::verdict::{group, share};
 
 /// What the comparison came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,9 +98,9 @@ impl Comparison {
         }
         let Overhead { insns, total_insns, calls } = self.overhead;
         lines.push(format!(
-            "  the price of -pg: the runtime took {} instructions ({:.2}% of all), {:.1} per call",
+            "  the price of -pg: the runtime took {} instructions ({} of all), {:.1} per call",
             group(insns),
-            100.0 * insns as f64 / total_insns.max(1) as f64,
+            share(insns, total_insns),
             insns as f64 / calls.max(1) as f64
         ));
         lines

@@ -8,7 +8,7 @@ use crate::functions::{Kind, Row};
 use crate::listing::{Instruction, Line, Listing, Run};
 use crate::metrics;
 use crate::terminal::{clip, printable, source};
-use crate::verdict::{group, share};
+use crate::verdict::{group, percent, share};
 
 /// From this share of the function on, a line or instruction is hot, and written so.
 const HOT_PERCENT: f64 = 5.0;
@@ -169,10 +169,6 @@ fn line_text(line: &Line) -> String {
 
 fn address(insn: &Instruction) -> String {
     format!("{:#010x}", insn.address)
-}
-
-fn percent(insns: u64, all_insns: u64) -> f64 {
-    100.0 * insns as f64 / all_insns.max(1) as f64
 }
 
 fn heat(insns: u64, all_insns: u64) -> Style {
