@@ -24,17 +24,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use harness::cli::Cli;
+use harness::cli::resolve::Options;
 use harness::export::Format;
+use harness::image::kernel;
+use harness::image::mcount;
+use harness::image::symbols::Symbols;
+use harness::image::unwind;
 use harness::image::{Arch, Image, LoadOptions};
-use harness::kernel;
 use harness::machine;
-use harness::mcount;
-use harness::options::Options;
-use harness::qemu::{self, Process, Workspace};
-use harness::records::Records;
-use harness::run::Plan;
-use harness::symbols::Symbols;
-use harness::unwind;
+use harness::run::plan::Plan;
+use harness::run::process::{self, Process, Workspace};
+use harness::run::records::Records;
 
 const COST_IMAGES: [&str; 9] = [
     "bench/riscv64-freertos-long",
@@ -489,7 +489,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
-    let emulator = qemu::locate(choice.machine.qemu)?;
+    let emulator = process::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
         choice: &choice,
@@ -648,7 +648,7 @@ fn describe_machine() -> Result<String> {
         cpu_model(),
         system.trim_matches('"'),
         kernel.trim(),
-        qemu::version(&qemu::locate("qemu-system-riscv64")?)?,
+        process::version(&process::locate("qemu-system-riscv64")?)?,
         load()
     ))
 }

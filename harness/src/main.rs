@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use harness::analysis::describe;
+use harness::analysis::describe::runner;
 use harness::cli::{Cli, Command};
-use harness::terminal::Printable;
-use harness::verdict::runner;
-use harness::{commands, verdict};
+use harness::commands;
+use harness::text::terminal::Printable;
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
@@ -37,14 +38,14 @@ fn main() -> ExitCode {
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.
-        (None, None) => Ok(verdict::ExitCode::Usage),
+        (None, None) => Ok(describe::ExitCode::Usage),
     };
     let code = result.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {
-            return verdict::ExitCode::Good;
+            return describe::ExitCode::Good;
         }
         say(&error);
-        verdict::ExitCode::of_error(&error)
+        describe::ExitCode::of_error(&error)
     });
     ExitCode::from(code.status())
 }

@@ -9,19 +9,19 @@ use anyhow::Result;
 use wire::control::Word;
 use wire::definition::FrameKind;
 
-use crate::crosscheck::in_target;
+use crate::analysis::crosscheck::in_target;
+use crate::cli::resolve::Options;
+use crate::image::kernel;
+use crate::image::mcount;
+use crate::image::symbols::Symbols;
+use crate::image::unwind;
 use crate::image::{Arch, Image, InputError, LoadOptions};
-use crate::kernel;
 use crate::machine::{self, Choice};
-use crate::mcount;
-use crate::options::Options;
-use crate::output::Output;
 use crate::profile::{Code, Facts, InTarget, Profile};
-use crate::qemu::{self, Workspace};
-use crate::records::{Progress, Records};
-use crate::run::{Outcome, Plan};
-use crate::symbols::Symbols;
-use crate::unwind;
+use crate::run::directory::Output;
+use crate::run::plan::{Outcome, Plan};
+use crate::run::process::{self, Workspace};
+use crate::run::records::{Progress, Records};
 
 /// Who wants to know what happens meanwhile.
 pub trait Listener {
@@ -49,7 +49,7 @@ pub struct Measured {
 /// Runs the image in the run directory of `output`.
 ///
 /// # Errors
-/// When there is no profile to show; see [`crate::verdict::ExitCode::of_error`].
+/// When there is no profile to show; see [`crate::analysis::describe::ExitCode::of_error`].
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let load = LoadOptions {
         load_addr: options.load_addr,
@@ -75,7 +75,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
     let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
 
-    let emulator = qemu::locate(choice.machine.qemu)?;
+    let emulator = process::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let arm = choice.machine.arch == Arch::CortexM;

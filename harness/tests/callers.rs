@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use common::run;
-use harness::functions;
+use harness::analysis::functions;
 use harness::profile::Profile;
 use wire::definition::NodeKind;
 

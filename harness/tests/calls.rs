@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{image, run, run_file};
-use harness::functions;
+use harness::analysis::functions;
 
 /// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
 fn printed_counts(console: &str) -> BTreeMap<String, u64> {

@@ -5,9 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Run, run};
-use harness::calltree::CallTree;
+use harness::analysis::calltree::CallTree;
+use harness::analysis::stacks::{Frame, Kind, View};
 use harness::export::differential::{Side, svg};
-use harness::stacks::{Frame, Kind, View};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 

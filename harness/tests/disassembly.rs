@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use common::{image, run};
-use harness::disassembly::{Disassembler, Unit};
+use harness::analysis::disassembly::{Disassembler, Unit};
 use harness::profile::Profile;
 
 /// One instruction of objdump's: size in bytes, mnemonic, operands.

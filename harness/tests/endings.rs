@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Run, child_of, image, run, run_and, run_file, signal};
-use harness::functions;
+use harness::analysis::functions;
 use harness::profile::{End, Profile};
 
 #[track_caller]

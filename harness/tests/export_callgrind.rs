@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use common::run;
-use harness::callgraph::{CallGraph, Party};
-use harness::calltree::CallTree;
-use harness::functions;
+use harness::analysis::callgraph::{CallGraph, Party};
+use harness::analysis::calltree::CallTree;
+use harness::analysis::functions;
+use harness::analysis::stacks::View;
 use harness::profile::Profile;
-use harness::stacks::View;
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

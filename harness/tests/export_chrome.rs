@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{made, names, run, synthetic, tools, viewer};
-use harness::calltree::CallTree;
+use harness::analysis::calltree::CallTree;
+use harness::analysis::stacks::{Kind, View};
 use harness::profile::{FILE_NAME, Function, Profile};
-use harness::stacks::{Kind, View};
 use serde_json::{Value, json};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{names, run, synthetic, tools};
-use harness::functions;
+use harness::analysis::functions;
 use harness::profile::{FILE_NAME, Profile};
 use quick_xml::escape::unescape;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{image, run};
-use harness::functions::{self, Table};
+use harness::analysis::functions::{self, Table};
 use harness::profile::Profile;
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::tools::{self, export};
 use common::{Run, run};
-use harness::functions;
+use harness::analysis::functions;
 use serde_json::Value;
 
 const IMAGES: [(&str, &[&str]); 5] = [

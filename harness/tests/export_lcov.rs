@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{image, run, run_file};
-use harness::functions;
+use harness::analysis::functions;
 use harness::profile::{Function, Profile};
 use tempfile::TempDir;
 

@@ -7,10 +7,10 @@ use std::convert::Infallible;
 use std::fs;
 
 use common::{names, run, tools};
-use harness::calltree::{CallTree, Path};
-use harness::functions::{self, Place};
+use harness::analysis::calltree::{CallTree, Path};
+use harness::analysis::functions::{self, Place};
+use harness::analysis::stacks::{Frame, Kind, View};
 use harness::profile::Profile;
-use harness::stacks::{Frame, Kind, View};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use common::{made, names, run, synthetic, tools, viewer};
-use harness::calltree::CallTree;
-use harness::functions;
+use harness::analysis::calltree::CallTree;
+use harness::analysis::functions;
+use harness::analysis::stacks::{Kind, View};
 use harness::profile::{FILE_NAME, Function, Profile};
-use harness::stacks::{Kind, View};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{all_images, image};
-use harness::kernel::{Kernel, Layout, find};
+use harness::image::kernel::{Kernel, Layout, find};
 use object::{Object as _, ObjectSymbol as _};
 use tempfile::TempDir;
 

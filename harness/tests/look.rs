@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Run, run};
-use harness::functions;
+use harness::analysis::functions;
 use harness::profile::Profile;
 
 fn harness(args: &[&str], profile: &Path) -> Command {

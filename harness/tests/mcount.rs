@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Run, all_images, image, in_parallel, run};
-use harness::crosscheck::in_target::{Cause, Comparison};
+use harness::analysis::crosscheck::in_target::{Cause, Comparison};
+use harness::analysis::{crosscheck, functions};
 use harness::profile::{InTarget, Profile};
-use harness::{crosscheck, functions};
 
 fn comparison(profile: &Profile) -> Comparison {
     let check = crosscheck::check(profile, &functions::table(profile));

@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashSet;
 
 use common::{names, synthetic};
-use harness::functions::{self, Kind};
+use harness::analysis::functions::{self, Kind};
 use harness::profile::{Profile, StackFrame};
 use wire::definition::FrameKind;
 

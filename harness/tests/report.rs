@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{made, names, run, synthetic, viewer};
-use harness::callgraph::{CallGraph, Party};
-use harness::calltree::CallTree;
-use harness::crosscheck;
-use harness::export::bins;
-use harness::functions::{self, Place};
-use harness::listing::Lister;
+use harness::analysis::callgraph::{CallGraph, Party};
+use harness::analysis::calltree::CallTree;
+use harness::analysis::crosscheck;
+use harness::analysis::describe::{self, group};
+use harness::analysis::functions::{self, Place};
+use harness::analysis::listing::Lister;
+use harness::analysis::source::Sources;
+use harness::analysis::stacks::{self, Exceptions, Kind, View};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
-use harness::source::Sources;
-use harness::stacks::{self, Exceptions, Kind, View};
-use harness::verdict::{self, group};
+use harness::show::bins;
 use serde_json::{Value, json};
 use wire::definition::FrameKind;
 
@@ -121,7 +121,7 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
         "bin": [format!("{:#010x}", bins[0].start), group(bins[0].insns)],
         "bin_function": Place::of(profile, bins[0].start).to_string(),
         "check": check,
-        "facts": [profile.facts.image_sha256, verdict::describe_end(profile), "--for 6000000"],
+        "facts": [profile.facts.image_sha256, describe::describe_end(profile), "--for 6000000"],
     })
 }
 

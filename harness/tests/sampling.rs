@@ -3,7 +3,7 @@
 mod common;
 
 use common::run;
-use harness::{crosscheck, functions};
+use harness::analysis::{crosscheck, functions};
 
 #[test]
 fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {

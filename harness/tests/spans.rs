@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{image, run};
 use decode::Flow;
-use harness::functions::Place;
+use harness::analysis::functions::Place;
 use harness::image::{Image, LoadOptions};
 use harness::profile::{Node, Profile, Span, SpanKind};
 use wire::definition::NodeKind;
@@ -177,7 +177,7 @@ fn functions_without_a_branch_always_take_their_instructions_whatever_interrupts
 fn a_call_that_ends_in_another_function_lasts_until_that_one_is_left() {
     for name in ["cortex-m3-irqcall", "riscv64-irqcall"] {
         let profile = run(name, &["--exact"]).profile();
-        let table = harness::functions::table(&profile);
+        let table = harness::analysis::functions::table(&profile);
         let own = |function: &str| table.rows.iter().find(|row| row.name == function).unwrap().self_insns;
         for (caller, last) in [("tail_direct", "leaf_tail"), ("tail_pointer", "leaf_tail_pointer")] {
             let (caller_span, last_span) = (call(&profile, caller), call(&profile, last));

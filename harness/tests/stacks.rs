@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use common::{all_images, in_parallel, run};
-use harness::calltree::CallTree;
-use harness::functions::{Kind, Place, Row};
+use harness::analysis::calltree::CallTree;
+use harness::analysis::functions::{Kind, Place, Row};
+use harness::analysis::stacks::View;
 use harness::profile::{Profile, StackFrame};
-use harness::stacks::View;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
@@ -103,7 +103,7 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
             (*insns, *calls) = (*insns + node.insns, *calls + node.calls);
         }
     }
-    for row in harness::functions::table(profile).rows.iter().filter(|row| row.kind == Kind::Function) {
+    for row in harness::analysis::functions::table(profile).rows.iter().filter(|row| row.kind == Kind::Function) {
         let (insns, calls) = row.start.and_then(|start| sums.get(&start)).copied().unwrap_or_default();
         // Its handler's first instruction traps: each trap is an execution of it, and none a call.
         let calls = if name == "riscv64-traploop" { row.calls } else { calls };
@@ -120,7 +120,7 @@ fn errors(name: &str) -> Vec<String> {
     let profile = run(name, &["--exact", "--period", "997"]).profile();
     let differences = differences(&profile);
     let differing: u64 = differences.values().sum();
-    let unknown: u64 = harness::stacks::unknown(&profile).values().sum();
+    let unknown: u64 = harness::analysis::stacks::unknown(&profile).values().sum();
     let samples = profile.samples.len().max(1) as f64;
     let exception = EXCEPTIONS.iter().find(|(image, _)| *image == name);
     let tolerated = exception.map_or(TOLERATED, |&(_, share)| share);
@@ -198,7 +198,7 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
         assert!(profile.tasks.iter().filter(|task| task.is_idle).all(|task| task.name == "IDLE"), "{name}");
 
         // Each of the two does its own work, and nobody else's.
-        let names = harness::stacks::task_names(&profile);
+        let names = harness::analysis::stacks::task_names(&profile);
         for (task, mine, other) in [("worker", "adds", "mixes"), ("worker (2)", "mixes", "adds")] {
             let number = names.iter().position(|name| name == task).unwrap() as u32 + 1;
             let functions: BTreeSet<String> = profile
@@ -295,14 +295,14 @@ fn stacks_are_no_deeper_than_asked_for() {
     let profile = run("cortex-m3-stacks", &["--period", "97", "--max-depth", "3"]).profile();
     let deepest = profile.samples.iter().map(|sample| profile.stack(sample.stack).len()).max();
     assert_eq!(deepest, Some(4), "three frames, and that there are more");
-    assert!(harness::stacks::unknown(&profile)[&Unknown::TooDeep] > 100);
+    assert!(harness::analysis::stacks::unknown(&profile)[&Unknown::TooDeep] > 100);
 }
 
 #[test]
 fn interrupts_are_named_and_stand_on_what_they_interrupted() {
     let names = |name: &str| {
         let profile = run(name, &["--period", "97"]).profile();
-        harness::stacks::interrupts(&profile).into_keys().collect::<Vec<_>>()
+        harness::analysis::stacks::interrupts(&profile).into_keys().collect::<Vec<_>>()
     };
     let arm =
         ["[irq PendSV]", "[irq SVCall]", "[irq SysTick]", "[irq high]", "[irq low]", "[irq middle]", "[irq next]"];
@@ -314,11 +314,15 @@ fn interrupts_are_named_and_stand_on_what_they_interrupted() {
     assert!(run.dir.join("flamechart.svg").is_file());
     let folded = CallTree::new(&run.profile(), View { fold_irqs: true }).stacks();
     for stack in folded.keys() {
-        let first = stack.iter().position(|frame| frame.kind == harness::stacks::Kind::Irq);
+        let first = stack.iter().position(|frame| frame.kind == harness::analysis::stacks::Kind::Irq);
         assert!(first.is_none_or(|index| index == 0), "{stack:?}");
     }
     assert!(
-        folded.keys().any(|stack| stack.iter().filter(|frame| frame.kind == harness::stacks::Kind::Irq).count() == 3)
+        folded.keys().any(|stack| stack
+            .iter()
+            .filter(|frame| frame.kind == harness::analysis::stacks::Kind::Irq)
+            .count()
+            == 3)
     );
 }
 
@@ -328,7 +332,7 @@ fn the_exact_tree_of_several_vcpus_is_refused() {
     assert!(run.stderr.contains("--exact") && run.stderr.contains("one vCPU"), "{}", run.stderr);
     assert!(!run.has_profile());
     let stacks = common::run("riscv64-smp", &["--period", "997"]).expect_code(0).profile();
-    let unknown: u64 = harness::stacks::unknown(&stacks).values().sum();
+    let unknown: u64 = harness::analysis::stacks::unknown(&stacks).values().sum();
     assert!(unknown * 1000 <= stacks.samples.len() as u64, "{unknown} of {}", stacks.samples.len());
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use built::{cortex_m, scratch};
 use common::image;
-use harness::report::Report;
+use harness::gate::result::Report;
 use tempfile::TempDir;
 
 /// A suite in a folder of its own.

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{all_images, image};
+use harness::image::symbols::Symbols;
 use harness::profile::{Frame, Names};
-use harness::symbols::Symbols;
 use object::{Object as _, ObjectSection as _};
 
 fn is_arm(elf: &[u8]) -> bool {

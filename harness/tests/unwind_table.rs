@@ -11,9 +11,9 @@ use std::process::Command;
 
 use built::{Target, cortex_m, riscv, run, scratch};
 use decode::{Flow, Isa, decode};
+use harness::image::symbols::Symbols;
+use harness::image::unwind::{Table, table};
 use harness::image::{Arch, ArmLevel, Image, LoadOptions};
-use harness::symbols::Symbols;
-use harness::unwind::{Table, table};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use wire::unwind::{Base, Rule, Saved, rule_at};
 

@@ -4,14 +4,14 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
+use crate::analysis::describe::ExitCode;
+use crate::analysis::listing::Lister;
+use crate::analysis::lookup;
+use crate::analysis::source::{SourceMap, Sources};
 use crate::cli::AnnotateArgs;
-use crate::export::annotation::{self, Layout};
-use crate::listing::Lister;
-use crate::lookup;
 use crate::profile::Profile;
-use crate::source::{SourceMap, Sources};
-use crate::terminal;
-use crate::verdict::ExitCode;
+use crate::show::annotation::{self, Layout};
+use crate::text::terminal;
 
 /// Runs the command.
 ///

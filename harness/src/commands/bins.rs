@@ -4,19 +4,19 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
+use crate::analysis::describe::ExitCode;
 use crate::cli::BinsArgs;
-use crate::export::bins::{self, Layout};
-use crate::options;
+use crate::cli::resolve;
 use crate::profile::Profile;
-use crate::terminal;
-use crate::verdict::ExitCode;
+use crate::show::bins::{self, Layout};
+use crate::text::terminal;
 
 /// Runs the command.
 ///
 /// # Errors
 /// When the profile cannot be read, or the width of a bin is no power of two.
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
-    let bin_bytes = args.bin_bytes.as_deref().map(options::bin_bytes).transpose()?;
+    let bin_bytes = args.bin_bytes.as_deref().map(resolve::bin_bytes).transpose()?;
     let profile = Profile::load(&args.profile)?;
     let layout = Layout {
         bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),

@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, Write, stdout};
 
 use anyhow::Result;
 
-use crate::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
-use crate::calltree::CallTree;
+use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::describe::{ExitCode, group, share};
+use crate::analysis::functions::Place;
+use crate::analysis::lookup;
+use crate::analysis::stacks::View;
 use crate::cli::CallersArgs;
-use crate::functions::Place;
-use crate::lookup;
 use crate::profile::Profile;
-use crate::stacks::View;
-use crate::terminal::printable;
-use crate::verdict::{ExitCode, group, share};
+use crate::text::terminal::printable;
 
 /// Runs the command.
 ///
@@ -223,7 +223,7 @@ fn table(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::empty;
+    use crate::analysis::functions::testing::empty;
 
     fn shown(profile: &Profile, function: &str, layout: Layout) -> String {
         let mut out = Vec::new();

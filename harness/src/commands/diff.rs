@@ -5,15 +5,15 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::baseline::Baseline;
-use crate::calltree::CallTree;
+use crate::analysis::calltree::CallTree;
+use crate::analysis::compare::{Change, Comparison, Pair, compare, percent};
+use crate::analysis::describe::{ExitCode, group};
+use crate::analysis::stacks::View;
 use crate::cli::DiffArgs;
-use crate::compare::{Change, Comparison, Pair, compare, percent};
 use crate::export::differential::{self, Side};
-use crate::output::write_file;
+use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
-use crate::stacks::View;
-use crate::verdict::{ExitCode, group};
+use crate::run::directory::write_file;
 
 /// Runs the command.
 ///
@@ -73,6 +73,6 @@ fn table(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write
         lines.push(row(format!("task {}", task.name), task.insns, Pair::default()));
     }
     lines.push(row("total".to_owned(), comparison.total_insns, Pair::default()));
-    crate::export::tasks::table(&lines, out)?;
+    crate::show::tasks::table(&lines, out)?;
     Ok(())
 }

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::analysis::describe::ExitCode;
+use crate::analysis::source::SourceMap;
+use crate::analysis::stacks::View;
 use crate::cli::ExportArgs;
+use crate::cli::resolve::parse_number;
 use crate::export::{Settings, json};
 use crate::image::InputError;
-use crate::options::parse_number;
-use crate::output::{STDOUT, write_to};
 use crate::profile::Profile;
-use crate::source::SourceMap;
-use crate::stacks::View;
-use crate::verdict::ExitCode;
+use crate::run::directory::{STDOUT, write_to};
 
 /// Runs the command.
 ///

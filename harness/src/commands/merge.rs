@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use crate::analysis::describe::ExitCode;
 use crate::cli::MergeArgs;
 use crate::commands::test;
 use crate::export;
-use crate::output::unwritable;
-use crate::report::Report;
-use crate::verdict::ExitCode;
+use crate::gate::lines;
+use crate::gate::result::Report;
+use crate::run::directory::unwritable;
 
 /// Runs the command.
 ///
@@ -31,7 +32,7 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let width = report.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
     for case in &report.cases {
-        export::suite::case(case, width, &mut text)?;
+        lines::case(case, width, &mut text)?;
     }
     stdout().lock().write_all(&text)?;
     test::finish(&report, &directory)

@@ -6,20 +6,21 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 
+use crate::analysis::crosscheck::{self, CrossCheck};
+use crate::analysis::describe::{self, ExitCode, group};
+use crate::analysis::functions::{self, Table};
 use crate::cli::ProfileArgs;
-use crate::crosscheck::{self, CrossCheck};
-use crate::export::{self, CONSOLE, FILES, FLAMECHART, spans, summary, tasks};
-use crate::functions::{self, Table};
+use crate::cli::resolve::Options;
+use crate::export::{self, CONSOLE, FILES, FLAMECHART};
 use crate::image;
 use crate::measure::{Listener, Measured, measure};
-use crate::options::Options;
-use crate::output::Output;
 use crate::profile::Profile;
-use crate::progress::Bar;
-use crate::records::Progress;
-use crate::run::INTERRUPTED;
-use crate::terminal::{self, Printable};
-use crate::verdict::{self, ExitCode, group};
+use crate::run::directory::Output;
+use crate::run::plan::INTERRUPTED;
+use crate::run::progress::Bar;
+use crate::run::records::Progress;
+use crate::show::{spans, summary, tasks};
+use crate::text::terminal::{self, Printable};
 
 /// Tells the terminal.
 struct Terminal(Bar);
@@ -88,21 +89,21 @@ pub(super) fn show(
     tasks::write(profile, out)?;
     spans::write(profile, out)?;
     writeln!(out)?;
-    writeln!(out, "{}", verdict::describe_run(&profile.facts))?;
+    writeln!(out, "{}", describe::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {
         writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
     }
-    if let Some(line) = verdict::describe_bins(profile) {
+    if let Some(line) = describe::describe_bins(profile) {
         writeln!(out, "{line}")?;
     }
-    writeln!(out, "end: {}", verdict::describe_end(profile))?;
-    if let Some(line) = verdict::describe_input(&profile.facts) {
+    writeln!(out, "end: {}", describe::describe_end(profile))?;
+    if let Some(line) = describe::describe_input(&profile.facts) {
         writeln!(out, "{line}")?;
     }
-    for line in verdict::describe_notes(profile).iter().chain(&verdict::describe_unresolved(&profile.facts)) {
+    for line in describe::describe_notes(profile).iter().chain(&describe::describe_unresolved(&profile.facts)) {
         writeln!(out, "{line}")?;
     }
-    if let Some(line) = verdict::describe_unopened(profile) {
+    if let Some(line) = describe::describe_unopened(profile) {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -115,7 +116,7 @@ fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> 
     let mut out = Printable(stdout().lock());
     show(profile, &table, &crosscheck, options.top_rows, &mut out)?;
     let mut code = ExitCode::of_end(&profile.facts.end);
-    if verdict::describe_unopened(profile).is_some() {
+    if describe::describe_unopened(profile).is_some() {
         code = code.min(ExitCode::Firmware);
     }
     if options.strict && !crosscheck.counts_agree() {

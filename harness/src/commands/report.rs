@@ -4,14 +4,14 @@ use std::io::{Write, stderr};
 
 use anyhow::Result;
 
+use crate::analysis::describe::ExitCode;
+use crate::analysis::source::{SourceMap, Sources};
+use crate::analysis::stacks::View;
 use crate::cli::ReportArgs;
 use crate::export::report;
-use crate::output::{STDOUT, write_to};
 use crate::profile::Profile;
-use crate::source::{SourceMap, Sources};
-use crate::stacks::View;
-use crate::terminal::{self, Printable};
-use crate::verdict::ExitCode;
+use crate::run::directory::{STDOUT, write_to};
+use crate::text::terminal::{self, Printable};
 
 /// Runs the command.
 ///

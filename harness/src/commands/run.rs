@@ -7,14 +7,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::profile::{prepare, save};
+use crate::analysis::describe::{self, group, runner};
 use crate::cli::RunArgs;
+use crate::cli::resolve::Options;
 use crate::export::CONSOLE;
 use crate::measure::{Listener, measure};
-use crate::options::Options;
-use crate::records::Progress;
-use crate::run::INTERRUPTED;
-use crate::tail::Tail;
-use crate::verdict::{self, group, runner};
+use crate::run::plan::INTERRUPTED;
+use crate::run::records::Progress;
+use crate::run::tail::Tail;
 
 /// Passes on what the firmware prints. Which machine was chosen is said at the end, and progress is the firmware's
 /// to show.
@@ -48,14 +48,14 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let console_error = console.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
     let (profile, directory) = save(measured?, &options, output)?;
     let facts = &profile.facts;
-    let mut lines = verdict::describe_notes(&profile);
-    lines.extend(verdict::describe_unresolved(facts));
-    lines.extend(verdict::describe_unopened(&profile));
+    let mut lines = describe::describe_notes(&profile);
+    lines.extend(describe::describe_unresolved(facts));
+    lines.extend(describe::describe_unopened(&profile));
     lines.push(format!(
         "{} on {}: {}; {} instructions; profile in {}",
         facts.image_name,
         facts.machine,
-        verdict::describe_end(&profile),
+        describe::describe_end(&profile),
         group(profile.total_insns()),
         directory.display()
     ));

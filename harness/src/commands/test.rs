@@ -10,31 +10,32 @@ use std::thread;
 
 use anyhow::Result;
 
-use crate::baseline::Baseline;
-use crate::cache::{Cache, Hit};
+use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::crosscheck;
+use crate::analysis::describe::ExitCode;
+use crate::analysis::functions;
+use crate::analysis::metrics::{Metrics, stable_name};
 use crate::cli::TestArgs;
-use crate::compare::{Comparison, compare};
-use crate::cores::Cores;
-use crate::crosscheck;
-use crate::expect::{self, Finding, FindingKind};
-use crate::export::{self, CONSOLE, junit, markdown};
-use crate::filter::Filter;
-use crate::functions;
+use crate::cli::resolve::Options;
+use crate::export::{self, CONSOLE};
+use crate::gate::baseline::Baseline;
+use crate::gate::cache::{Cache, Hit};
+use crate::gate::expect::{self, Finding, FindingKind};
+use crate::gate::filter::Filter;
+use crate::gate::result::{self, CaseReport, ComparisonReport, Report, RunReport};
+use crate::gate::suite::{self, Case, Suite};
+use crate::gate::threshold::judge;
+use crate::gate::{junit, lines, markdown};
 use crate::image::InputError;
+use crate::image::symbols::Symbols;
 use crate::measure::{Listener, measure};
-use crate::metrics::{Metrics, stable_name};
-use crate::options::Options;
-use crate::output::{Output, unwritable};
 use crate::profile::Profile;
-use crate::progress::Bars;
-use crate::qemu;
-use crate::records::Progress;
-use crate::report::{self, CaseReport, ComparisonReport, Report, RunReport};
-use crate::run::INTERRUPTED;
-use crate::suite::{self, Case, Suite};
-use crate::symbols::Symbols;
-use crate::threshold::judge;
-use crate::verdict::ExitCode;
+use crate::run::cores::Cores;
+use crate::run::directory::{Output, unwritable};
+use crate::run::plan::INTERRUPTED;
+use crate::run::process;
+use crate::run::progress::Bars;
+use crate::run::records::Progress;
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -99,7 +100,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
                 let known = path.and_then(|path| Baseline::load(&path).ok().flatten());
                 known.map_or(0, |known| known.metrics.total_insns)
             };
-            let part = report::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
+            let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
             part.into_iter().map(|index| chosen[index]).collect()
         }
     };
@@ -121,8 +122,8 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     let jobs = args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
     let cases = session.run_all(&mine, jobs);
     let report = Report {
-        format: report::FORMAT.to_owned(),
-        version: report::VERSION,
+        format: result::FORMAT.to_owned(),
+        version: result::VERSION,
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),
         suite: suite.name.clone(),
         baseline,
@@ -156,9 +157,9 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
     }
     let mut out = Vec::new();
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
-        export::suite::annotations(report, &mut out)?;
+        lines::annotations(report, &mut out)?;
     }
-    export::suite::verdict(report, &mut out)?;
+    lines::verdict(report, &mut out)?;
     let files = [export::REPORT, export::JUNIT, export::SUMMARY].join(", ");
     writeln!(out, "reports in {}: {files}", directory.display())?;
     // A reader that has seen enough (`| head`) does not make a failure a success.
@@ -170,7 +171,7 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
 
 /// The versions of all emulators that are installed.
 fn emulator_versions() -> String {
-    let version = |program| Some(format!("{program} {};", qemu::version(&qemu::locate(program).ok()?).ok()?));
+    let version = |program| Some(format!("{program} {};", process::version(&process::locate(program).ok()?).ok()?));
     let programs = ["qemu-system-arm", "qemu-system-riscv32", "qemu-system-riscv64"];
     thread::scope(|scope| {
         let asked = programs.map(|program| scope.spawn(move || version(program)));
@@ -191,7 +192,7 @@ fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
 /// Collects what is said, and shows how far the run has come.
 struct Collector<'a> {
     messages: Vec<String>,
-    bar: &'a crate::progress::Bar,
+    bar: &'a crate::run::progress::Bar,
 }
 
 impl Listener for Collector<'_> {
@@ -231,7 +232,7 @@ impl Session<'_> {
                 while let Some(report) = finished.get(&printed) {
                     let mut text = Vec::new();
                     // Writing to memory cannot fail.
-                    let _ = export::suite::case(report, width, &mut text);
+                    let _ = lines::case(report, width, &mut text);
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
                     self.bars.above(|| drop(stdout().lock().write_all(&text)));
                     *printed += 1;
@@ -303,7 +304,7 @@ impl Session<'_> {
             name: case.name.clone(),
             tags: case.tags.clone(),
             exit_code: code.status(),
-            end: crate::verdict::describe_end(profile),
+            end: crate::analysis::describe::describe_end(profile),
             run: Some(RunReport {
                 image: facts.image_name.clone(),
                 image_sha256: facts.image_sha256.clone(),
@@ -399,7 +400,7 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
     let elf = fs::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, !profile.facts.isa.starts_with("riscv"));
-    let exists = crate::assertion::finder(&symbols);
+    let exists = crate::gate::assertion::finder(&symbols);
     let findings = case.assertions.iter().map(|assertion| {
         let outcome = assertion.check(profile, metrics, &exists);
         Finding {
@@ -452,8 +453,8 @@ fn reduce(comparison: Comparison, mismatches: Vec<String>) -> ComparisonReport {
         total_insns,
         explanation,
         mismatches,
-        functions: functions.into_iter().filter(crate::compare::Change::is_one).collect(),
-        tasks: tasks.into_iter().filter(crate::compare::TaskChange::is_one).collect(),
+        functions: functions.into_iter().filter(crate::analysis::compare::Change::is_one).collect(),
+        tasks: tasks.into_iter().filter(crate::analysis::compare::TaskChange::is_one).collect(),
     }
 }
 

@@ -5,12 +5,12 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
+use crate::analysis::crosscheck;
+use crate::analysis::describe::ExitCode;
+use crate::analysis::functions::{self, Row};
 use crate::cli::{Sort, TopArgs};
-use crate::crosscheck;
-use crate::functions::{self, Row};
 use crate::profile::Profile;
-use crate::terminal::Printable;
-use crate::verdict::ExitCode;
+use crate::text::terminal::Printable;
 
 /// Runs the command.
 ///

@@ -2,7 +2,7 @@
 //! (<https://valgrind.org/docs/manual/cl-format.html>): what each instruction and line executed, and each
 //! call site's calls and what they cost.
 //!
-//! Self costs and calls are exact. Costs of calls are those of [`crate::callgraph`]; where a function calls
+//! Self costs and calls are exact. Costs of calls are those of [`crate::analysis::callgraph`]; where a function calls
 //! another at several sites, they are divided as the samples were taken there, else as the calls. A call that
 //! was made before the window opened is not counted, and so is not there: the format has no cost without a call.
 //!
@@ -16,13 +16,13 @@ use anyhow::Result;
 use wire::definition::FrameKind;
 
 use super::Settings;
-use crate::attribution::divide;
-use crate::callgraph::{self, CallGraph, Inclusive, Party};
-use crate::calltree::CallTree;
-use crate::functions::Place;
-use crate::metrics::file_name;
+use crate::analysis::attribution::divide;
+use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::functions::Place;
+use crate::analysis::metrics::file_name;
+use crate::analysis::stacks::View;
 use crate::profile::{End, Profile};
-use crate::stacks::View;
 
 /// What stands for a name that is not known.
 const NO_NAME: &str = "???";
@@ -400,7 +400,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::functions::testing::empty;
+    use crate::analysis::functions::testing::empty;
 
     fn text(profile: &Profile) -> String {
         let mut out = Vec::new();

@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use super::Settings;
 use super::shown::INLINED;
-use super::timeline::{Groups, Run, Timeline, outwards};
-use crate::calltree::{CallTree, Member};
+use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::stacks::Kind;
+use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::{Facts, Profile};
-use crate::stacks::Kind;
 
 /// What the track of an image without tasks is called.
 const ALL_CODE: &str = "all code";

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::functions;
+use crate::analysis::functions;
 use crate::profile::Profile;
 
 /// Writes one line per function that executed, most instructions first, below a line of column names.

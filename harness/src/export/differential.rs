@@ -15,8 +15,8 @@ use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{INLINED, clean, printable};
-use crate::stacks::{Frame, Kind};
-use crate::verdict::group;
+use crate::analysis::describe::group;
+use crate::analysis::stacks::{Frame, Kind};
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
 const PADDING: usize = 10;
@@ -47,7 +47,7 @@ pub struct Side {
 
 impl Side {
     /// A profile by the name it is to be shown with, and its instructions by stack in any order:
-    /// [`CallTree::stacks`](crate::calltree::CallTree::stacks).
+    /// [`CallTree::stacks`](crate::analysis::calltree::CallTree::stacks).
     pub fn new(label: &str, stacks: impl IntoIterator<Item = (Vec<Frame>, u64)>) -> Side {
         Side { label: printable(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
     }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::{Settings, shown};
-use crate::calltree::CallTree;
+use crate::analysis::calltree::CallTree;
 use crate::profile::Profile;
 
 /// Writes the lines in the order of their frames: each path right before all that begin with it. A path that has

@@ -23,7 +23,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::functions::{self, EXCEPTION, Entries, Place, RESET, UNKNOWN};
+use crate::analysis::functions::{self, EXCEPTION, Entries, Place, RESET, UNKNOWN};
 use crate::image::{Hex, InputError};
 use crate::profile::Profile;
 
@@ -259,7 +259,7 @@ fn caller(profile: &Profile, image: &Image, return_addr: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::empty;
+    use crate::analysis::functions::testing::empty;
 
     fn bytes(profile: &Profile) -> Vec<u8> {
         let mut bytes = Vec::new();

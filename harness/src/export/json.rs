@@ -15,13 +15,13 @@ use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
 use super::Settings;
-use crate::calltree::{self, CallTree};
-use crate::crosscheck;
-use crate::functions::{self, Place, Row};
-use crate::options::{Input, When};
+use crate::analysis::calltree::{self, CallTree};
+use crate::analysis::crosscheck;
+use crate::analysis::describe::describe_end;
+use crate::analysis::functions::{self, Place, Row};
+use crate::analysis::stacks::{Exceptions, Kind, task_names};
+use crate::cli::resolve::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
-use crate::stacks::{Exceptions, Kind, task_names};
-use crate::verdict::describe_end;
 
 /// Version of the format; it grows when something is removed or changes its meaning.
 pub const VERSION: u32 = 1;

@@ -25,9 +25,9 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::functions::{self, Kind, Place};
+use crate::analysis::functions::{self, Kind, Place};
+use crate::analysis::metrics::stable_name;
 use crate::image::InputError;
-use crate::metrics::stable_name;
 use crate::profile::{Frame, Function, Profile};
 
 /// Pieces of a function that are entered from the rest of it.
@@ -198,7 +198,7 @@ fn escaped(text: &str, needs: impl Fn(char) -> bool) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::empty;
+    use crate::analysis::functions::testing::empty;
     use crate::profile::LineCode;
 
     /// Code of one line, with the index of its file.
@@ -287,7 +287,7 @@ mod tests {
         line(&mut profile, 0x50, 2, 1, 3);
         let relocated = |rule: &str| {
             let mut profile = profile.clone();
-            crate::source::SourceMap::parse([rule]).unwrap().relocate(&mut profile.names);
+            crate::analysis::source::SourceMap::parse([rule]).unwrap().relocate(&mut profile.names);
             let mut bytes = Vec::new();
             write(&profile, &Settings::default(), &mut bytes).unwrap();
             String::from_utf8(bytes).unwrap()

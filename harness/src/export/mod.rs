@@ -1,7 +1,5 @@
 //! What a profile is written as: one file per format. Only this file knows what they are called.
 
-pub mod annotation;
-pub mod bins;
 pub mod callgrind;
 pub mod chrome;
 pub mod csv;
@@ -10,19 +8,12 @@ pub mod flamegraph;
 pub mod folded;
 pub mod gmon;
 pub mod json;
-pub mod junit;
 pub mod lcov;
-pub mod markdown;
 mod picture;
 pub mod pprof;
 pub mod report;
 mod shown;
-pub mod spans;
 pub mod speedscope;
-pub mod suite;
-pub mod summary;
-pub mod tasks;
-mod timeline;
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -30,10 +21,10 @@ use std::num::NonZeroU32;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::options::Options;
-use crate::output::Output;
+use crate::analysis::stacks::View;
+use crate::cli::resolve::Options;
 use crate::profile::{FILE_NAME, Profile};
-use crate::stacks::View;
+use crate::run::directory::Output;
 
 /// All that a profile directory holds.
 pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];

@@ -2,7 +2,7 @@
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with gzip.
 //!
 //! Three values: samples, instructions and calls. Instructions are exact by line of each function; how many of
-//! them are whose callers' is what the samples say (see [`crate::attribution`]), or exact with the exact tree.
+//! them are whose callers' is what the samples say (see [`crate::analysis::attribution`]), or exact with the exact tree.
 //! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone.
 //!
 //! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
@@ -20,11 +20,11 @@ use wire::definition::{FrameKind, NodeKind};
 
 use super::Settings;
 use super::shown::printable;
-use crate::attribution::{Context, Leaves};
-use crate::functions::{self, Place};
+use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::describe;
+use crate::analysis::functions::{self, Place};
+use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::profile::{Profile, Window};
-use crate::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
-use crate::verdict;
 
 /// Samples that are encoded at a time.
 const CHUNK: usize = 4096;
@@ -87,7 +87,7 @@ fn comments(profile: &Profile) -> Vec<String> {
         window.push("all".to_owned());
     }
     let mut lines = vec![
-        format!("harness {}: {}", facts.harness_version, verdict::describe_run(facts)),
+        format!("harness {}: {}", facts.harness_version, describe::describe_run(facts)),
         format!("# image: {}", facts.image_name),
         format!("# sha256: {}", facts.image_sha256),
     ];
@@ -105,10 +105,10 @@ fn comments(profile: &Profile) -> Vec<String> {
         (true, None) => "none".to_owned(),
     };
     lines.push(format!("# stacks: {stacks}"));
-    lines.push(format!("# end: {}", verdict::describe_end(profile)));
-    lines.extend(verdict::describe_unopened(profile).map(|line| format!("# {line}")));
-    lines.extend(verdict::describe_unresolved(facts).map(|line| format!("# {line}")));
-    lines.extend(verdict::describe_notes(profile).iter().map(|line| format!("# {line}")));
+    lines.push(format!("# end: {}", describe::describe_end(profile)));
+    lines.extend(describe::describe_unopened(profile).map(|line| format!("# {line}")));
+    lines.extend(describe::describe_unresolved(facts).map(|line| format!("# {line}")));
+    lines.extend(describe::describe_notes(profile).iter().map(|line| format!("# {line}")));
     lines.iter().map(|line| printable(line)).collect()
 }
 

@@ -1,8 +1,8 @@
 //! What frames are called where people read them, so that it is the same name in pictures and lines of text;
 //! and the call paths in these names.
 
-use crate::calltree::CallTree;
-use crate::stacks::{Frame, Kind};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::stacks::{Frame, Kind};
 
 /// What follows the name of an inlined frame, as perf writes it.
 pub(super) const INLINED: &str = " (inlined)";
@@ -98,8 +98,8 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::functions::testing::empty;
-    use crate::stacks::View;
+    use crate::analysis::functions::testing::empty;
+    use crate::analysis::stacks::View;
 
     #[test]
     fn paths_that_are_shown_alike_are_one_and_each_is_before_all_that_begin_with_it() {

@@ -15,10 +15,10 @@ use anyhow::Result;
 
 use super::Settings;
 use super::shown::INLINED;
-use super::timeline::{Groups, Run, Timeline, outwards};
-use crate::calltree::{CallTree, Member};
+use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::stacks::Kind;
+use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::Profile;
-use crate::stacks::Kind;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 

@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::facts;
 use super::listings::Listing;
-use crate::callgraph::{CallGraph, Party};
-use crate::calltree::{CallTree, Member, Path};
-use crate::crosscheck;
-use crate::export::{spans, tasks};
-use crate::functions::{self, Place, Table};
+use crate::analysis::callgraph::{CallGraph, Party};
+use crate::analysis::calltree::{CallTree, Member, Path};
+use crate::analysis::crosscheck;
+use crate::analysis::functions::{self, Place, Table};
+use crate::analysis::stacks::{self, Exceptions, Kind, View};
 use crate::profile::{Profile, Span, SpanKind};
-use crate::stacks::{self, Exceptions, Kind, View};
+use crate::show::{spans, tasks};
 
 /// Most call paths that are drawn one by one. No screen has as many pixels side by side.
 const MAX_PATHS: usize = 100_000;
@@ -473,7 +473,7 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::freertos;
+    use crate::analysis::functions::testing::freertos;
 
     #[test]
     fn narrow_paths_are_put_together_and_nothing_is_lost() {

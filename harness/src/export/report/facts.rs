@@ -1,9 +1,9 @@
 //! The facts of a run as the report lists them, and the command that makes the same profile again.
 
-use crate::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS, When};
+use crate::analysis::describe::{self, group};
+use crate::analysis::stacks::View;
+use crate::cli::resolve::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS, When};
 use crate::profile::{Profile, SpanKind};
-use crate::stacks::View;
-use crate::verdict::{self, group};
 
 /// Terms and what is to be said about them, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
@@ -34,7 +34,7 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if facts.load_bias != 0 {
         say("Load bias", format!("{:#x}", facts.load_bias));
     }
-    say("Entry", verdict::place(&profile.names, facts.entry));
+    say("Entry", describe::place(&profile.names, facts.entry));
     let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
     say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
     say(
@@ -48,20 +48,20 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if facts.before_window_insns > 0 {
         say("Before the window", format!("{} instructions", group(facts.before_window_insns)));
     }
-    say("End", verdict::describe_end(profile));
-    if let Some(line) = verdict::describe_unopened(profile) {
+    say("End", describe::describe_end(profile));
+    if let Some(line) = describe::describe_unopened(profile) {
         say("Window", line);
     }
-    if let Some(line) = verdict::describe_input(facts) {
+    if let Some(line) = describe::describe_input(facts) {
         say("Input", line);
     }
-    for line in verdict::describe_notes(profile) {
+    for line in describe::describe_notes(profile) {
         say("Asked of the host", line);
     }
     if facts.waits > 0 {
         say("Waits for an interrupt", group(facts.waits));
     }
-    if let Some(line) = verdict::describe_unresolved(facts) {
+    if let Some(line) = describe::describe_unresolved(facts) {
         say("Not attributed", line);
     }
     for producer in &profile.names.producers {
@@ -188,8 +188,8 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::testing::empty;
-    use crate::options::Input;
+    use crate::analysis::functions::testing::empty;
+    use crate::cli::resolve::Input;
 
     #[test]
     fn the_command_says_what_is_not_the_default_and_survives_a_shell() {

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::data::{Data, Strings};
 use super::size_bytes;
-use crate::functions::{BOOT_ROM_ADDRESSES, Place};
-use crate::listing::{self, Lister};
+use crate::analysis::functions::{BOOT_ROM_ADDRESSES, Place};
+use crate::analysis::listing::{self, Lister};
+use crate::analysis::source::Sources;
 use crate::profile::Profile;
-use crate::source::Sources;
 
 /// Source lines without code that are shown between two with code, and before the first one.
 const MAX_GAP_LINES: u32 = 12;

@@ -14,9 +14,9 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::analysis::source::Sources;
+use crate::analysis::stacks::View;
 use crate::profile::Profile;
-use crate::source::Sources;
-use crate::stacks::View;
 
 use data::Data;
 

@@ -1,0 +1,216 @@
+//! Exact instructions divided over the call stacks in which they ran.
+//!
+//! Counts per instruction are exact, and know no caller; samples know their callers, and are few. So the
+//! exact count of a piece of code (a leaf: all instructions that the reader of a format tells apart no
+//! further) is divided over its callers as its samples are, into whole numbers that add up to it. With the
+//! exact call tree, each place in the tree has an exact count, which is divided over the leaves of its
+//! function.
+//!
+//! Nothing here has a name: contexts are numbers of the profile, and leaves are told apart by whom they are for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use wire::definition::NodeKind;
+use wire::sample::Sample;
+
+use crate::analysis::functions::Place;
+use crate::profile::Profile;
+
+/// Where code ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Context {
+    /// No stacks were taken.
+    Alone,
+    /// Neither this code nor anything else of its function was sampled.
+    NotSampled,
+    /// Called as samples were.
+    Stack {
+        /// Number of the task, as in a sample.
+        task: u32,
+        /// Number of the stack, as in a sample.
+        stack: u32,
+    },
+    /// A place in the exact call tree, by its number.
+    Node(u32),
+}
+
+/// What a leaf executed in one context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// The leaf; None: instructions in a place of the exact tree that is no function.
+    pub leaf: Option<u32>,
+    /// Where.
+    pub context: Context,
+    /// Instructions. All shares add up to those of the profile.
+    pub insns: u64,
+    /// Samples. All shares add up to those of the profile.
+    pub samples: u64,
+}
+
+/// The code that a profile knows, in pieces that somebody tells apart no further.
+#[derive(Clone, Debug)]
+pub struct Leaves<K> {
+    /// What each is to that somebody, in the order of their first addresses.
+    pub keys: Vec<K>,
+    /// Number of the leaf of each address that was executed or sampled, from 0.
+    of_pc: HashMap<u64, u32>,
+    /// The place that each belongs to.
+    places: Vec<PlaceKey>,
+    /// Exact instructions of each.
+    insns: Vec<u64>,
+}
+
+/// First address of a function or range; None: the boot ROM, the only place without one.
+type PlaceKey = Option<u64>;
+
+fn place(profile: &Profile, pc: u64) -> PlaceKey {
+    Place::of(profile, pc).start()
+}
+
+impl<K: Clone + Eq + Hash> Leaves<K> {
+    /// Addresses with equal keys are one leaf. They have to be in one function.
+    pub fn new(profile: &Profile, mut key: impl FnMut(u64) -> K) -> Leaves<K> {
+        let mut insns = profile.insns();
+        for sample in &profile.samples {
+            insns.entry(sample.pc).or_default();
+        }
+        let mut leaves = Leaves { keys: Vec::new(), of_pc: HashMap::new(), places: Vec::new(), insns: Vec::new() };
+        let mut numbers: HashMap<K, u32> = HashMap::new();
+        for (pc, insns) in insns {
+            let next = leaves.keys.len() as u32;
+            let number = *numbers.entry(key(pc)).or_insert_with_key(|key| {
+                leaves.keys.push(key.clone());
+                leaves.places.push(place(profile, pc));
+                leaves.insns.push(0);
+                next
+            });
+            leaves.of_pc.insert(pc, number);
+            leaves.insns[number as usize] += insns;
+        }
+        leaves
+    }
+
+    /// The leaf and the context of a sample.
+    pub fn of_sample(&self, profile: &Profile, sample: &Sample) -> (u32, Context) {
+        let context = match sample.node {
+            0 if profile.facts.max_depth.is_none() => Context::Alone,
+            0 => Context::Stack { task: sample.task, stack: sample.stack },
+            node => Context::Node(node),
+        };
+        (self.of_pc.get(&sample.pc).copied().unwrap_or(0), context)
+    }
+
+    /// Divides all instructions. Sorted by leaf and context.
+    pub fn shares(&self, profile: &Profile) -> Vec<Share> {
+        let mut shares = if profile.tree.is_empty() { self.by_samples(profile) } else { self.by_tree(profile) };
+        shares.sort_unstable();
+        shares
+    }
+
+    fn by_samples(&self, profile: &Profile) -> Vec<Share> {
+        // Samples by context, for each leaf and for each function.
+        type Contexts = BTreeMap<Context, u64>;
+        let mut of_leaf: Vec<Contexts> = vec![Contexts::new(); self.keys.len()];
+        let mut of_place: BTreeMap<PlaceKey, Contexts> = BTreeMap::new();
+        for sample in &profile.samples {
+            let (leaf, context) = self.of_sample(profile, sample);
+            *of_leaf[leaf as usize].entry(context).or_default() += 1;
+        }
+        for (contexts, place) in of_leaf.iter().zip(&self.places) {
+            let sum = of_place.entry(*place).or_default();
+            for (&context, samples) in contexts {
+                *sum.entry(context).or_default() += samples;
+            }
+        }
+        let none = if profile.facts.max_depth.is_none() { Context::Alone } else { Context::NotSampled };
+        let mut shares = Vec::new();
+        for (leaf, &insns) in self.insns.iter().enumerate() {
+            let own = &of_leaf[leaf];
+            let contexts = if own.is_empty() { &of_place[&self.places[leaf]] } else { own };
+            if contexts.is_empty() {
+                shares.push(Share { leaf: Some(leaf as u32), context: none, insns, samples: 0 });
+                continue;
+            }
+            let parts = divide(insns, &contexts.values().copied().collect::<Vec<_>>());
+            for (&context, insns) in contexts.keys().zip(parts) {
+                let samples = own.get(&context).copied().unwrap_or(0);
+                if insns > 0 || samples > 0 {
+                    shares.push(Share { leaf: Some(leaf as u32), context, insns, samples });
+                }
+            }
+        }
+        shares
+    }
+
+    fn by_tree(&self, profile: &Profile) -> Vec<Share> {
+        let mut of_place: BTreeMap<PlaceKey, Vec<u32>> = BTreeMap::new();
+        for (leaf, place) in self.places.iter().enumerate().filter(|&(leaf, _)| self.insns[leaf] > 0) {
+            of_place.entry(*place).or_default().push(leaf as u32);
+        }
+        let mut sums: BTreeMap<(Option<u32>, Context), (u64, u64)> = BTreeMap::new();
+        for (number, node) in (1..).zip(&profile.tree).filter(|(_, node)| node.insns > 0) {
+            let place = match node.kind {
+                NodeKind::Function { entry } => Some(place(profile, entry)),
+                // What runs before the first call is the boot ROM, where there is one.
+                _ => (number == 1).then_some(None),
+            };
+            let context = Context::Node(number);
+            let Some(leaves) = place.and_then(|place| of_place.get(&place)) else {
+                sums.entry((None, context)).or_default().0 += node.insns;
+                continue;
+            };
+            let weights: Vec<u64> = leaves.iter().map(|&leaf| self.insns[leaf as usize]).collect();
+            let mut insns_there = node.insns;
+            if place.is_some_and(|place| place.is_none()) {
+                // Code without a name may run there, too.
+                insns_there = insns_there.min(weights.iter().sum());
+                if insns_there < node.insns {
+                    sums.entry((None, context)).or_default().0 += node.insns - insns_there;
+                }
+            }
+            for (&leaf, insns) in leaves.iter().zip(divide(insns_there, &weights)).filter(|&(_, insns)| insns > 0) {
+                sums.entry((Some(leaf), context)).or_default().0 += insns;
+            }
+        }
+        for sample in &profile.samples {
+            let (leaf, context) = self.of_sample(profile, sample);
+            sums.entry((Some(leaf), context)).or_default().1 += 1;
+        }
+        let share = |((leaf, context), (insns, samples))| Share { leaf, context, insns, samples };
+        sums.into_iter().map(share).collect()
+    }
+}
+
+/// Divides a number in proportion to weights, into whole numbers that add up to it: what is left goes to
+/// the largest remainders, the first of equal ones.
+pub(crate) fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum::<u128>().max(1);
+    let exact = |&weight: &u64| u128::from(whole) * u128::from(weight);
+    let mut shares: Vec<u64> = weights.iter().map(|weight| (exact(weight) / sum) as u64).collect();
+    let left = whole - shares.iter().sum::<u64>();
+    if left > 0 {
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by_key(|&index| (std::cmp::Reverse(exact(&weights[index]) % sum), index));
+        for index in order.into_iter().take(left as usize) {
+            shares[index] += 1;
+        }
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_follow_the_weights() {
+        assert_eq!(divide(10, &[1, 1, 1]), [4, 3, 3]);
+        assert_eq!(divide(7, &[5, 2]), [5, 2]);
+        assert_eq!(divide(3, &[1, 1000]), [0, 3]);
+        assert_eq!(
+            divide(u64::MAX, &[u64::MAX, 1, u64::MAX]).iter().map(|&n| u128::from(n)).sum::<u128>(),
+            u64::MAX.into()
+        );
+    }
+}

@@ -1,0 +1,515 @@
+//! The call graph of a profile: functions, who calls whom how often, and what that costs.
+//!
+//! Calls are the exact arcs. A caller is whom the callee returns to, as on its stack: after a tail call that
+//! is not the function that jumped, which is kept besides. So arcs and stacks speak of the same callers.
+//!
+//! Inclusive instructions come from the call paths: exact where the profile has the exact call tree; else
+//! exact by function and divided over the callers as the samples are (see [`crate::analysis::attribution`]). Rules:
+//!
+//! - A path counts once for each function on it, however often that is there (recursion), and once for each
+//!   pair of caller and callee. So it never exceeds the total, and what a recursive function spends in
+//!   itself is not added up level by level.
+//! - An interrupt or trap is called by nobody: its instructions are not those of what it interrupted.
+//! - What no sample was taken in, in a profile without the exact tree, has no known caller.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::functions::{self, BOOT_ROM, Place, Table};
+use crate::analysis::stacks::{Kind, NO_TASK};
+use crate::profile::{Arc, Profile};
+
+/// Stands for the caller of what nobody called: interrupt handlers, the first functions of tasks and of the
+/// firmware, and the one at which the window opened.
+pub const NO_CALLER: &str = "[no caller]";
+
+/// What calls or is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Party {
+    /// A function or a range of code without a name, by its first address.
+    Code(u64),
+    /// The machine's boot ROM.
+    BootRom,
+    /// Nobody ([`NO_CALLER`]), or the reason why a stack ends: only callers.
+    Outside(String),
+}
+
+impl Party {
+    /// What an instruction belongs to.
+    pub fn at(profile: &Profile, pc: u64) -> Party {
+        Place::of(profile, pc).start().map_or(Party::BootRom, Party::Code)
+    }
+
+    fn of_start(start: Option<u64>) -> Party {
+        start.map_or(Party::BootRom, Party::Code)
+    }
+
+    fn no_caller() -> Party {
+        Party::Outside(NO_CALLER.to_owned())
+    }
+
+    /// Whom a frame stands for, where it is one that calls.
+    fn of_member(member: &Member) -> Option<Party> {
+        match (member.frame.kind, member.start) {
+            (Kind::Function, Some(start)) | (Kind::Other, Some(start)) => Some(Party::Code(start)),
+            (Kind::Other, None) if member.frame.name == BOOT_ROM => Some(Party::BootRom),
+            _ => None,
+        }
+    }
+
+    /// As reports show it.
+    pub fn name(&self, profile: &Profile) -> String {
+        match self {
+            Party::Code(start) => Place::of(profile, *start).to_string(),
+            Party::BootRom => BOOT_ROM.to_owned(),
+            Party::Outside(name) => name.clone(),
+        }
+    }
+}
+
+/// What was executed, called functions included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inclusive {
+    /// Instructions.
+    pub insns: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl Inclusive {
+    fn add(&mut self, other: Inclusive) {
+        self.insns += other.insns;
+        self.samples += other.samples;
+    }
+}
+
+/// A function, or what stands for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Instructions executed in it. Exact.
+    pub self_insns: u64,
+    /// Entries from outside, as in the table of functions. Exact.
+    pub calls: u64,
+    /// Samples taken in it.
+    pub samples: u64,
+    /// What was executed while it was on the stack.
+    pub inclusive: Inclusive,
+}
+
+/// Calls from one to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edge {
+    /// How often. Exact. For [`NO_CALLER`]: entries of the callee that no arc accounts for. 0 where stacks show
+    /// a call that was made before the window opened, or through code that was not followed.
+    pub calls: u64,
+    /// Those among them that were jumps from elsewhere, by who jumped.
+    pub tail_calls: BTreeMap<Party, u64>,
+    /// What was executed between such a call and its return.
+    pub inclusive: Inclusive,
+}
+
+/// The call graph of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallGraph {
+    /// Who executed, or is on a stack.
+    pub nodes: BTreeMap<Party, Node>,
+    /// By caller and callee.
+    pub edges: BTreeMap<(Party, Party), Edge>,
+    /// Instructions of the window.
+    pub total_insns: u64,
+    /// Whether inclusive counts are known at all: there are stacks or the exact call tree.
+    pub has_inclusive: bool,
+    /// Whether inclusive counts are exact; otherwise they are divided over the callers as the samples are.
+    pub is_exact: bool,
+}
+
+impl CallGraph {
+    /// That of a profile, whose call paths are given: in either view, since an interrupt is called by nobody.
+    pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
+        let table = functions::table(profile);
+        let mut graph = CallGraph {
+            total_insns: table.total_insns,
+            has_inclusive: profile.facts.max_depth.is_some() || !profile.tree.is_empty(),
+            is_exact: !profile.tree.is_empty(),
+            ..CallGraph::default()
+        };
+        for row in &table.rows {
+            let node = Node {
+                self_insns: row.self_insns,
+                calls: row.calls,
+                samples: row.samples,
+                inclusive: Inclusive::default(),
+            };
+            graph.nodes.insert(Party::of_start(row.start), node);
+        }
+        graph.count_calls(profile, &table);
+        if graph.has_inclusive {
+            graph.add_paths(tree);
+        }
+        graph
+    }
+
+    /// Who calls a function, and at what cost; most instructions first, then most calls.
+    pub fn callers(&self, callee: &Party) -> Vec<(&Party, &Edge)> {
+        self.sorted(|(_, to)| to == callee, |(caller, _)| caller)
+    }
+
+    /// Whom a function calls, and at what cost; most instructions first, then most calls.
+    pub fn callees(&self, caller: &Party) -> Vec<(&Party, &Edge)> {
+        self.sorted(|(from, _)| from == caller, |(_, callee)| callee)
+    }
+
+    fn sorted(
+        &self,
+        is_meant: impl Fn(&(Party, Party)) -> bool,
+        other: impl Fn(&(Party, Party)) -> &Party,
+    ) -> Vec<(&Party, &Edge)> {
+        let meant = self.edges.iter().filter(|(pair, _)| is_meant(pair));
+        let mut edges: Vec<(&Party, &Edge)> = meant.map(|(pair, edge)| (other(pair), edge)).collect();
+        // Stable: equal ones stay in the order of addresses.
+        edges.sort_by_key(|(_, edge)| std::cmp::Reverse((edge.inclusive.insns, edge.calls)));
+        edges
+    }
+
+    fn count_calls(&mut self, profile: &Profile, table: &Table) {
+        for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
+            let Some(pair) = parties(profile, arc) else { continue };
+            let edge = self.edges.entry(pair).or_default();
+            edge.calls += arc.count;
+            if !arc.links {
+                *edge.tail_calls.entry(Party::at(profile, arc.site)).or_default() += arc.count;
+            }
+        }
+        for (start, entries) in functions::entries(profile, table) {
+            if entries.others > 0 {
+                self.edges.entry((Party::no_caller(), Party::Code(start))).or_default().calls += entries.others;
+            }
+        }
+    }
+
+    fn add_paths(&mut self, tree: &CallTree) {
+        let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
+        let starts_anew = |member: u32| starts_anew(&tree.members[member as usize]);
+        let sums = sums(tree);
+        // The functions on the path to where the loop is, since the last interrupt.
+        let mut levels: Vec<Level> = Vec::new();
+        let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
+        let mut on_path: HashSet<(u32, u32)> = HashSet::new();
+        let mut pairs_on_path: HashSet<(u32, u32, u32)> = HashSet::new();
+        let mut nodes: HashMap<u32, Inclusive> = HashMap::new();
+        // There may be as many as paths: sorted later, instead of in a map from the start.
+        let mut edges: Vec<((u32, u32), Inclusive)> = Vec::new();
+        let mut segments = 0;
+        for (path, &sum) in tree.paths.iter().zip(&sums) {
+            let depth = path.parent.checked_sub(1).map_or(0, |parent| depths[parent as usize] + 1);
+            depths.push(depth);
+            for level in levels.drain(depth as usize..) {
+                if level.is_first {
+                    on_path.remove(&(level.segment, level.caller));
+                }
+                if let Some(pair) = level.pair {
+                    pairs_on_path.remove(&pair);
+                }
+            }
+            let outer = levels.last();
+            let mut level = Level { caller: path.member, ..outer.copied().unwrap_or_default() };
+            (level.is_first, level.pair) = (false, None);
+            if starts_anew(path.member) {
+                segments += 1;
+                level.segment = segments;
+            } else if parties[path.member as usize].is_some() {
+                // Not a member: nobody.
+                let caller = outer.map_or(u32::MAX, |outer| outer.caller);
+                let pair = (level.segment, caller, path.member);
+                if pairs_on_path.insert(pair) {
+                    level.pair = Some(pair);
+                    edges.push(((caller, path.member), sum));
+                }
+                if on_path.insert((level.segment, path.member)) {
+                    level.is_first = true;
+                    nodes.entry(path.member).or_default().add(sum);
+                }
+            } else if tree.members[path.member as usize].frame.kind == Kind::Inlined {
+                // What it calls, the function calls that it is in.
+                level.caller = outer.map_or(path.member, |outer| outer.caller);
+            }
+            levels.push(level);
+        }
+        drop((sums, depths));
+        for (member, sum) in nodes {
+            if let Some(party) = &parties[member as usize] {
+                self.nodes.entry(party.clone()).or_default().inclusive.add(sum);
+            }
+        }
+        edges.sort_unstable_by_key(|&(pair, _)| pair);
+        edges.dedup_by(|(pair, sum), (kept, kept_sum)| {
+            let is_same = pair == kept;
+            if is_same {
+                kept_sum.add(*sum);
+            }
+            is_same
+        });
+        for ((caller, callee), sum) in edges {
+            let outside = || match tree.members.get(caller as usize) {
+                Some(member) if member.frame.kind == Kind::Other && !starts_anew(caller) => {
+                    Party::Outside(member.frame.name.clone())
+                }
+                _ => Party::no_caller(),
+            };
+            let caller = parties.get(caller as usize).cloned().flatten().unwrap_or_else(outside);
+            if let Some(callee) = parties[callee as usize].clone()
+                && sum != Inclusive::default()
+            {
+                self.edges.entry((caller, callee)).or_default().inclusive.add(sum);
+            }
+        }
+    }
+}
+
+/// Whether a frame is called by nobody, and no function either.
+fn starts_anew(member: &Member) -> bool {
+    match member.frame.kind {
+        Kind::Irq | Kind::Task => true,
+        Kind::Other => member.frame.name == NO_TASK,
+        Kind::Function | Kind::Inlined => false,
+    }
+}
+
+/// What ran at the end of each path and of all that begin with it, interrupts of it left out; by number less one.
+fn sums(tree: &CallTree) -> Vec<Inclusive> {
+    let own = tree.paths.iter().map(|path| Inclusive { insns: path.insns, samples: path.samples });
+    let mut sums: Vec<Inclusive> = own.collect();
+    for (index, path) in tree.paths.iter().enumerate().rev() {
+        if let Some(parent) = path.parent.checked_sub(1)
+            && !starts_anew(&tree.members[path.member as usize])
+        {
+            let sum = sums[index];
+            sums[parent as usize].add(sum);
+        }
+    }
+    sums
+}
+
+/// How one function is reached, and what it reaches, over several calls. A path counts once, at the outermost
+/// occurrence of the function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// By callers, the nearest first.
+    pub callers: BTreeMap<Vec<Party>, Inclusive>,
+    /// By callees, in the order of the calls.
+    pub callees: BTreeMap<Vec<Party>, Inclusive>,
+    /// By what it ran in: the name of a task or interrupt, or why the stack ends; empty where there is none.
+    pub contexts: BTreeMap<String, Inclusive>,
+}
+
+impl Surroundings {
+    /// Those of a function in a profile's call paths, up to so many calls away.
+    pub fn new(tree: &CallTree, function: &Party, depth: usize) -> Surroundings {
+        let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
+        let mut around = Surroundings::default();
+        // What was called since the function, where it is on the path; by number less one.
+        let mut since: Vec<Option<Vec<Party>>> = Vec::with_capacity(tree.paths.len());
+        for (path, sum) in tree.paths.iter().zip(sums(tree)) {
+            let party = parties[path.member as usize].as_ref();
+            let outer = path.parent.checked_sub(1).and_then(|parent| since[parent as usize].clone());
+            let called = match (outer, party) {
+                _ if starts_anew(&tree.members[path.member as usize]) => None,
+                (Some(mut called), Some(party)) => {
+                    // One more than is shown: what is beyond is nobody's.
+                    if called.len() <= depth {
+                        called.push(party.clone());
+                    }
+                    if called.len() <= depth {
+                        around.callees.entry(called.clone()).or_default().add(sum);
+                    }
+                    Some(called)
+                }
+                (Some(called), None) => Some(called),
+                (None, Some(party)) if party == function => {
+                    around.add_callers(tree, &parties, path.parent, depth, sum);
+                    Some(Vec::new())
+                }
+                (None, _) => None,
+            };
+            since.push(called);
+        }
+        around
+    }
+
+    fn add_callers(&mut self, tree: &CallTree, parties: &[Option<Party>], parent: u32, depth: usize, sum: Inclusive) {
+        let outwards =
+            std::iter::successors(parent.checked_sub(1), |&index| tree.paths[index as usize].parent.checked_sub(1));
+        let mut callers = Vec::new();
+        let mut context = String::new();
+        for index in outwards {
+            let member = tree.paths[index as usize].member as usize;
+            let frame = &tree.members[member].frame;
+            match &parties[member] {
+                Some(party) => callers.push(party.clone()),
+                None if frame.kind == Kind::Inlined => {}
+                None => {
+                    if context.is_empty() {
+                        context.clone_from(&frame.name);
+                    }
+                    if starts_anew(&tree.members[member]) {
+                        context.clone_from(&frame.name);
+                        break;
+                    }
+                    callers.push(Party::Outside(frame.name.clone()));
+                }
+            }
+        }
+        if !matches!(callers.last(), Some(Party::Outside(_))) {
+            callers.push(Party::no_caller());
+        }
+        for calls in 1..=depth.min(callers.len()) {
+            self.callers.entry(callers[..calls].to_vec()).or_default().add(sum);
+        }
+        self.contexts.entry(context).or_default().add(sum);
+    }
+}
+
+/// One frame of the path to where a walk through the tree is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    /// Which interrupt, or none, it runs in: numbered as they come.
+    segment: u32,
+    /// The member that calls what comes next.
+    caller: u32,
+    /// Whether its function is here for the first time.
+    is_first: bool,
+    /// Its caller and it, where these are here for the first time.
+    pair: Option<(u32, u32, u32)>,
+}
+
+/// Who calls whom over an arc: whom the callee returns to, and the callee. None where it is no call.
+pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
+    if !functions::is_call(profile, arc) {
+        return None;
+    }
+    let caller = match functions::caller(profile, arc.return_addr) {
+        (_, Some(start)) => Party::Code(start),
+        (name, None) if name == BOOT_ROM => Party::BootRom,
+        _ => Party::no_caller(),
+    };
+    Some((caller, Party::at(profile, arc.target)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::{self, empty};
+    use crate::analysis::stacks::View;
+    use wire::definition::NodeKind;
+
+    fn tree(profile: &Profile) -> CallTree {
+        CallTree::new(profile, View::default())
+    }
+
+    fn graph(profile: &Profile) -> CallGraph {
+        CallGraph::new(profile, &tree(profile))
+    }
+
+    fn edge(graph: &CallGraph, caller: Party, callee: u64) -> (u64, u64) {
+        let edge = graph.edges.get(&(caller, Party::Code(callee))).cloned().unwrap_or_default();
+        (edge.calls, edge.inclusive.insns)
+    }
+
+    fn inclusive(graph: &CallGraph, start: u64) -> u64 {
+        graph.nodes[&Party::Code(start)].inclusive.insns
+    }
+
+    /// `main` calls `walk`, which calls itself and `step`, which is interrupted by `tick`.
+    fn recursive() -> Profile {
+        let call = |entry| NodeKind::Function { entry };
+        empty()
+            .function("main", 0x40, 0x10)
+            .function("walk", 0x50, 0x10)
+            .function("step", 0x60, 0x10)
+            .function("tick", 0x70, 0x10)
+            .insn(0x40, 10)
+            .insn(0x50, 700)
+            .insn(0x60, 60)
+            .insn(0x70, 5)
+            .arc((0x44, 0x50), Some(0x48), true, 1)
+            .arc((0x54, 0x50), Some(0x58), true, 2)
+            .arc((0x56, 0x60), Some(0x5a), true, 6)
+            .node(0, NodeKind::Root { task: 0 }, 0)
+            .node(1, call(0x40), 10)
+            .node(2, call(0x50), 100)
+            .node(3, call(0x50), 200)
+            .node(4, call(0x50), 400)
+            .node(5, call(0x60), 60)
+            .node(6, NodeKind::Exception { number: 15 }, 0)
+            .node(7, call(0x70), 5)
+    }
+
+    #[test]
+    fn recursion_counts_once_for_the_function_and_once_for_each_pair() {
+        let graph = graph(&recursive());
+        assert!(graph.is_exact && graph.has_inclusive);
+        assert_eq!(inclusive(&graph, 0x40), 770);
+        assert_eq!(inclusive(&graph, 0x50), 760);
+        assert_eq!(edge(&graph, Party::Code(0x40), 0x50), (1, 760));
+        assert_eq!(edge(&graph, Party::Code(0x50), 0x50), (2, 660));
+        assert_eq!(edge(&graph, Party::Code(0x50), 0x60), (6, 60));
+    }
+
+    #[test]
+    fn an_interrupt_is_called_by_nobody_and_costs_nobody() {
+        let graph = graph(&recursive());
+        assert_eq!(inclusive(&graph, 0x60), 60);
+        assert_eq!(inclusive(&graph, 0x70), 5);
+        assert_eq!(edge(&graph, Party::no_caller(), 0x70), (5, 5));
+        let roots = graph.edges.iter().filter(|((caller, _), _)| matches!(caller, Party::Outside(_)));
+        assert_eq!(roots.map(|(_, edge)| edge.inclusive.insns).sum::<u64>(), graph.total_insns);
+    }
+
+    #[test]
+    fn all_that_is_called_by_nobody_adds_up_to_the_total() {
+        let profile = testing::freertos();
+        let graph = graph(&profile);
+        let roots = || graph.edges.iter().filter(|((caller, _), _)| matches!(caller, Party::Outside(_)));
+        assert_eq!(roots().map(|(_, edge)| edge.inclusive.insns).sum::<u64>(), profile.total_insns());
+        assert_eq!(roots().map(|(_, edge)| edge.inclusive.samples).sum::<u64>(), profile.samples.len() as u64);
+        // Itself and what it calls is what a function costs, and what its callers cost of it.
+        for (party, node) in graph.nodes.iter().filter(|(party, _)| !matches!(party, Party::Outside(_))) {
+            let callees: u64 = graph.callees(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
+            let callers: u64 = graph.callers(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
+            assert_eq!(node.self_insns + callees, node.inclusive.insns, "{party:?}");
+            assert_eq!(callers, node.inclusive.insns, "{party:?}");
+        }
+    }
+
+    #[test]
+    fn a_tail_call_is_its_callers_and_says_who_jumped() {
+        let profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("front", 0x50, 0x10)
+            .function("back", 0x60, 0x10)
+            .insn(0x50, 5)
+            .insn(0x60, 7)
+            .arc((0x44, 0x50), Some(0x48), true, 5)
+            .arc((0x58, 0x60), Some(0x48), false, 5);
+        let graph = graph(&profile);
+        assert!(!graph.has_inclusive);
+        let back = &graph.edges[&(Party::Code(0x40), Party::Code(0x60))];
+        assert_eq!((back.calls, &back.tail_calls), (5, &[(Party::Code(0x50), 5)].into()));
+        assert!(!graph.edges.contains_key(&(Party::Code(0x50), Party::Code(0x60))));
+        // Two of its seven entries came without a call.
+        assert_eq!(edge(&graph, Party::no_caller(), 0x60), (2, 0));
+    }
+
+    #[test]
+    fn chains_of_callers_and_callees_are_followed_as_far_as_asked() {
+        let around = Surroundings::new(&tree(&recursive()), &Party::Code(0x50), 2);
+        let code = Party::Code;
+        let callers = [(vec![code(0x40)], 760), (vec![code(0x40), Party::no_caller()], 760)];
+        let shown = |side: &BTreeMap<Vec<Party>, Inclusive>| -> Vec<(Vec<Party>, u64)> {
+            side.iter().map(|(chain, sum)| (chain.clone(), sum.insns)).collect()
+        };
+        assert_eq!(shown(&around.callers), callers);
+        let callees = [(vec![code(0x50)], 660), (vec![code(0x50), code(0x50)], 460)];
+        assert_eq!(shown(&around.callees), callees);
+    }
+}

@@ -1,0 +1,576 @@
+//! All call paths of a profile as one tree of frames, each with what ran at its end: what flamegraphs draw,
+//! and what every format that knows stacks is written from.
+//!
+//! Frames are numbers here and are named once, however many of the paths they are on: a profile with a
+//! million different stacks has a few thousand functions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+
+use wire::definition::{FrameKind, NodeKind};
+
+use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::functions::Place;
+use crate::analysis::stacks::{self, Exceptions, Frame, Kind, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View};
+use crate::profile::Profile;
+
+/// A frame, and where its function is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// Its name and kind.
+    pub frame: Frame,
+    /// First address of the function or range, which tells namesakes apart; None for all else.
+    pub start: Option<u64>,
+}
+
+/// One path: that of its parent, and one more frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Number of the path without the last frame; 0: none.
+    pub parent: u32,
+    /// The last frame, an index into [`CallTree::members`].
+    pub member: u32,
+    /// Instructions in this frame and not in one that it called. Exact by function; see
+    /// [`crate::analysis::attribution`] for how they are divided over its callers.
+    pub insns: u64,
+    /// Samples taken there.
+    pub samples: u64,
+}
+
+/// The call paths of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallTree {
+    /// Frames, sorted.
+    pub members: Vec<Member>,
+    /// Paths; number n is `paths[n - 1]`. Parents come before their children, each path right before all
+    /// that begin with it, and siblings in the order of their frames.
+    pub paths: Vec<Path>,
+    /// Number of the path of each sample, in the profile's order.
+    pub samples: Vec<u32>,
+}
+
+impl CallTree {
+    /// That of a profile.
+    pub fn new(profile: &Profile, view: View) -> CallTree {
+        let leaves = Leaves::new(profile, |pc| at(profile, pc));
+        let mut builder = Builder::new(profile, view);
+        let mut members = Vec::with_capacity(leaves.keys.len());
+        for frames in &leaves.keys {
+            members.push(frames.iter().map(|member| builder.member(member)).collect::<Vec<u32>>());
+        }
+        let place = |leaf: u32| &members[leaf as usize][..];
+        for share in leaves.shares(profile) {
+            let path = builder.path(share.context, share.leaf.map(place));
+            if let Some(path) = builder.get_mut(path) {
+                path.insns += share.insns;
+                path.samples += share.samples;
+            }
+        }
+        for sample in &profile.samples {
+            let (leaf, context) = leaves.of_sample(profile, sample);
+            let path = builder.path(context, Some(place(leaf)));
+            builder.samples.push(path);
+        }
+        builder.finish()
+    }
+
+    /// The members of a path, outermost first.
+    pub fn frames(&self, number: u32) -> Vec<&Member> {
+        let path = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
+        let inwards = std::iter::successors(path(number), |inner| path(inner.parent));
+        let mut frames: Vec<&Member> = inwards.map(|path| &self.members[path.member as usize]).collect();
+        frames.reverse();
+        frames
+    }
+
+    /// Calls with each path at whose end something ran, outermost frame first, in the tree's order. Paths are
+    /// not kept: there may be millions.
+    ///
+    /// # Errors
+    /// Those of `visit`.
+    pub fn each<'t, E>(&'t self, mut visit: impl FnMut(&[&'t Member], &Path) -> Result<(), E>) -> Result<(), E> {
+        let mut frames: Vec<&Member> = Vec::new();
+        let mut depths: Vec<u32> = Vec::with_capacity(self.paths.len());
+        for path in &self.paths {
+            let depth = path.parent.checked_sub(1).map_or(0, |index| depths[index as usize] + 1);
+            depths.push(depth);
+            frames.truncate(depth as usize);
+            frames.push(&self.members[path.member as usize]);
+            if path.insns > 0 || path.samples > 0 {
+                visit(&frames, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Instructions by stack, in names: namesakes are one.
+    pub fn stacks(&self) -> BTreeMap<Vec<Frame>, u64> {
+        let mut stacks = BTreeMap::new();
+        let added: Result<(), Infallible> = self.each(|members, path| {
+            if path.insns > 0 {
+                let frames = members.iter().map(|member| member.frame.clone()).collect();
+                *stacks.entry(frames).or_default() += path.insns;
+            }
+            Ok(())
+        });
+        let Ok(()) = added;
+        stacks
+    }
+
+    /// Instructions of each path and of all that begin with it, by number less one.
+    pub fn inclusive_insns(&self) -> Vec<u64> {
+        let mut sums: Vec<u64> = self.paths.iter().map(|path| path.insns).collect();
+        for (index, path) in self.paths.iter().enumerate().rev() {
+            if let Some(parent) = path.parent.checked_sub(1) {
+                sums[parent as usize] += sums[index];
+            }
+        }
+        sums
+    }
+}
+
+/// What executes at an address, with the places of the functions.
+fn at(profile: &Profile, pc: u64) -> Vec<Member> {
+    let start = Place::of(profile, pc).start();
+    let with_start = |(depth, frame)| Member { frame, start: if depth == 0 { start } else { None } };
+    stacks::at(profile, pc).into_iter().enumerate().map(with_start).collect()
+}
+
+struct Builder<'a> {
+    profile: &'a Profile,
+    view: View,
+    tasks: Vec<String>,
+    exceptions: Exceptions<'a>,
+    members: HashMap<Member, u32>,
+    /// Members at an address.
+    at: HashMap<u64, Vec<u32>>,
+    children: HashMap<(u32, u32), u32>,
+    paths: Vec<Path>,
+    samples: Vec<u32>,
+    /// Whether an interrupt is on the path, by number less one.
+    interrupted: Vec<bool>,
+    /// The path to each context seen; 0: it is empty.
+    of_stack: HashMap<(u32, u32), u32>,
+    /// The path to each place in the exact tree.
+    of_node: Vec<u32>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(profile: &'a Profile, view: View) -> Builder<'a> {
+        let mut builder = Builder {
+            profile,
+            view,
+            tasks: stacks::task_names(profile),
+            exceptions: Exceptions::new(profile),
+            members: HashMap::new(),
+            at: HashMap::new(),
+            children: HashMap::new(),
+            paths: Vec::new(),
+            samples: Vec::with_capacity(profile.samples.len()),
+            interrupted: Vec::new(),
+            of_stack: HashMap::new(),
+            of_node: Vec::new(),
+        };
+        for (number, node) in (1..).zip(&profile.tree) {
+            let parent = builder.node(node.parent);
+            let path = match node.kind {
+                NodeKind::Root { task } => builder.task(task),
+                NodeKind::Function { entry } => {
+                    let function = builder.at(entry)[0];
+                    builder.child(parent, function)
+                }
+                NodeKind::Exception { number: exception } => {
+                    let name = builder.exceptions.at(number, exception);
+                    builder.interrupt(parent, &name)
+                }
+            };
+            builder.of_node.push(path);
+        }
+        builder
+    }
+
+    fn member(&mut self, member: &Member) -> u32 {
+        if let Some(&known) = self.members.get(member) {
+            return known;
+        }
+        let next = self.members.len() as u32;
+        self.members.insert(member.clone(), next);
+        next
+    }
+
+    fn named(&mut self, kind: Kind, name: &str) -> u32 {
+        self.member(&Member { frame: Frame { name: name.to_owned(), kind }, start: None })
+    }
+
+    /// What executes at an address.
+    fn at(&mut self, pc: u64) -> Vec<u32> {
+        if let Some(known) = self.at.get(&pc) {
+            return known.clone();
+        }
+        let members: Vec<u32> = at(self.profile, pc).into_iter().map(|member| self.member(&member)).collect();
+        self.at.insert(pc, members.clone());
+        members
+    }
+
+    fn child(&mut self, parent: u32, member: u32) -> u32 {
+        let next = self.paths.len() as u32 + 1;
+        let number = *self.children.entry((parent, member)).or_insert(next);
+        if number == next {
+            self.paths.push(Path { parent, member, insns: 0, samples: 0 });
+            self.interrupted.push(self.is_interrupted(parent));
+        }
+        number
+    }
+
+    fn with(&mut self, parent: u32, members: &[u32]) -> u32 {
+        members.iter().fold(parent, |parent, &member| self.child(parent, member))
+    }
+
+    fn is_interrupted(&self, path: u32) -> bool {
+        path.checked_sub(1).is_some_and(|index| self.interrupted[index as usize])
+    }
+
+    fn interrupt(&mut self, mut parent: u32, name: &str) -> u32 {
+        if self.view.fold_irqs && !self.is_interrupted(parent) {
+            parent = 0;
+        }
+        let member = self.named(Kind::Irq, name);
+        let path = self.child(parent, member);
+        self.interrupted[path as usize - 1] = true;
+        path
+    }
+
+    fn task(&mut self, task: u32) -> u32 {
+        if self.tasks.is_empty() {
+            return 0;
+        }
+        let member = match task.checked_sub(1) {
+            None => self.named(Kind::Other, NO_TASK),
+            Some(index) => {
+                let name = self.tasks.get(index as usize).map_or("?", String::as_str);
+                let name = format!("task {name}");
+                self.named(Kind::Task, &name)
+            }
+        };
+        self.child(0, member)
+    }
+
+    /// The path to a place in the exact tree.
+    fn node(&self, number: u32) -> u32 {
+        number.checked_sub(1).and_then(|index| self.of_node.get(index as usize)).copied().unwrap_or(0)
+    }
+
+    /// The path to what a sample's stack says, that is without the function that executes.
+    fn callers(&mut self, task: u32, stack: u32) -> u32 {
+        // Outwards to what is known, and back.
+        let mut unknown = Vec::new();
+        let mut number = stack;
+        let mut path = loop {
+            if let Some(&known) = self.of_stack.get(&(task, number)) {
+                break known;
+            }
+            let Some(frame) = number.checked_sub(1).and_then(|index| self.profile.stacks.get(index as usize)) else {
+                let path = self.task(task);
+                self.of_stack.insert((task, number), path);
+                break path;
+            };
+            unknown.push((number, frame.kind));
+            number = frame.parent;
+        };
+        for (number, kind) in unknown.into_iter().rev() {
+            path = match kind {
+                FrameKind::Caller { return_addr } => {
+                    let members = self.at(return_addr.wrapping_sub(1));
+                    self.with(path, &members)
+                }
+                FrameKind::Exception { number, handler, pc } => {
+                    let is_root = self.view.fold_irqs && !self.is_interrupted(path);
+                    // A task that has not run yet has no code.
+                    if pc != 0 && !is_root {
+                        let members = self.at(pc);
+                        path = self.with(path, &members);
+                    }
+                    let name = self.exceptions.name(number, handler);
+                    self.interrupt(path, &name)
+                }
+                FrameKind::Unknown(unknown) => {
+                    let member = self.named(Kind::Other, stacks::why(unknown));
+                    self.child(path, member)
+                }
+            };
+            self.of_stack.insert((task, number), path);
+        }
+        path
+    }
+
+    /// The path to a leaf in a context. Without a leaf it is a place in the exact tree.
+    fn path(&mut self, context: Context, leaf: Option<&[u32]>) -> u32 {
+        let around = match context {
+            Context::Alone => 0,
+            Context::NotSampled => {
+                let member = self.named(Kind::Other, NOT_SAMPLED);
+                self.child(0, member)
+            }
+            Context::Stack { task, stack } => self.callers(task, stack),
+            Context::Node(number) => self.node(number),
+        };
+        let is_function = match context {
+            Context::Node(number) => {
+                let node = number.checked_sub(1).and_then(|index| self.profile.tree.get(index as usize));
+                node.is_some_and(|node| matches!(node.kind, NodeKind::Function { .. }))
+            }
+            _ => false,
+        };
+        match leaf {
+            // The place in the tree is the function that the leaf begins with.
+            Some([function, inlined @ ..]) if is_function && self.last(around) == Some(*function) => {
+                self.with(around, inlined)
+            }
+            Some(leaf) => self.with(around, leaf),
+            None if is_function => around,
+            None => {
+                let member = self.named(Kind::Other, NO_FUNCTION);
+                self.child(around, member)
+            }
+        }
+    }
+
+    fn get_mut(&mut self, path: u32) -> Option<&mut Path> {
+        self.paths.get_mut(path.checked_sub(1)? as usize)
+    }
+
+    fn last(&self, path: u32) -> Option<u32> {
+        path.checked_sub(1).map(|index| self.paths[index as usize].member)
+    }
+
+    /// Sorts frames and paths.
+    fn finish(self) -> CallTree {
+        let mut members: Vec<(Member, u32)> = self.members.into_iter().collect();
+        members.sort_unstable();
+        let mut rank = vec![0; members.len()];
+        for (position, (_, number)) in members.iter().enumerate() {
+            rank[*number as usize] = position as u32;
+        }
+        let mut paths = self.paths;
+        for path in &mut paths {
+            path.member = rank[path.member as usize];
+        }
+        // Children by parent: those of n are children[first[n]..first[n + 1]].
+        let mut first = vec![0_usize; paths.len() + 2];
+        for path in &paths {
+            first[path.parent as usize + 1] += 1;
+        }
+        for index in 1..first.len() {
+            first[index] += first[index - 1];
+        }
+        let mut children: Vec<u32> = (1..=paths.len() as u32).collect();
+        children.sort_unstable_by_key(|&number| {
+            let path = &paths[number as usize - 1];
+            (path.parent, path.member)
+        });
+        let mut sorted = Vec::with_capacity(paths.len());
+        let mut places = vec![0; paths.len() + 1];
+        let mut left: Vec<(u32, u32)> = children[..first[1]].iter().rev().map(|&number| (number, 0)).collect();
+        while let Some((number, parent)) = left.pop() {
+            sorted.push(Path { parent, ..paths[number as usize - 1] });
+            let place = sorted.len() as u32;
+            places[number as usize] = place;
+            let inner = &children[first[number as usize]..first[number as usize + 1]];
+            left.extend(inner.iter().rev().map(|&child| (child, place)));
+        }
+        CallTree {
+            members: members.into_iter().map(|(member, _)| member).collect(),
+            paths: sorted,
+            samples: self.samples.into_iter().map(|path| places[path as usize]).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::definition::Unknown;
+
+    use super::*;
+    use crate::analysis::functions::testing::{self, empty, interrupted};
+
+    /// Frames as one line.
+    fn line<'f>(frames: impl IntoIterator<Item = &'f Frame>) -> String {
+        let names = frames.into_iter().map(|frame| match frame.kind {
+            Kind::Inlined => format!("{}+", frame.name),
+            _ => frame.name.clone(),
+        });
+        names.collect::<Vec<_>>().join(";")
+    }
+
+    fn insns(profile: &Profile) -> Vec<(String, u64)> {
+        let stacks = CallTree::new(profile, View::default()).stacks();
+        stacks.iter().map(|(frames, &insns)| (line(frames), insns)).collect()
+    }
+
+    /// The stack of a profile's only sample.
+    fn sampled(profile: &Profile, view: View) -> String {
+        let tree = CallTree::new(profile, view);
+        line(tree.frames(tree.samples[0]).into_iter().map(|member| &member.frame))
+    }
+
+    /// What is around the function that executes.
+    fn callers(profile: &Profile, view: View, task: u32, stack: u32) -> String {
+        let stack = sampled(&profile.clone().taken(1, 0x900, stack, task), view);
+        stack.strip_suffix("[0x00000900..0x000009ff]").unwrap().trim_end_matches(';').to_owned()
+    }
+
+    #[test]
+    fn a_stack_goes_from_the_task_over_callers_and_interrupts_to_what_executes() {
+        let profile = interrupted();
+        assert_eq!(
+            sampled(&profile.taken(1, 0x52, 4, 1), View::default()),
+            "task blink;blink;repeat+;step;mix+;rotate+;[irq SysTick];SysTick_Handler;tick;[irq UART0];\
+             step;mix+;rotate+"
+        );
+    }
+
+    #[test]
+    fn folded_interrupts_are_roots_and_nested_ones_stay_nested() {
+        let (profile, view) = (interrupted(), View { fold_irqs: true });
+        assert_eq!(callers(&profile, view, 1, 4), "[irq SysTick];SysTick_Handler;tick;[irq UART0]");
+        assert_eq!(callers(&profile, view, 1, 1), "task blink;blink;repeat+");
+    }
+
+    #[test]
+    fn only_images_with_tasks_have_a_level_of_them() {
+        let mut profile = interrupted();
+        assert_eq!(callers(&profile, View::default(), 2, 0), "task IDLE");
+        assert_eq!(callers(&profile, View::default(), 0, 0), NO_TASK);
+        profile.tasks.clear();
+        assert_eq!(callers(&profile, View::default(), 0, 1), "blink;repeat+");
+    }
+
+    #[test]
+    fn exact_counts_are_divided_over_the_callers_as_the_samples_are() {
+        let profile = empty()
+            .function("one", 0x40, 0x10)
+            .function("other", 0x50, 0x10)
+            .function("crc", 0x60, 0x10)
+            .function("rare", 0x70, 0x10)
+            .insn(0x60, 1000)
+            .insn(0x62, 7)
+            .insn(0x70, 5)
+            .frames(0x62, &["crc", "rotate"])
+            .caller(0, 0x44)
+            .caller(0, 0x54)
+            .taken(2, 0x60, 1, 0)
+            .taken(1, 0x60, 2, 0);
+        let expected = [
+            ("[not sampled];rare", 5),
+            // Not sampled, but what it is inlined into is; 4 2/3 and 2 1/3.
+            ("one;crc", 667),
+            ("one;crc;rotate+", 5),
+            ("other;crc", 333),
+            ("other;crc;rotate+", 2),
+        ];
+        let mut insns = insns(&profile);
+        insns.sort();
+        assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
+    }
+
+    #[test]
+    fn functions_of_one_name_do_not_lend_each_other_their_callers() {
+        let profile = empty()
+            .function("one", 0x40, 0x10)
+            .function("other", 0x50, 0x10)
+            .function("init", 0x60, 0x10)
+            .function("init", 0x70, 0x10)
+            .insn(0x60, 1000)
+            .insn(0x70, 10)
+            .caller(0, 0x44)
+            .caller(0, 0x54)
+            .taken(1, 0x60, 1, 0)
+            .taken(1, 0x70, 2, 0);
+        assert_eq!(insns(&profile), [("one;init".to_owned(), 1000), ("other;init".to_owned(), 10)]);
+    }
+
+    #[test]
+    fn without_stacks_functions_are_roots() {
+        let profile = empty().function("main", 0x40, 4).insn(0x40, 30).task_called("main").taken(3, 0x40, 0, 1);
+        assert_eq!(insns(&profile), [("main".to_owned(), 30)]);
+    }
+
+    /// `main` calls `crc`, where an interrupt is taken.
+    fn followed() -> Profile {
+        empty()
+            .function("main", 0x40, 0x10)
+            .function("crc", 0x50, 0x10)
+            .function("UART0_Handler", 0x60, 0x10)
+            .insn(0x40, 10)
+            .insn(0x50, 75)
+            .insn(0x52, 25)
+            .insn(0x60, 6)
+            .frames(0x52, &["crc", "rotate"])
+            .task_called("blink")
+            .node(0, NodeKind::Root { task: 1 }, 0)
+            .node(1, NodeKind::Function { entry: 0x40 }, 10)
+            .node(2, NodeKind::Function { entry: 0x50 }, 90)
+            .node(3, NodeKind::Exception { number: 20 }, 1)
+            .node(4, NodeKind::Function { entry: 0x60 }, 6)
+            .node(1, NodeKind::Function { entry: 0x50 }, 10)
+    }
+
+    #[test]
+    fn the_exact_tree_is_taken_where_there_is_one() {
+        // Samples that say something else.
+        let mut profile = followed().caller(0, 0x64).taken(5, 0x50, 1, 0);
+        let expected = [
+            ("task blink;crc", 8),
+            ("task blink;crc;rotate+", 2),
+            ("task blink;main", 10),
+            ("task blink;main;crc", 68),
+            ("task blink;main;crc;[irq UART0];UART0_Handler", 6),
+            ("task blink;main;crc;[irq UART0];[no function]", 1),
+            ("task blink;main;crc;rotate+", 22),
+        ];
+        let mut stacks = insns(&profile);
+        stacks.sort();
+        assert_eq!(stacks, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
+        profile.samples[0].node = 3;
+        assert_eq!(sampled(&profile, View::default()), "task blink;main;crc");
+        profile.samples[0].node = 5;
+        profile.samples[0].pc = 0x60;
+        assert_eq!(sampled(&profile, View { fold_irqs: true }), "[irq UART0];UART0_Handler");
+    }
+
+    #[test]
+    fn damaged_stacks_never_panic() {
+        let profile = empty().caller(0, 0).caller(9, 1).exception(1, u64::MAX, u64::MAX, u64::MAX);
+        let profile = profile.taken(1, u64::MAX, 3, 99).taken(1, 0, 99, 0).insn(0, 1).insn(u64::MAX, 1);
+        assert_eq!(insns(&profile).iter().map(|(_, insns)| insns).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn stacks_that_end_early_say_why() {
+        let profile = Unknown::ALL.into_iter().fold(empty(), |profile, why| profile.unknown(why)).caller(2, 0x44);
+        assert_eq!(callers(&profile, View::default(), 0, 4), "[deeper than --max-depth]");
+        assert!(callers(&profile, View::default(), 0, 5).starts_with("[caller not kept];"));
+    }
+
+    #[test]
+    fn paths_are_in_order_and_add_up_to_all_instructions_and_samples() {
+        let profile = testing::freertos();
+        let tree = CallTree::new(&profile, View::default());
+        let sum = |count: fn(&Path) -> u64| tree.paths.iter().map(count).sum::<u64>();
+        assert_eq!(sum(|path| path.insns), profile.total_insns());
+        assert_eq!(sum(|path| path.samples), profile.samples.len() as u64);
+        let roots = tree.paths.iter().zip(tree.inclusive_insns()).filter(|(path, _)| path.parent == 0);
+        assert_eq!(roots.map(|(_, insns)| insns).sum::<u64>(), profile.total_insns());
+        let numbers = 1..=tree.paths.len() as u32;
+        let frames: Vec<Vec<&Member>> = numbers.map(|number| tree.frames(number)).collect();
+        assert!(frames.is_sorted());
+        let mut visited = Vec::new();
+        let done: Result<(), Infallible> = tree.each(|members, path| {
+            visited.push((members.to_vec(), path.insns));
+            Ok(())
+        });
+        done.unwrap();
+        let with_code = frames.iter().zip(&tree.paths).filter(|(_, path)| path.insns + path.samples > 0);
+        assert_eq!(visited, with_code.map(|(frames, path)| (frames.clone(), path.insns)).collect::<Vec<_>>());
+    }
+}

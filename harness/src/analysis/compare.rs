@@ -1,0 +1,300 @@
+//! Two runs' numbers side by side: which functions account for the change, adding up to the whole.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::metrics::{Function, Key, Metrics, Task, ambiguous};
+
+/// What changed from one run to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Instructions of all.
+    pub total_insns: Pair,
+    /// All functions of both sides, those with the largest change of self instructions first.
+    pub functions: Vec<Change>,
+    /// All tasks of both sides, by name.
+    pub tasks: Vec<TaskChange>,
+}
+
+/// A number before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// Before; None: there was none.
+    pub before: Option<u64>,
+    /// After; None: there is none.
+    pub after: Option<u64>,
+}
+
+/// One function's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Its name, with its file where there are namesakes.
+    pub name: String,
+    /// Its name alone, which patterns are matched with.
+    pub plain_name: String,
+    /// Self instructions.
+    pub self_insns: Pair,
+    /// Instructions from entry to return.
+    pub inclusive_insns: Pair,
+    /// Entries.
+    pub calls: Pair,
+    /// What happened to it as a whole.
+    pub fate: Fate,
+}
+
+/// What became of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Fate {
+    /// It is there on both sides.
+    Stays,
+    /// It did not run before.
+    New,
+    /// It does not run any more.
+    Vanished,
+    /// It was a function of its own and is inlined now, wholly or in part.
+    NowInlined,
+    /// It was inlined and is not any more.
+    NoLongerInlined,
+}
+
+impl Fate {
+    /// In words; nothing for what stays.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Fate::Stays => "",
+            Fate::New => "new",
+            Fate::Vanished => "vanished",
+            Fate::NowInlined => "now inlined",
+            Fate::NoLongerInlined => "no longer inlined",
+        }
+    }
+}
+
+/// One task's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskChange {
+    /// Its name.
+    pub name: String,
+    /// Instructions while it was the running one.
+    pub insns: Pair,
+    /// Bytes of stack.
+    pub stack_bytes: Pair,
+}
+
+impl Pair {
+    fn of(before: impl Into<Option<u64>>, after: impl Into<Option<u64>>) -> Pair {
+        Pair { before: before.into(), after: after.into() }
+    }
+
+    /// After minus before; what is not there is 0.
+    pub fn difference(self) -> i128 {
+        i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
+    }
+}
+
+/// Compares two runs. The result does not depend on the order in which anything was found. Without a run before,
+/// everything is as it is.
+pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
+    let nothing = Metrics::default();
+    let total_insns = Pair::of(before.map(|before| before.total_insns), after.total_insns);
+    let before = before.unwrap_or(&nothing);
+    let pairs = pairs(before, after);
+    let namesakes = ambiguous(before.functions.keys()).union(&ambiguous(after.functions.keys())).copied().collect();
+    let mut functions: Vec<Change> =
+        pairs.into_iter().map(|(old, new)| change(before, after, old, new, &namesakes)).collect();
+    functions.sort_by(|one, other| {
+        let key = |change: &Change| (Reverse(change.self_insns.difference().unsigned_abs()), change.name.clone());
+        key(one).cmp(&key(other))
+    });
+    let names: BTreeSet<&String> = before.tasks.keys().chain(after.tasks.keys()).collect();
+    let tasks = names.into_iter().map(|name| {
+        let (old, new) = (before.tasks.get(name), after.tasks.get(name));
+        let insns = |task: Option<&Task>| task.map(|task| task.insns);
+        let stack = |task: Option<&Task>| task.and_then(|task| task.stack_bytes);
+        TaskChange {
+            name: name.clone(),
+            insns: Pair::of(insns(old), insns(new)),
+            stack_bytes: Pair::of(stack(old), stack(new)),
+        }
+    });
+    Comparison { total_insns, functions, tasks: tasks.collect() }
+}
+
+/// Which function of one side is which of the other: by name and file, else by a name that is left over once
+/// on each side (its file was renamed).
+fn pairs<'a>(before: &'a Metrics, after: &'a Metrics) -> Vec<(Option<&'a Key>, Option<&'a Key>)> {
+    let mut pairs: Vec<_> = after
+        .functions
+        .keys()
+        .filter(|key| before.functions.contains_key(key))
+        .map(|key| (Some(key), Some(key)))
+        .collect();
+    let left = |these: &'a Metrics, those: &'a Metrics| {
+        let mut by_name: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
+        for key in these.functions.keys().filter(|key| !those.functions.contains_key(key)) {
+            by_name.entry(&key.name).or_default().push(key);
+        }
+        by_name
+    };
+    let (old, mut new) = (left(before, after), left(after, before));
+    for (name, keys) in old {
+        match (&keys[..], new.get(name).map(Vec::as_slice)) {
+            (&[one], Some(&[other])) => {
+                pairs.push((Some(one), Some(other)));
+                new.remove(name);
+            }
+            _ => pairs.extend(keys.into_iter().map(|key| (Some(key), None))),
+        }
+    }
+    pairs.extend(new.into_values().flatten().map(|key| (None, Some(key))));
+    pairs
+}
+
+fn change(
+    before: &Metrics,
+    after: &Metrics,
+    old: Option<&Key>,
+    new: Option<&Key>,
+    namesakes: &BTreeSet<&str>,
+) -> Change {
+    // One of them is there.
+    let key = new.or(old).cloned().unwrap_or(Key { name: String::new(), file: String::new() });
+    let (old, new) = (old.and_then(|key| before.functions.get(key)), new.and_then(|key| after.functions.get(key)));
+    let pair = |field: fn(&Function) -> Option<u64>| Pair::of(old.and_then(field), new.and_then(field));
+    let fate = match (old, new) {
+        (None, _) => Fate::New,
+        (_, None) => Fate::Vanished,
+        (Some(old), Some(new)) if old.inlined_insns == 0 && new.inlined_insns > 0 => Fate::NowInlined,
+        (Some(old), Some(new)) if old.inlined_insns > 0 && new.inlined_insns == 0 => Fate::NoLongerInlined,
+        _ => Fate::Stays,
+    };
+    let name = if namesakes.contains(key.name.as_str()) && !key.file.is_empty() {
+        format!("{} ({})", key.name, key.file)
+    } else {
+        key.name.clone()
+    };
+    Change {
+        name,
+        plain_name: key.name,
+        self_insns: pair(|function| Some(function.self_insns)),
+        inclusive_insns: pair(|function| function.inclusive_insns),
+        calls: pair(|function| function.calls),
+        fate,
+    }
+}
+
+/// How many functions an explanation names.
+const NAMED: usize = 5;
+
+impl Change {
+    /// Whether anything is different.
+    pub fn is_one(&self) -> bool {
+        self.fate != Fate::Stays
+            || [self.self_insns, self.inclusive_insns, self.calls].iter().any(|pair| pair.difference() != 0)
+    }
+}
+
+impl TaskChange {
+    /// Whether anything is different.
+    pub fn is_one(&self) -> bool {
+        [self.insns, self.stack_bytes].iter().any(|pair| pair.before != pair.after)
+    }
+}
+
+impl Comparison {
+    /// The change of the whole and of the functions that account for it, in percent of the whole before, in
+    /// order, adding up to the whole.
+    pub fn explain(&self) -> String {
+        let whole = self.total_insns.before.unwrap_or(0);
+        if self.total_insns.difference() == 0
+            && self.functions.iter().all(|change| change.self_insns.difference() == 0)
+        {
+            return "total unchanged".to_owned();
+        }
+        let changed: Vec<&Change> =
+            self.functions.iter().filter(|change| change.self_insns.difference() != 0).collect();
+        let named = changed.iter().take(NAMED).map(|change| {
+            let fate = match change.fate {
+                Fate::Stays => String::new(),
+                fate => format!(" ({})", fate.describe()),
+            };
+            format!("{} {}{fate}", change.name, percent(change.self_insns.difference(), whole))
+        });
+        let mut parts: Vec<String> = named.collect();
+        if changed.len() > NAMED {
+            let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns.difference()).sum();
+            parts.push(format!("{} others {}", changed.len() - NAMED, percent(rest, whole)));
+        }
+        format!("total {}: {}", percent(self.total_insns.difference(), whole), parts.join(", "))
+    }
+}
+
+/// A change in percent of a whole, with as many digits as it takes to be none of 0; in instructions where the
+/// whole is nothing.
+pub fn percent(difference: i128, whole: u64) -> String {
+    if whole == 0 || difference == 0 {
+        return format!("{difference:+}").replace("+0", "\u{b1}0").replace('-', "\u{2212}");
+    }
+    let percent = 100.0 * difference as f64 / whole as f64;
+    let digits =
+        [2_usize, 4, 6].into_iter().find(|&digits| percent.abs() >= 0.5 / 10f64.powi(digits as i32)).unwrap_or(9);
+    format!("{percent:+.digits$} %").replace('-', "\u{2212}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(functions: &[(&str, &str, u64, u64)]) -> Metrics {
+        let functions = functions.iter().map(|&(name, file, self_insns, inlined_insns)| {
+            let key = Key { name: name.to_owned(), file: file.to_owned() };
+            (key, Function { self_insns, inlined_insns, inclusive_insns: None, calls: Some(1) })
+        });
+        let functions: BTreeMap<_, _> = functions.collect();
+        Metrics { total_insns: functions.values().map(|f| f.self_insns).sum(), functions, ..Metrics::default() }
+    }
+
+    #[test]
+    fn the_explanation_adds_up_to_the_whole() {
+        let before = metrics(&[("crc", "a.c", 500, 0), ("sort", "a.c", 400, 0), ("main", "a.c", 100, 0)]);
+        let after = metrics(&[("crc", "a.c", 519, 0), ("sort", "a.c", 399, 0), ("main", "a.c", 100, 0)]);
+        let comparison = compare(Some(&before), &after);
+        assert_eq!(comparison.explain(), "total +1.80 %: crc +1.90 %, sort \u{2212}0.10 %");
+        let sum: i128 = comparison.functions.iter().map(|change| change.self_insns.difference()).sum();
+        assert_eq!(sum, comparison.total_insns.difference());
+        assert_eq!(compare(Some(&before), &before).explain(), "total unchanged");
+    }
+
+    #[test]
+    fn namesakes_renamed_files_and_inlining_are_matched() {
+        let before =
+            metrics(&[("init", "a.c", 5, 0), ("init", "b.c", 7, 0), ("old", "x.c", 3, 0), ("f", "f.c", 9, 0)]);
+        let after = metrics(&[("init", "a.c", 5, 0), ("init", "c.c", 8, 0), ("f", "f.c", 9, 9), ("g", "f.c", 2, 0)]);
+        let fates: BTreeMap<String, (Fate, i128)> = compare(Some(&before), &after)
+            .functions
+            .into_iter()
+            .map(|change| (change.name, (change.fate, change.self_insns.difference())))
+            .collect();
+        assert_eq!(
+            fates,
+            BTreeMap::from([
+                ("init (a.c)".to_owned(), (Fate::Stays, 0)),
+                ("init (c.c)".to_owned(), (Fate::Stays, 1)),
+                ("old".to_owned(), (Fate::Vanished, -3)),
+                ("f".to_owned(), (Fate::NowInlined, 0)),
+                ("g".to_owned(), (Fate::New, 2)),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_change_of_one_instruction_is_not_rounded_away() {
+        assert_eq!(percent(1, 2_000_000_000), "+0.000000050 %");
+        assert_eq!(percent(-1, 1000), "\u{2212}0.10 %");
+        assert_eq!(percent(0, 1000), "\u{b1}0");
+        assert_eq!(percent(5, 0), "+5");
+    }
+}

@@ -1,0 +1,325 @@
+//! Sampled against exact, and the firmware's own `_mcount` counts against exact ([`in_target`]): measurements
+//! of one run by different means, so that each vouches for the other.
+//!
+//! A function whose share of the samples is not its share of the instructions keeps step with the
+//! sampling period (aliasing): its counts are exact, its samples misleading. Anything else that does
+//! not fit is a fault of the profiler and never the firmware's.
+
+pub mod in_target;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::analysis::crosscheck::in_target::Comparison;
+use crate::analysis::describe::group;
+use crate::analysis::functions::{Kind, Table};
+use crate::profile::{End, InTarget, Profile};
+
+/// Standard deviations beyond which chance is ruled out: 1 in 1.7 million.
+pub const MAX_Z: f64 = 5.0;
+
+/// What the comparison came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CrossCheck {
+    /// Functions whose samples cannot be chance, largest deviation first.
+    pub aliased: Vec<Aliased>,
+    /// What can never be, each one sentence: an internal inconsistency.
+    pub inconsistencies: Vec<String>,
+    /// Functions compared, address ranges without a name included.
+    pub functions: usize,
+    /// Some of these are address ranges.
+    pub has_ranges: bool,
+    /// Samples compared.
+    pub samples: u64,
+    /// The largest deviation, in standard deviations, regardless of its sign.
+    pub largest_z: f64,
+    /// The samples were dithered.
+    pub jittered: bool,
+    /// The firmware's own counts, where it has some.
+    pub in_target: Option<Comparison>,
+    /// Why the firmware's own counts could not be read.
+    pub in_target_unread: Option<String>,
+}
+
+/// A function that keeps step with the sampling period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aliased {
+    /// Its name.
+    pub name: String,
+    /// Its first address.
+    pub start: Option<u64>,
+    /// Its share of the samples.
+    pub samples: u64,
+    /// What its exact share of the instructions lets expect.
+    pub expected_samples: f64,
+    /// Their distance in standard deviations, negative for too few.
+    pub z: f64,
+}
+
+/// Compares the samples of a profile with its exact counts; `table` is the profile's.
+pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
+    let mut aliased: Vec<Aliased> = table
+        .rows
+        .iter()
+        .filter(|row| row.z.abs() > MAX_Z)
+        .map(|row| Aliased {
+            name: row.name.clone(),
+            start: row.start,
+            samples: row.samples,
+            expected_samples: row.expected_samples,
+            z: row.z,
+        })
+        .collect();
+    // Stable: equal deviations stay in the table's order.
+    aliased.sort_by(|one, other| other.z.abs().total_cmp(&one.z.abs()));
+    CrossCheck {
+        aliased,
+        inconsistencies: inconsistencies(profile, table),
+        functions: table.rows.len(),
+        has_ranges: table.rows.iter().any(|row| row.kind == Kind::Unnamed),
+        samples: table.total_samples,
+        largest_z: table.rows.iter().map(|row| row.z.abs()).fold(0.0, f64::max),
+        jittered: profile.facts.jitter_seed.is_some(),
+        in_target: match &profile.in_target {
+            Some(InTarget::Table(counts)) => Some(in_target::compare(profile, counts, table)),
+            _ => None,
+        },
+        in_target_unread: match &profile.in_target {
+            Some(InTarget::Unread(why)) => Some(why.clone()),
+            _ => None,
+        },
+    }
+}
+
+impl CrossCheck {
+    /// Nothing to tell of the samples.
+    pub fn is_clean(&self) -> bool {
+        self.aliased.is_empty() && self.inconsistencies.is_empty()
+    }
+
+    /// What `--strict` asks for: all counts agree. Aliasing is no difference of counts; firmware that does
+    /// not count itself has nothing to disagree with; counts that could not be read agree with nothing.
+    pub fn counts_agree(&self) -> bool {
+        let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
+        self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
+    }
+
+    /// What came of the firmware's own counts, line by line; at most so many differences by name.
+    pub fn in_target_lines(&self, most: Option<usize>) -> Vec<String> {
+        let unread = self.in_target_unread.iter().map(|why| format!("in-target: the firmware's table {why}"));
+        unread.chain(self.in_target.iter().flat_map(|comparison| comparison.lines(most))).collect()
+    }
+}
+
+/// The verdict: one line, and one more for each thing that is named.
+impl fmt::Display for CrossCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for inconsistency in &self.inconsistencies {
+            writeln!(f, "internal inconsistency, please report it: {inconsistency}")?;
+        }
+        if self.samples == 0 {
+            return write!(
+                f,
+                "cross-check: no samples to compare with the exact counts (run longer, or lower --period)"
+            );
+        }
+        let (samples, functions) = (group(self.samples), self.functions);
+        let plural = match functions {
+            _ if self.has_ranges => "functions and address ranges",
+            1 => "function",
+            _ => "functions",
+        };
+        if self.aliased.is_empty() {
+            return write!(
+                f,
+                "cross-check: {samples} samples agree with the exact counts of {functions} {plural} (largest |z| {:.1})",
+                self.largest_z
+            );
+        }
+        let advice = if self.jittered {
+            "another --seeded-jitter or --period"
+        } else {
+            "--seeded-jitter 1, or another --period"
+        };
+        write!(
+            f,
+            "cross-check: ALIASING in {} of {functions} {plural}: a loop keeps step with the sampling period. The \
+             counts are exact, the samples mislead; try {advice}",
+            self.aliased.len()
+        )?;
+        for aliased in &self.aliased {
+            write!(
+                f,
+                "\n  {}: {} samples where {:.1} are expected (z {:+.1})",
+                aliased.name,
+                group(aliased.samples),
+                aliased.expected_samples,
+                aliased.z
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What is true of every profile, unless the profiler is wrong.
+fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
+    let mut found = Vec::new();
+    let by_function: u64 = table.rows.iter().map(|row| row.self_insns).sum();
+    if by_function != table.total_insns {
+        found.push(format!(
+            "the functions' instructions add up to {}, not to {}",
+            group(by_function),
+            group(table.total_insns)
+        ));
+    }
+
+    let mut samples: Vec<Vec<u64>> = vec![Vec::new(); profile.vcpus.len()];
+    let mut misplaced = None;
+    for sample in &profile.samples {
+        let index = sample.vcpu as usize;
+        let Some(taken) = samples.get_mut(index) else {
+            found.push(format!("a sample was taken on vCPU {index}, which executed nothing"));
+            return found;
+        };
+        taken.push(sample.pc);
+        let number = taken.len() as u64;
+        // Without dither the k-th sample is taken at exactly k periods.
+        if profile.facts.jitter_seed.is_none() && sample.at_insns != number * profile.facts.period_insns {
+            misplaced.get_or_insert((number, *sample));
+        }
+    }
+    if let Some((number, sample)) = misplaced {
+        found.push(format!(
+            "sample {} of vCPU {} was taken at instruction {}",
+            group(number),
+            sample.vcpu,
+            group(sample.at_insns)
+        ));
+    }
+
+    for (index, (vcpu, taken)) in profile.vcpus.iter().zip(&mut samples).enumerate() {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for insn in &vcpu.insns {
+            *counts.entry(insn.pc).or_default() += insn.count;
+        }
+        let total: u64 = counts.values().sum();
+        taken.sort_unstable();
+        for same_pc in taken.chunk_by(|one, other| one == other) {
+            let (pc, sampled) = (same_pc[0], same_pc.len() as u64);
+            let executed = counts.get(&pc).copied().unwrap_or(0);
+            if sampled > executed {
+                found.push(format!(
+                    "the instruction at {pc:#010x} was sampled {} times on vCPU {index} and executed {} times",
+                    group(sampled),
+                    group(executed)
+                ));
+                break;
+            }
+        }
+        let expected = total / profile.facts.period_insns.max(1);
+        // A killed emulator may take its last samples with it.
+        let complete = !matches!(profile.facts.end, End::EmulatorFailed { .. });
+        if complete && vcpu.clock_insns != total {
+            found.push(format!(
+                "the clock of vCPU {index} counted {} instructions, the instructions add up to {}",
+                group(vcpu.clock_insns),
+                group(total)
+            ));
+        }
+        if complete && profile.facts.jitter_seed.is_none() && taken.len() as u64 != expected {
+            found.push(format!(
+                "vCPU {index} executed {} instructions, which makes {} samples, and has {}",
+                group(total),
+                group(expected),
+                group(taken.len() as u64)
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions;
+    use crate::analysis::functions::testing::empty;
+
+    fn checked(profile: &Profile) -> CrossCheck {
+        check(profile, &functions::table(profile))
+    }
+
+    fn two_functions() -> Profile {
+        empty().function("hot", 0x40, 4).function("cold", 0x44, 4).insn(0x40, 9000).insn(0x44, 1005)
+    }
+
+    #[test]
+    fn a_healthy_profile_gets_one_line() {
+        let check = checked(&two_functions().sampled());
+        assert!(check.is_clean(), "{check}");
+        let text = check.to_string();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("1,000 samples agree with the exact counts of 2 functions"), "{text}");
+    }
+
+    #[test]
+    fn a_loop_that_keeps_step_is_named() {
+        let mut profile = two_functions().sampled();
+        for sample in &mut profile.samples {
+            sample.pc = 0x40;
+        }
+        let check = checked(&profile);
+        assert_eq!(check.inconsistencies, [""; 0]);
+        let mut names: Vec<_> = check.aliased.iter().map(|aliased| aliased.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["cold", "hot"]);
+        let text = check.to_string();
+        assert!(text.contains("ALIASING in 2 of 2 functions") && text.contains("--seeded-jitter"), "{text}");
+        assert!(text.contains("hot: 1,000 samples where 899.6 are expected (z +"), "{text}");
+    }
+
+    #[test]
+    fn without_samples_it_says_so() {
+        let check = checked(&empty());
+        assert!(check.is_clean());
+        assert!(check.to_string().contains("no samples"), "{check}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_reported() {
+        let broken = |break_it: fn(&mut Profile)| {
+            let mut profile = two_functions().sampled();
+            break_it(&mut profile);
+            let check = checked(&profile);
+            assert!(!check.is_clean());
+            assert!(check.to_string().starts_with("internal inconsistency, please report it: "), "{check}");
+            check.inconsistencies.join("; ")
+        };
+        let text = broken(|profile| profile.samples[3].pc = 0x48);
+        assert!(text.contains("0x00000048 was sampled 1 times on vCPU 0 and executed 0 times"), "{text}");
+        let text = broken(|profile| profile.samples[3].at_insns += 1);
+        assert!(text.contains("sample 4 of vCPU 0 was taken at instruction 41"), "{text}");
+        let text = broken(|profile| profile.samples.truncate(999));
+        assert!(text.contains("executed 10,005 instructions, which makes 1,000 samples, and has 999"), "{text}");
+        let text = broken(|profile| profile.samples[0].vcpu = 1);
+        assert!(text.contains("vCPU 1"), "{text}");
+        let text = broken(|profile| profile.vcpus[0].clock_insns += 1);
+        assert!(text.contains("counted 10,006 instructions, the instructions add up to 10,005"), "{text}");
+    }
+
+    #[test]
+    fn dithered_samples_need_not_be_on_the_period() {
+        let mut profile = two_functions().sampled();
+        profile.facts.jitter_seed = Some(1);
+        profile.samples[3].at_insns += 1;
+        profile.samples.pop();
+        assert!(checked(&profile).is_clean());
+    }
+
+    #[test]
+    fn a_killed_emulator_may_have_lost_samples() {
+        let mut profile = two_functions().sampled();
+        profile.facts.end = End::EmulatorFailed { message: "killed".to_owned() };
+        profile.samples.pop();
+        assert!(checked(&profile).is_clean());
+    }
+}

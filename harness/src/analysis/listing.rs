@@ -1,0 +1,331 @@
+//! One function, instruction by instruction, with the source lines that it was made from: what `harness annotate`
+//! and the HTML report show.
+//!
+//! Instructions stay in the order of addresses, in runs of one source line each, since that is the order in which
+//! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
+//! them up, in the order of the source.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::Result;
+
+use crate::analysis::disassembly::{Disassembler, Unit};
+use crate::analysis::functions::{self, Place, Row, Table};
+use crate::analysis::source::Sources;
+use crate::image::symbols;
+use crate::profile::{Frame, Profile};
+
+/// Most characters of a function's name behind an address.
+const MAX_TARGET_CHARS: usize = 60;
+
+/// A function and what it executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Its row of the table; without a share in the run where it never executed.
+    pub row: Row,
+    /// Its size in bytes; None where it is none, but the boot ROM or a range of addresses.
+    pub size_bytes: Option<u64>,
+    /// Instructions of the window, in all functions.
+    pub total_insns: u64,
+    /// Samples taken of them.
+    pub total_samples: u64,
+    /// Its source lines: first those of the file that it is defined in, then those inlined from others, each by
+    /// file and line.
+    pub lines: Vec<Line>,
+    /// All of its instructions, executed or not, by address.
+    pub runs: Vec<Run>,
+}
+
+/// A source line, as far as the function is made from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Source file, as DWARF has it.
+    pub file: String,
+    /// Line in it, from 1.
+    pub line: u32,
+    /// What it says, where the file is found.
+    pub text: Option<String>,
+    /// Instructions executed for it in this function.
+    pub insns: u64,
+    /// Samples taken of them.
+    pub samples: u64,
+}
+
+/// Instructions one after the other that were made from one source line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Index into [`Listing::lines`]; None: not known.
+    pub line: Option<usize>,
+    /// Functions that are inlined here, outermost first, as far as is known: of what never executed it is not.
+    pub inlined: Vec<String>,
+    /// Never empty.
+    pub instructions: Vec<Instruction>,
+}
+
+/// One instruction and how often it executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size_bytes: u8,
+    /// Mnemonic and operands; empty where the image does not have the code (the boot ROM, what was written to
+    /// memory at run time).
+    pub text: String,
+    /// Executions, exact.
+    pub count: u64,
+    /// Samples taken of it.
+    pub samples: u64,
+}
+
+/// Whether a line is of another file than the function, its file, its number: the order of [`Listing::lines`].
+type LineKey<'n> = (bool, &'n str, u32);
+
+/// A [`Run`] that may go on.
+struct OpenRun<'n> {
+    line: Option<LineKey<'n>>,
+    /// None: not known.
+    inlined: Option<Vec<String>>,
+    instructions: Vec<Instruction>,
+}
+
+/// Lists the functions of one profile.
+#[derive(Debug)]
+pub struct Lister<'a> {
+    profile: &'a Profile,
+    /// None: the profile is of an instruction set that this version does not know.
+    disassembler: Option<Disassembler>,
+    table: Table,
+    /// Index of the row of a place, by its first address.
+    row_of: HashMap<Option<u64>, usize>,
+    /// Size and executions by address.
+    insns: BTreeMap<u64, (u8, u64)>,
+    samples: BTreeMap<u64, u64>,
+}
+
+impl<'a> Lister<'a> {
+    /// Sums up what all functions need.
+    ///
+    /// # Errors
+    /// When there is no disassembler.
+    pub fn new(profile: &'a Profile) -> Result<Lister<'a>> {
+        let mut insns: BTreeMap<u64, (u8, u64)> = BTreeMap::new();
+        for insn in profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns) {
+            let (size_bytes, count) = insns.entry(insn.pc).or_default();
+            (*size_bytes, *count) = (insn.size_bytes, *count + insn.count);
+        }
+        let isa = profile.facts.isa.parse().ok();
+        let disassembler = isa.map(Disassembler::new).transpose()?;
+        let table = functions::table(profile);
+        let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
+        Ok(Lister { profile, disassembler, table, row_of, insns, samples: profile.samples_by_pc() })
+    }
+
+    /// Rows of the functions that executed, most instructions first.
+    pub fn rows(&self) -> &[Row] {
+        &self.table.rows
+    }
+
+    /// The listing of a place, of which any address will do.
+    pub fn list(&self, place: Place<'_>, sources: &mut Sources) -> Listing {
+        let row = self.row(place);
+        let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
+        let mut runs: Vec<OpenRun<'_>> = Vec::new();
+        for instruction in self.instructions(place) {
+            let frames = self.profile.names.frames_at(instruction.address);
+            let names = &self.profile.names;
+            let line = names.code_line_at(instruction.address).or_else(|| names.line_at(instruction.address));
+            let line = line.map(|(file, line)| {
+                let is_elsewhere = row.file.as_deref() != Some(file);
+                (is_elsewhere, file, line)
+            });
+            if let Some(line) = line {
+                let (insns, samples) = lines.entry(line).or_default();
+                *insns += instruction.count;
+                *samples += instruction.samples;
+            }
+            let inlined = (!frames.is_empty()).then(|| self.inlined(frames));
+            match runs.last_mut() {
+                Some(run)
+                    if run.line == line && (run.inlined.is_none() || inlined.is_none() || run.inlined == inlined) =>
+                {
+                    run.inlined = run.inlined.take().or(inlined);
+                    run.instructions.push(instruction);
+                }
+                _ => runs.push(OpenRun { line, inlined, instructions: vec![instruction] }),
+            }
+        }
+        let index: BTreeMap<LineKey<'_>, usize> = lines.keys().copied().zip(0..).collect();
+        let runs = runs.into_iter().map(|OpenRun { line, inlined, instructions }| Run {
+            line: line.and_then(|line| index.get(&line).copied()),
+            inlined: inlined.unwrap_or_default(),
+            instructions,
+        });
+        let runs = runs.collect();
+        let lines = lines.into_iter().map(|((_, file, line), (insns, samples))| {
+            let text = sources.line(file, line).map(str::to_owned);
+            Line { file: file.to_owned(), line, text, insns, samples }
+        });
+        Listing {
+            size_bytes: match place {
+                Place::Function(function) => Some(function.size_bytes),
+                Place::BootRom | Place::Range { .. } => None,
+            },
+            total_insns: self.table.total_insns,
+            total_samples: self.table.total_samples,
+            lines: lines.collect(),
+            runs,
+            row,
+        }
+    }
+
+    fn row(&self, place: Place<'_>) -> Row {
+        let row = self.row_of.get(&place.start()).and_then(|&index| self.table.rows.get(index));
+        row.cloned().unwrap_or_else(|| Row::of(place))
+    }
+
+    /// The instructions of a place: those that the image has there, and those that executed or were sampled.
+    fn instructions(&self, place: Place<'_>) -> Vec<Instruction> {
+        let (start, last) = match place {
+            Place::Function(function) => match function.size_bytes.checked_sub(1) {
+                Some(rest) => (function.start, function.start.saturating_add(rest)),
+                None => return Vec::new(),
+            },
+            Place::BootRom => (*functions::BOOT_ROM_ADDRESSES.start(), *functions::BOOT_ROM_ADDRESSES.end()),
+            Place::Range { start, last } => (start, last),
+        };
+        let is_here = |address: u64| Place::of(self.profile, address) == place;
+        let mut found: BTreeMap<u64, (u8, String)> = BTreeMap::new();
+        for Unit { address, size_bytes, text } in self.units(start, last) {
+            if is_here(address) {
+                found.insert(address, (size_bytes, text));
+            }
+        }
+        for (&address, &(size_bytes, _)) in self.insns.range(start..=last).filter(|&(&address, _)| is_here(address)) {
+            found.entry(address).or_insert((size_bytes, String::new()));
+        }
+        for (&address, _) in self.samples.range(start..=last).filter(|&(&address, _)| is_here(address)) {
+            found.entry(address).or_default();
+        }
+        let instructions = found.into_iter().map(|(address, (size_bytes, text))| Instruction {
+            address,
+            size_bytes,
+            text,
+            count: self.insns.get(&address).map_or(0, |&(_, count)| count),
+            samples: self.samples.get(&address).copied().unwrap_or(0),
+        });
+        instructions.collect()
+    }
+
+    /// What the disassembler reads between two addresses.
+    fn units(&self, start: u64, last: u64) -> Vec<Unit> {
+        let Some(disassembler) = &self.disassembler else { return Vec::new() };
+        let code = &self.profile.code;
+        let first = code.partition_point(|code| code.start.saturating_add(code.bytes.len() as u64) <= start);
+        let mut units = Vec::new();
+        for piece in code[first..].iter().take_while(|piece| piece.start <= last) {
+            let skipped = start.saturating_sub(piece.start) as usize;
+            // An instruction that begins here may end behind the last address of a range.
+            let reach = last.saturating_sub(piece.start).saturating_add(4);
+            let end = piece.bytes.len().min(usize::try_from(reach).unwrap_or(usize::MAX));
+            let begins = piece.start + skipped as u64;
+            let starts_at = |address| self.insns.contains_key(&address);
+            let read = disassembler.read(begins, &piece.bytes[skipped..end], starts_at, |target| self.target(target));
+            units.extend(read.into_iter().filter(|unit| unit.address <= last));
+        }
+        units
+    }
+
+    /// `function+0x12`, as a disassembly has it.
+    fn target(&self, address: u64) -> Option<String> {
+        let function = self.profile.names.function_at(address)?;
+        let mut name = function.name.clone();
+        if name.chars().count() > MAX_TARGET_CHARS {
+            name = symbols::without_template_arguments(symbols::without_arguments(&name));
+        }
+        if name.chars().count() > MAX_TARGET_CHARS {
+            name = name.chars().take(MAX_TARGET_CHARS).chain(['…']).collect();
+        }
+        Some(match address - function.start {
+            0 => name,
+            offset => format!("{name}+{offset:#x}"),
+        })
+    }
+
+    fn inlined(&self, frames: &[Frame]) -> Vec<String> {
+        let text = |frame: &Frame| self.profile.names.strings.get(frame.function as usize).cloned();
+        frames.iter().filter(|frame| frame.inlined).filter_map(text).collect()
+    }
+}
+
+impl Listing {
+    /// All instructions, by address.
+    pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
+        self.runs.iter().flat_map(|run| &run.instructions)
+    }
+
+    /// Lines by instructions, most first.
+    pub fn hottest(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().filter(|line| line.insns > 0).collect();
+        // Stable: equal ones stay in the order of the source.
+        lines.sort_by_key(|line| std::cmp::Reverse(line.insns));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::Kind;
+    use crate::analysis::functions::testing::empty;
+    use crate::analysis::lookup;
+    use crate::profile::{Code, LineCode};
+
+    /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.
+    fn profile() -> Profile {
+        let mut profile = empty().function("main", 0x40, 8).function("helper", 0x50, 2).insn(0x40, 3).insn(0x46, 3);
+        profile.vcpus[0].insns.push(crate::profile::InsnCount { pc: 0x42, size_bytes: 4, count: 3 });
+        profile.names.strings = ["src/blinky.c", "inc/gpio.h"].map(str::to_owned).to_vec();
+        let line = |start, size_bytes, file, line| LineCode { start, size_bytes, file, line };
+        profile.names.lines = vec![line(0x40, 2, 0, 9), line(0x42, 4, 1, 4), line(0x46, 2, 0, 9)];
+        profile.code = vec![
+            Code { start: 0x40, bytes: vec![0x01, 0x20, 0x00, 0xf0, 0x05, 0xf8, 0x00, 0xbf] },
+            Code { start: 0x50, bytes: vec![0x70, 0x47] },
+        ];
+        profile
+    }
+
+    fn list(profile: &Profile, wanted: &str) -> Listing {
+        let lister = Lister::new(profile).unwrap();
+        lister.list(lookup::place(profile, wanted).unwrap(), &mut Sources::default())
+    }
+
+    #[test]
+    fn instructions_stay_in_order_under_the_lines_that_they_were_made_from() {
+        let listing = list(&profile(), "main");
+        let texts: Vec<_> =
+            listing.instructions().map(|insn| (insn.address, insn.text.as_str(), insn.count)).collect();
+        assert_eq!(texts, [(0x40, "movs    r0, #1", 3), (0x42, "bl      0x50 <helper>", 3), (0x46, "nop", 3)]);
+        assert_eq!(listing.runs.iter().map(|run| run.line).collect::<Vec<_>>(), [Some(0), Some(1), Some(0)]);
+        let lines: Vec<_> = listing.lines.iter().map(|line| (&*line.file, line.line, line.insns)).collect();
+        assert_eq!(lines, [("src/blinky.c", 9, 6), ("inc/gpio.h", 4, 3)]);
+        assert_eq!(listing.row.self_insns, 9);
+    }
+
+    #[test]
+    fn what_never_executed_is_listed_with_count_0() {
+        let listing = list(&profile(), "helper");
+        let insns: Vec<_> = listing.instructions().collect();
+        assert_eq!((insns.len(), insns[0].count, &*insns[0].text), (1, 0, "bx      lr"));
+        assert_eq!((listing.row.self_insns, listing.row.kind), (0, Kind::Function));
+    }
+
+    #[test]
+    fn code_that_the_image_has_not_is_listed_without_text() {
+        let profile = empty().insn(0x2000_0010, 7).insn(0x2000_0012, 5);
+        let listing = list(&profile, "0x20000011");
+        let insns: Vec<_> = listing.instructions().map(|insn| (insn.address, &*insn.text, insn.count)).collect();
+        assert_eq!(insns, [(0x2000_0010, "", 7), (0x2000_0012, "", 5)]);
+        assert_eq!(list(&profile, "[0x20000000..0x200000ff]"), listing);
+    }
+}

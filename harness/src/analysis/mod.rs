@@ -1,0 +1,16 @@
+//! What a profile says: views of the saved model, none of which changes it.
+
+pub mod attribution;
+pub mod callgraph;
+pub mod calltree;
+pub mod compare;
+pub mod crosscheck;
+pub mod describe;
+pub mod disassembly;
+pub mod functions;
+pub mod listing;
+pub mod lookup;
+pub mod metrics;
+pub mod source;
+pub mod stacks;
+pub mod timeline;

@@ -1,0 +1,328 @@
+//! Call stacks with names: from a sample or a place in the exact tree to the frames that people read.
+//!
+//! A stack is, from the outside in: the task (where there are tasks), the callers with what the compiler
+//! inlined into them, interrupts on top of what they interrupted, and the function that executes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use wire::definition::{FrameKind, NodeKind, Unknown};
+
+use crate::analysis::functions::Place;
+use crate::profile::{Profile, StackFrame, Task};
+
+/// How stacks are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Interrupts have roots of their own.
+    pub fold_irqs: bool,
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// What it is called.
+    pub name: String,
+    /// What it stands for.
+    pub kind: Kind,
+}
+
+/// What a frame stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A task.
+    Task,
+    /// An interrupt or trap.
+    Irq,
+    /// A function as the linker placed it.
+    Function,
+    /// A function that the compiler inlined into the frame before.
+    Inlined,
+    /// Something without a name, or why the rest is not known.
+    Other,
+}
+
+impl Frame {
+    fn new(kind: Kind, name: impl Into<String>) -> Frame {
+        Frame { name: name.into(), kind }
+    }
+}
+
+/// Root of the functions that no sample was taken in.
+pub const NOT_SAMPLED: &str = "[not sampled]";
+
+/// Level of what ran before the scheduler, where there are tasks.
+pub const NO_TASK: &str = "[no task]";
+
+/// Instructions outside every function that was called.
+pub const NO_FUNCTION: &str = "[no function]";
+
+/// Why the rest of a stack is not known.
+pub fn why(unknown: Unknown) -> &'static str {
+    match unknown {
+        Unknown::NoUnwindInfo => "[no unwind info]",
+        Unknown::NotKept => "[caller not kept]",
+        Unknown::Corrupt => "[corrupt stack]",
+        Unknown::TooDeep => "[deeper than --max-depth]",
+    }
+}
+
+/// What interrupt handlers are called beyond what they handle.
+const HANDLER_SUFFIXES: [&str; 7] = ["_IRQHandler", "IRQHandler", "_Handler", "_handler", "_ISR", "_isr", "ISR"];
+
+/// First number of the interrupts that each chip has of its own (Cortex-M).
+const FIRST_EXTERNAL: u64 = 16;
+
+/// Names of a profile's exceptions.
+#[derive(Debug)]
+pub struct Exceptions<'a> {
+    profile: &'a Profile,
+    /// Handlers by the exception's place in the tree.
+    handlers: BTreeMap<u32, u64>,
+    /// Handlers of several interrupts: their names say of none what it is.
+    shared: BTreeSet<u64>,
+}
+
+impl<'a> Exceptions<'a> {
+    /// Of this profile.
+    pub fn new(profile: &'a Profile) -> Exceptions<'a> {
+        let mut handlers = BTreeMap::new();
+        let mut numbers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for node in &profile.tree {
+            if let NodeKind::Function { entry } = node.kind
+                && let Some(index) = node.parent.checked_sub(1)
+                && let Some(NodeKind::Exception { number }) = profile.tree.get(index as usize).map(|node| node.kind)
+            {
+                // The first function of an exception is its handler.
+                let handler = *handlers.entry(node.parent).or_insert(entry);
+                numbers.entry(handler & !1).or_default().insert(number);
+            }
+        }
+        for frame in &profile.stacks {
+            if let FrameKind::Exception { number, handler, .. } = frame.kind {
+                numbers.entry(handler & !1).or_default().insert(number);
+            }
+        }
+        let several = |numbers: &BTreeSet<u64>| numbers.range(FIRST_EXTERNAL..).count() > 1;
+        let shared = numbers.into_iter().filter(|(_, numbers)| several(numbers)).map(|(handler, _)| handler);
+        Exceptions { profile, handlers, shared: shared.collect() }
+    }
+
+    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own.
+    pub fn name(&self, number: u64, handler: u64) -> String {
+        if self.profile.facts.isa.starts_with("riscv") {
+            return riscv_trap(number);
+        }
+        // Armv7-M Architecture Reference Manual B1.5.2; 7 is Armv8-M's.
+        let name = match number {
+            1 => "Reset",
+            2 => "NMI",
+            3 => "HardFault",
+            4 => "MemManage",
+            5 => "BusFault",
+            6 => "UsageFault",
+            7 => "SecureFault",
+            11 => "SVCall",
+            12 => "DebugMonitor",
+            14 => "PendSV",
+            15 => "SysTick",
+            _ => "",
+        };
+        if !name.is_empty() {
+            return format!("[irq {name}]");
+        }
+        let own = Some(handler & !1).filter(|handler| !self.shared.contains(handler));
+        let function = own.and_then(|handler| self.profile.names.function_at(handler));
+        let bare = function.map(|function| {
+            let name = function.name.as_str();
+            HANDLER_SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+        });
+        match bare.filter(|name| !name.is_empty() && !name.to_ascii_lowercase().contains("default")) {
+            Some(name) => format!("[irq {name}]"),
+            // Less than that are exceptions that the architecture reserves.
+            None if number < FIRST_EXTERNAL => format!("[exception {number}]"),
+            None => format!("[irq {}]", number - FIRST_EXTERNAL),
+        }
+    }
+
+    /// The name of an exception in the exact tree.
+    pub(crate) fn at(&self, node: u32, number: u64) -> String {
+        self.name(number, self.handlers.get(&node).copied().unwrap_or(0))
+    }
+}
+
+/// RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
+fn riscv_trap(number: u64) -> String {
+    const INTERRUPT: u64 = 1 << 63;
+    if number & INTERRUPT != 0 {
+        return match number & !INTERRUPT {
+            1 => "[irq supervisor software]".to_owned(),
+            3 => "[irq software]".to_owned(),
+            5 => "[irq supervisor timer]".to_owned(),
+            7 => "[irq timer]".to_owned(),
+            9 => "[irq supervisor external]".to_owned(),
+            11 => "[irq external]".to_owned(),
+            other => format!("[irq {other}]"),
+        };
+    }
+    let name = match number {
+        0 => "instruction address misaligned",
+        1 => "instruction access fault",
+        2 => "illegal instruction",
+        3 => "breakpoint",
+        4 => "load address misaligned",
+        5 => "load access fault",
+        6 => "store address misaligned",
+        7 => "store access fault",
+        8 | 9 | 11 => "ecall",
+        12 => "instruction page fault",
+        13 => "load page fault",
+        15 => "store page fault",
+        other => return format!("[trap {other}]"),
+    };
+    format!("[trap {name}]")
+}
+
+/// The names of the tasks in their order, each different.
+pub fn task_names(profile: &Profile) -> Vec<String> {
+    let bare = |task: &Task| if task.name.is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() };
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    // Who is called like another one's "NAME (2)" keeps that name.
+    let given: BTreeSet<String> = profile.tasks.iter().map(bare).collect();
+    let names = profile.tasks.iter().map(|task| {
+        let name = bare(task);
+        if taken.insert(name.clone()) {
+            return name;
+        }
+        let numbered = (2_u64..).map(|count| format!("{name} ({count})"));
+        let free = numbered.into_iter().find(|name| !given.contains(name) && taken.insert(name.clone()));
+        free.unwrap_or(name)
+    });
+    names.collect()
+}
+
+/// What executes at an address: the function, then what was inlined into it there.
+pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
+    let place = Place::of(profile, pc);
+    let kind = if matches!(place, Place::Function(_)) { Kind::Function } else { Kind::Other };
+    let mut frames = vec![Frame::new(kind, place.to_string())];
+    let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
+    let inlined = profile.names.frames_at(pc).iter().filter(|frame| frame.inlined);
+    frames.extend(inlined.map(|frame| Frame::new(Kind::Inlined, name(frame.function))));
+    frames
+}
+
+/// Samples whose stack is not known to its end, by the reason.
+pub fn unknown(profile: &Profile) -> BTreeMap<Unknown, u64> {
+    let mut counts = BTreeMap::new();
+    for (stack, samples) in by_stack(profile) {
+        if let Some(StackFrame { kind: FrameKind::Unknown(why), .. }) = profile.stack(stack).first() {
+            *counts.entry(*why).or_default() += samples;
+        }
+    }
+    counts
+}
+
+/// Samples by the innermost interrupt that they were taken in.
+pub fn interrupts(profile: &Profile) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let exceptions = Exceptions::new(profile);
+    for (stack, samples) in by_stack(profile) {
+        let innermost = profile.stack(stack).iter().rev().find_map(|frame| match frame.kind {
+            FrameKind::Exception { number, handler, .. } => Some(exceptions.name(number, handler)),
+            _ => None,
+        });
+        if let Some(name) = innermost {
+            *counts.entry(name).or_default() += samples;
+        }
+    }
+    counts
+}
+
+/// Samples by stack.
+fn by_stack(profile: &Profile) -> HashMap<u32, u64> {
+    let mut counts = HashMap::new();
+    for sample in &profile.samples {
+        *counts.entry(sample.stack).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::{self, empty};
+
+    const TIMER: u64 = 1 << 63 | 7;
+
+    #[test]
+    fn tasks_of_one_name_are_told_apart_whatever_others_are_called() {
+        let names =
+            |names: &[&str]| task_names(&names.iter().fold(empty(), |profile, name| profile.task_called(name)));
+        assert_eq!(names(&["a", "b", "a", "a"]), ["a", "b", "a (2)", "a (3)"]);
+        assert_eq!(names(&["a", "a", "a (2)"]), ["a", "a (3)", "a (2)"]);
+        assert_eq!(names(&["a (2)", "a", "a"]), ["a (2)", "a", "a (3)"]);
+        assert_eq!(names(&["", ""]), ["0x20000000", "0x20000100"]);
+    }
+
+    #[test]
+    fn interrupts_are_called_like_their_handlers_unless_these_are_shared_or_have_no_name() {
+        let profile = empty()
+            .function("SysTick_Handler", 0x40, 4)
+            .function("UART0_IRQHandler", 0x44, 4)
+            .function("timer_isr", 0x48, 4)
+            .function("DMAISR", 0x4c, 4)
+            .function("Default_Handler", 0x50, 4)
+            .function("Infinite_Loop", 0x54, 4)
+            .exception(0, 21, 0x55, 0)
+            .exception(0, 22, 0x54, 0);
+        let exceptions = Exceptions::new(&profile);
+        let names = [
+            (15, 0x50, "[irq SysTick]"),
+            (11, 0, "[irq SVCall]"),
+            (16, 0x45, "[irq UART0]"),
+            (17, 0x48, "[irq timer]"),
+            (18, 0x4c, "[irq DMA]"),
+            (20, 0x50, "[irq 4]"),
+            (20, 0x900, "[irq 4]"),
+            (21, 0x55, "[irq 5]"),
+            (22, 0x54, "[irq 6]"),
+            (13, 0x900, "[exception 13]"),
+        ];
+        for (number, handler, name) in names {
+            assert_eq!(exceptions.name(number, handler), name, "{number} {handler:#x}");
+        }
+    }
+
+    #[test]
+    fn traps_and_interrupts_of_riscv_are_told_apart() {
+        let profile = empty().on_virt().function("trap_handler", 0x40, 4);
+        let exceptions = Exceptions::new(&profile);
+        let names = [
+            (TIMER, "[irq timer]"),
+            (1 << 63 | 3, "[irq software]"),
+            (1 << 63 | 9, "[irq supervisor external]"),
+            (1 << 63 | 16, "[irq 16]"),
+            (7, "[trap store access fault]"),
+            (2, "[trap illegal instruction]"),
+            (11, "[trap ecall]"),
+            (13, "[trap load page fault]"),
+            (24, "[trap 24]"),
+        ];
+        for (number, name) in names {
+            assert_eq!(exceptions.name(number, 0x40), name, "{number:#x}");
+        }
+    }
+
+    #[test]
+    fn stacks_that_end_early_say_why_and_are_counted() {
+        let profile = Unknown::ALL.into_iter().fold(empty(), |profile, why| profile.unknown(why)).caller(2, 0x44);
+        let profile = profile.taken(2, 0x40, 1, 0).taken(1, 0x40, 5, 0).taken(4, 0x40, 0, 0);
+        assert_eq!(unknown(&profile), [(Unknown::NoUnwindInfo, 2), (Unknown::NotKept, 1)].into());
+    }
+
+    #[test]
+    fn samples_belong_to_the_innermost_interrupt() {
+        let profile = testing::interrupted().taken(3, 0x64, 2, 1).taken(2, 0x84, 4, 1).taken(5, 0x54, 1, 1);
+        assert_eq!(interrupts(&profile), [("[irq SysTick]".into(), 3), ("[irq UART0]".into(), 2)].into());
+    }
+}

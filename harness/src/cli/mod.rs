@@ -1,0 +1,424 @@
+//! The command line as typed. What it means is settled in `options.rs`.
+
+pub mod resolve;
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::cli::resolve::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::export::Format;
+use crate::show::bins::Order;
+use crate::text::terminal::Color;
+
+/// Exact, reproducible profiles of firmware, without hardware.
+#[derive(Debug, Parser)]
+#[command(name = "harness", version, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do; profiling is meant when there is only a firmware file.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// `harness firmware.elf` is `harness profile firmware.elf`.
+    #[command(flatten)]
+    pub profile: Option<ProfileArgs>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; its own \
+counts differ under --strict; an expectation of a suite is not met); \
+2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; \
+5 the emulator could not run. \
+`harness run` has its own: see `harness run --help`.";
+
+const RUN_HELP: &str = "\
+As a cargo runner, in .cargo/config.toml of the firmware:
+
+  [target.'cfg(target_os = \"none\")']
+  runner = \"harness run\"
+
+Options stand before FIRMWARE; all that follows it is for the firmware, which reads it through semihosting \
+(SYS_GET_CMDLINE) as one line, `firmware ARGS…` with a space between each two. One `--` right after FIRMWARE is \
+left out. Standard output carries what the firmware prints, and nothing else.
+
+Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, a \
+forbidden operation, a window that never opened; 0 where --for or --until ended the run; 124 a limit, timeout or \
+Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
+
+/// Everything that harness does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one image in QEMU and profile it
+    Profile(ProfileArgs),
+    /// Run a suite of images, check expectations, and compare with a baseline
+    Test(TestArgs),
+    /// Compare two saved profiles: what changed, and which functions account for it
+    Diff(DiffArgs),
+    /// Write a saved profile in the format of another tool
+    Export(ExportArgs),
+    /// Show the functions of a saved profile, as they were shown after the run
+    Top(TopArgs),
+    /// Show a function's instructions and source lines with their exact counts
+    Annotate(AnnotateArgs),
+    /// Show instructions and samples by address, as a histogram
+    Bins(BinsArgs),
+    /// Show who calls a function, what it calls, and what that costs
+    Callers(CallersArgs),
+    /// Write a saved profile as one page for the browser, to look around in
+    Report(ReportArgs),
+    /// Join the results of shards into one report and exit code
+    Merge(MergeArgs),
+    /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
+    #[command(after_help = RUN_HELP, override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
+    Run(RunArgs),
+    /// Show what is installed, what is missing, and how to get it
+    Doctor,
+}
+
+/// How to run a suite.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// The suite [default: the nearest harness.toml, here or above]
+    #[arg(value_name = "SUITE")]
+    pub suite: Option<PathBuf>,
+    /// Run only what matches: a part of a name, tag(x), name(glob*), and, or, not; may be repeated
+    #[arg(short, long, value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// List the images instead of running them
+    #[arg(long)]
+    pub list: bool,
+    /// Print the JSON Schema of report.json
+    #[arg(long)]
+    pub schema: bool,
+    /// Images at a time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Directory for the reports and the profiles [default: ./harness-report]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Compare with this baseline [default: the suite's]
+    #[arg(long, value_name = "NAME", help_heading = "Baselines")]
+    pub baseline: Option<String>,
+    /// Keep the numbers as this baseline
+    #[arg(long, value_name = "NAME", help_heading = "Baselines")]
+    pub save_baseline: Option<String>,
+    /// Tighten the baseline where a run is better and crosses no threshold
+    #[arg(long, help_heading = "Baselines")]
+    pub ratchet: bool,
+    /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
+    #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
+    pub shard: Option<(usize, usize)>,
+    /// Run everything, even what has not changed since it was last run
+    #[arg(long, help_heading = "Cache")]
+    pub no_cache: bool,
+    /// Directory of the cache [default: harness in the user's cache directory]
+    #[arg(long, value_name = "DIR", help_heading = "Cache")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    parts.filter(|(part, parts)| (1..=*parts).contains(part)).ok_or_else(|| "write 1/4, 2/4, 3/4 or 4/4".to_owned())
+}
+
+/// What to compare.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Profile directory or file of the one side
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Profile directory or file of the other
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Also draw both as a differential flamegraph
+    #[arg(short, long, value_name = "SVG")]
+    pub output: Option<PathBuf>,
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
+}
+
+/// What to write, and as what.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// Format to write
+    #[arg(short, long, value_name = "FORMAT", required_unless_present = "schema")]
+    pub format: Option<Format>,
+    /// Print the JSON Schema of the format json
+    #[arg(long, conflicts_with_all = ["profile", "format"])]
+    pub schema: bool,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
+    /// Instructions per second, for gmon [default: the machine's virtual clock, 1e9 / 2^shift]
+    #[arg(long, value_name = "HZ")]
+    pub clock_hz: Option<String>,
+    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+}
+
+/// Which functions to show.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Order of the table
+    #[arg(long, value_name = "COLUMN", default_value = "self")]
+    pub sort: Sort,
+}
+
+/// A column of the table of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Most instructions of itself first
+    #[value(name = "self")]
+    SelfInsns,
+    /// Most calls first
+    Calls,
+    /// Most samples first
+    Samples,
+    /// By name
+    Name,
+}
+
+/// Which function to show, and how.
+#[derive(Debug, Args)]
+pub struct AnnotateArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x…
+    #[arg(value_name = "FUNCTION")]
+    pub function: String,
+    /// Find the source files below FROM, as the compiler saw them, below TO; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// When to write in colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// Which bins to show, and how.
+#[derive(Debug, Args)]
+pub struct BinsArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Width of a bin, a power of two [default: that of the profile]
+    #[arg(long, value_name = "BYTES")]
+    pub bin_bytes: Option<String>,
+    /// Bins shown, those with the most instructions; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 40)]
+    pub top: usize,
+    /// Order of the bins
+    #[arg(long, value_name = "ORDER", default_value = "address")]
+    pub by: Order,
+}
+
+/// Whose callers to show.
+#[derive(Debug, Args)]
+pub struct CallersArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Function: its name, FILE:NAME, or an address in it, 0x…
+    #[arg(value_name = "FUNCTION")]
+    pub function: String,
+    /// Calls to follow in each direction; 2 shows the callers of the callers, too
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_depth)]
+    pub depth: std::num::NonZeroUsize,
+    /// Callers and callees shown of each; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+}
+
+fn parse_depth(text: &str) -> Result<std::num::NonZeroUsize, String> {
+    text.parse().map_err(|_| "write a number from 1".to_owned())
+}
+
+/// What to show as a page.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// File to write; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long)]
+    pub fold_irqs: bool,
+}
+
+/// What to join.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Report directories of shards, or their report.json
+    #[arg(value_name = "RESULT", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Directory for the reports [default: ./harness-report]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// How to profile one image. Counts take suffixes: 10k, 2M, 1.5G.
+// By this group clap knows whether they were typed without `profile`. It leaves it empty by itself, because
+// of the arguments that are flattened into it.
+#[derive(Debug, Args)]
+#[group(arg = "firmware")]
+pub struct ProfileArgs {
+    /// Firmware: an ELF file, Intel HEX, or a raw binary (with --load-addr)
+    #[arg(value_name = "FIRMWARE")]
+    pub firmware: PathBuf,
+
+    /// Rows of the table; 0 shows all functions
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
+    #[arg(long)]
+    pub strict: bool,
+    /// What is measured, and where it runs.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+/// How to run one image as a program. Counts take suffixes: 10k, 2M, 1.5G.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Firmware, as for `harness profile`, and the arguments that it is given
+    // One argument, so that not one option is read after the firmware: `--exact` there is the firmware's.
+    #[arg(value_name = "FIRMWARE", required = true, trailing_var_arg = true)]
+    pub firmware_and_args: Vec<OsString>,
+
+    /// What is measured, and where it runs.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+/// What is measured of an image, and where it runs: the same for every command that runs one.
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Take a sample every N instructions
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PERIOD_INSNS.to_string(), help_heading = "Sampling")]
+    pub period: String,
+    /// Dither the period reproducibly (any number is a seed), where a loop keeps step with it
+    #[arg(long, value_name = "SEED", help_heading = "Sampling")]
+    pub seeded_jitter: Option<u64>,
+    /// Most frames of a call stack
+    #[arg(long, value_name = "FRAMES", default_value_t = DEFAULT_MAX_DEPTH, help_heading = "Call stacks")]
+    pub max_depth: u32,
+    /// Take no call stacks
+    #[arg(long, help_heading = "Call stacks")]
+    pub no_stacks: bool,
+    /// Follow every call and return: exact instructions and calls per call path (slower)
+    #[arg(long, help_heading = "Call stacks")]
+    pub exact: bool,
+    /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
+    #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
+    pub span: Vec<String>,
+    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    #[arg(long, help_heading = "Call stacks")]
+    pub fold_irqs: bool,
+    /// Also draw flamechart.svg: the samples in the order of time
+    #[arg(long, help_heading = "Call stacks")]
+    pub flamechart: bool,
+
+    /// Width of an address bin, a power of two
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_BIN_BYTES.to_string(), help_heading = "Sampling")]
+    pub bin_bytes: String,
+
+    /// Measure N instructions, then stop: a success [default: 2G; for `harness run`: to the end]
+    #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
+    pub for_insns: Option<String>,
+    /// Start measuring when FUNCTION's first instruction first executes
+    #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
+    pub from: Option<String>,
+    /// Stop measuring when FUNCTION's first instruction next executes: a success
+    #[arg(long, value_name = "FUNCTION", help_heading = "Measuring window")]
+    pub until: Option<String>,
+    /// Fail when the firmware has not ended after N instructions from reset
+    #[arg(long, value_name = "N", help_heading = "Measuring window")]
+    pub max_insns: Option<String>,
+    /// Fail when the firmware has not ended after SECONDS on this host
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
+    pub timeout: Option<f64>,
+
+    /// Type TEXT on the console after AT instructions from reset, as 1M:go\\n; may be repeated
+    #[arg(long, value_name = "AT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
+    pub input: Vec<Placed>,
+    /// Type TEXT once the firmware has printed PROMPT, as 'prompt> :go\\n'; may be repeated
+    #[arg(long, value_name = "PROMPT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
+    #[arg(allow_hyphen_values = true)]
+    pub input_after: Vec<Placed>,
+
+    /// QEMU machine, instead of the one that the image's memory and CPU point to
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub machine: Option<String>,
+    /// QEMU CPU, instead of the machine's own
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub cpu: Option<String>,
+    /// One more argument for QEMU; may be repeated: --qemu-arg=-smp --qemu-arg=2
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, help_heading = "Machine")]
+    pub qemu_arg: Vec<String>,
+    /// One instruction takes 2^SHIFT ns of the firmware's time [default: the machine's real clock]
+    #[arg(long, value_name = "SHIFT", help_heading = "Machine")]
+    pub shift: Option<String>,
+    /// Where a raw binary is loaded
+    #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
+    pub load_addr: Option<String>,
+    /// Bytes added to the addresses of a position-independent ELF [default: the machine's RAM]
+    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    pub load_bias: Option<String>,
+    /// Put a copy of PATH where the firmware's semihosting finds it as NAME; may be repeated
+    #[arg(long, value_name = "NAME=PATH", help_heading = "Machine")]
+    pub file: Vec<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF", help_heading = "Machine")]
+    pub symbols: Option<PathBuf>,
+
+    /// Count and sample with one callback per instruction: slow, and what the tests compare with
+    #[arg(long, hide = true)]
+    pub oracle: bool,
+}
+
+/// An option's value and its place among all that were typed: clap keeps those of each option apart.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Larger for what comes later on the command line.
+    pub place: usize,
+    /// As typed.
+    pub text: String,
+}
+
+impl Placed {
+    #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that can fail")]
+    fn parse(text: &str) -> Result<Placed, Infallible> {
+        // clap parses values in the order of the command line.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
+    }
+}

@@ -1,0 +1,504 @@
+//! Assertions on a profile: `calls("crc32") == 256`, `self("main") < 5%`, `coverage("crc.c") >= 90%`.
+//!
+//! A measure, a comparison and a value. A value with `%` is a share: of all instructions, of a task's
+//! stack, or of a file's lines.
+
+use std::fmt;
+
+use wire::definition::NodeKind;
+
+use crate::analysis::describe::{group, percent};
+use crate::analysis::functions::Place;
+use crate::analysis::metrics::{self, Metrics, stable_name};
+use crate::analysis::stacks;
+use crate::cli::resolve::parse_number;
+use crate::gate::threshold::parse_millionths;
+use crate::image::InputError;
+use crate::profile::{Profile, Span, SpanKind};
+
+/// One assertion, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assertion {
+    /// The text.
+    pub text: String,
+    measure: Measure,
+    operator: Operator,
+    value: Value,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Measure {
+    Total,
+    Calls(String),
+    SelfInsns(String),
+    Inclusive(String),
+    Task(String),
+    Switches(String),
+    Stack(String),
+    Coverage(String),
+    Irq(String),
+    Depth(String),
+    Waits,
+    /// A number of all spans of a kind.
+    Span(Of, Spans),
+}
+
+/// Which number of spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Min,
+    Mean,
+    Max,
+}
+
+/// Which spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spans {
+    Calls(String),
+    Handler(String),
+    Masked,
+    PendSv,
+    Between(String, String),
+}
+
+/// All measures: the word, whether it takes a name, what it is.
+const MEASURES: [(&str, bool, &str); 18] = [
+    ("total", false, "instructions of the window"),
+    ("calls", true, "entries of a function; 0 for one that must never run"),
+    ("self", true, "instructions of a function's own source"),
+    ("inclusive", true, "instructions of a function from entry to return"),
+    ("task", true, "instructions while the task was the running one"),
+    ("switches", true, "how often the task was switched in"),
+    ("stack", true, "bytes of the task's stack that were used"),
+    ("coverage", true, "lines of a file that ran"),
+    ("irq", true, "samples in an interrupt, as a share of all"),
+    ("depth", true, "how often a recursive function was on the stack at once"),
+    ("waits", false, "waits for an interrupt"),
+    ("min", true, "instructions of the shortest call of a function, or between two: \"from..until\""),
+    ("mean", true, "the same, mean of all"),
+    ("max", true, "the same, the longest"),
+    ("handler_max", true, "instructions of an interrupt's longest run, without those that interrupt it"),
+    ("handler_mean", true, "the same, mean of all"),
+    ("masked_max", false, "longest stretch of instructions with interrupts masked"),
+    ("pendsv_max", false, "most instructions from PendSV's request to its first one"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
+/// Longest first, so that `<=` is not taken for `<`.
+const OPERATORS: [(&str, Operator); 6] = [
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::AtMost),
+    (">=", Operator::AtLeast),
+    ("<", Operator::Less),
+    (">", Operator::More),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Number(u64),
+    Millionths(u64),
+}
+
+/// A measured number, and what it is a share of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Measured {
+    part: u64,
+    whole: Option<u64>,
+}
+
+/// Whether an assertion holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// It does.
+    pub holds: bool,
+    /// What was measured, or why nothing could be.
+    pub actual: String,
+}
+
+impl fmt::Display for Assertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Assertion {
+    /// Reads an assertion.
+    ///
+    /// # Errors
+    /// [`InputError`] that says what was expected where.
+    pub fn parse(text: &str) -> Result<Assertion, InputError> {
+        let error = |what: String| InputError::new(format!("assertion {text:?}: {what}"));
+        let word_end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+        let (word, rest) = text.trim_start().split_at(word_end.min(text.trim_start().len()));
+        let Some(&(_, takes_name, _)) = MEASURES.iter().find(|(known, ..)| *known == word) else {
+            let known = MEASURES.map(|(known, ..)| known);
+            let nearest = nearest(word, known.into_iter());
+            let hint = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
+            return Err(error(format!("{word:?} is no measure{hint}; there are {}", known.join(", "))));
+        };
+        let rest = rest.trim_start();
+        let (name, rest) = match rest.strip_prefix('(') {
+            Some(inside) if takes_name => {
+                let name = inside.trim_start().strip_prefix('"').and_then(|name| name.split_once('"'));
+                let closed = name.and_then(|(name, rest)| Some((name, rest.trim_start().strip_prefix(')')?)));
+                closed.ok_or_else(|| error(format!("write {word}(\"name\")")))?
+            }
+            None if !takes_name => ("", rest),
+            _ if takes_name => return Err(error(format!("write {word}(\"name\")"))),
+            _ => return Err(error(format!("{word} takes no name"))),
+        };
+        let rest = rest.trim_start();
+        let operator = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
+        let Some((operator, value)) = operator else {
+            return Err(error("after the measure comes ==, !=, <, <=, > or >=".to_owned()));
+        };
+        let value = value.trim();
+        let value = match value.strip_suffix('%') {
+            Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
+            None => parse_number("", value).ok().map(Value::Number),
+        };
+        let value = value
+            .ok_or_else(|| error("at the end comes a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
+        let name = name.to_owned();
+        let measure = match word {
+            "total" => Measure::Total,
+            "calls" => Measure::Calls(name),
+            "self" => Measure::SelfInsns(name),
+            "inclusive" => Measure::Inclusive(name),
+            "task" => Measure::Task(name),
+            "switches" => Measure::Switches(name),
+            "stack" => Measure::Stack(name),
+            "coverage" => Measure::Coverage(name),
+            "irq" => Measure::Irq(name),
+            "depth" => Measure::Depth(name),
+            "min" => Measure::Span(Of::Min, Spans::named(name)),
+            "mean" => Measure::Span(Of::Mean, Spans::named(name)),
+            "max" => Measure::Span(Of::Max, Spans::named(name)),
+            "handler_max" => Measure::Span(Of::Max, Spans::Handler(name)),
+            "handler_mean" => Measure::Span(Of::Mean, Spans::Handler(name)),
+            "masked_max" => Measure::Span(Of::Max, Spans::Masked),
+            "pendsv_max" => Measure::Span(Of::Max, Spans::PendSv),
+            _ => Measure::Waits,
+        };
+        let is_share = matches!(value, Value::Millionths(_));
+        match measure {
+            Measure::Coverage(_) | Measure::Irq(_) if !is_share => {
+                Err(error(format!("{word} is a share: write it with %")))
+            }
+            Measure::Calls(_)
+            | Measure::Switches(_)
+            | Measure::Depth(_)
+            | Measure::Waits
+            | Measure::Total
+            | Measure::Span(..)
+                if is_share =>
+            {
+                Err(error(format!("{word} is a number and no share: write it without %")))
+            }
+            _ => Ok(Assertion { text: text.to_owned(), measure, operator, value }),
+        }
+    }
+
+    /// Whether it needs the exact call tree.
+    pub fn needs_exact(&self) -> bool {
+        match self.measure {
+            Measure::Span(_, Spans::Between(..)) => false,
+            Measure::Inclusive(_) | Measure::Stack(_) | Measure::Depth(_) | Measure::Span(..) => true,
+            _ => false,
+        }
+    }
+
+    /// The two functions between which instructions must be counted for it.
+    pub fn span(&self) -> Option<(String, String)> {
+        match &self.measure {
+            Measure::Span(_, Spans::Between(from, until)) => Some((from.clone(), until.clone())),
+            _ => None,
+        }
+    }
+
+    /// Checks a profile. `exists` says of a function's name why there is none in the image.
+    pub fn check(
+        &self,
+        profile: &Profile,
+        metrics: &Metrics,
+        exists: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Outcome {
+        match self.measure(profile, metrics, exists) {
+            Ok(measured) => {
+                let holds = self.holds(measured);
+                Outcome { holds, actual: measured.describe(self.value) }
+            }
+            Err(actual) => Outcome { holds: false, actual },
+        }
+    }
+
+    fn holds(&self, Measured { part, whole }: Measured) -> bool {
+        let (actual, wanted) = match self.value {
+            Value::Number(number) => (u128::from(part), u128::from(number)),
+            Value::Millionths(millionths) => {
+                (u128::from(part) * 1_000_000, u128::from(whole.unwrap_or(0)) * u128::from(millionths))
+            }
+        };
+        match self.operator {
+            Operator::Equal => actual == wanted,
+            Operator::NotEqual => actual != wanted,
+            Operator::Less => actual < wanted,
+            Operator::AtMost => actual <= wanted,
+            Operator::More => actual > wanted,
+            Operator::AtLeast => actual >= wanted,
+        }
+    }
+
+    fn measure(
+        &self,
+        profile: &Profile,
+        metrics: &Metrics,
+        exists: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<Measured, String> {
+        let number = |part| Measured { part, whole: None };
+        let of_total = |part| Measured { part, whole: Some(metrics.total_insns) };
+        let function = |name: &str, field: fn(&metrics::Function) -> Option<u64>| {
+            let namesakes = metrics::ambiguous(metrics.functions.keys());
+            let mut found: Vec<Option<u64>> =
+                metrics.named(|known| stable_name(name) == known).map(|(_, function)| field(function)).collect();
+            // `name (file.c)`, where there are namesakes.
+            found.extend(metrics.functions.iter().filter_map(|(key, function)| {
+                let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
+                (shown.as_deref() == Some(name)).then(|| field(function))
+            }));
+            if found.is_empty() {
+                exists(name)?;
+            }
+            Ok::<u64, String>(found.into_iter().flatten().sum())
+        };
+        let task = |name: &str| {
+            metrics.tasks.get(name).ok_or_else(|| {
+                let nearest = nearest(name, metrics.tasks.keys().map(String::as_str));
+                let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+                format!("no task {name} ran{hint}")
+            })
+        };
+        Ok(match &self.measure {
+            Measure::Total => number(metrics.total_insns),
+            Measure::Waits => number(profile.facts.waits),
+            Measure::Calls(name) => number(function(name, |function| function.calls)?),
+            Measure::SelfInsns(name) => of_total(function(name, |function| Some(function.self_insns))?),
+            Measure::Inclusive(name) => of_total(function(name, |function| function.inclusive_insns)?),
+            Measure::Task(name) => of_total(task(name)?.insns),
+            Measure::Switches(name) => number(task(name)?.switches),
+            Measure::Stack(name) => {
+                let used = task(name)?.stack_bytes.ok_or_else(|| {
+                    "the kernel does not keep where stacks end: build it with configRECORD_STACK_HIGH_ADDRESS=1"
+                        .to_owned()
+                })?;
+                let known = profile.tasks.iter().zip(stacks::task_names(profile)).find(|(_, known)| known == name);
+                let size = known.and_then(|(task, _)| task.stack_end?.checked_sub(task.stack_start?));
+                Measured { part: used, whole: size }
+            }
+            Measure::Coverage(file) => coverage(profile, file)?,
+            Measure::Irq(name) => {
+                let interrupts = stacks::interrupts(profile);
+                let wanted = format!("[irq {name}]");
+                let samples = interrupts.iter().filter(|(known, _)| **known == wanted || *known == name);
+                Measured {
+                    part: samples.map(|(_, samples)| samples).sum(),
+                    whole: Some(profile.samples.len() as u64),
+                }
+            }
+            Measure::Span(of, spans) => number(span(profile, *of, spans, exists)?),
+            Measure::Depth(name) => {
+                exists(name)?;
+                number(depth(profile, name))
+            }
+        })
+    }
+}
+
+impl Measured {
+    fn describe(self, value: Value) -> String {
+        match (value, self.whole) {
+            (Value::Millionths(_), Some(whole)) => {
+                format!("{} of {} ({:.4}%)", group(self.part), group(whole), percent(self.part, whole))
+            }
+            (Value::Millionths(_), None) => format!("{}, of which no whole is known", group(self.part)),
+            (Value::Number(_), _) => group(self.part),
+        }
+    }
+}
+
+impl Spans {
+    fn named(name: String) -> Spans {
+        match name.split_once("..") {
+            Some((from, until)) if !from.is_empty() && !until.is_empty() => {
+                Spans::Between(from.to_owned(), until.to_owned())
+            }
+            _ => Spans::Calls(name),
+        }
+    }
+
+    fn are(&self, span: &Span, profile: &Profile, exceptions: &stacks::Exceptions<'_>) -> bool {
+        let is_called = |address: u64, name: &str| match Place::of(profile, address) {
+            Place::Function(function) => {
+                function.linkage_name == name || stable_name(&function.name) == stable_name(name)
+            }
+            _ => false,
+        };
+        match (self, span.kind) {
+            (Spans::Calls(name), SpanKind::Call { entry }) => is_called(entry, name),
+            (Spans::Handler(name), SpanKind::Exception { number }) => {
+                let shown = exceptions.name(number, span.longest_at);
+                shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
+            }
+            (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
+            (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
+                is_called(start, from) && is_called(end, until)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A number of the spans; 0 where there was none, for whoever wants a limit on what never happens.
+fn span(
+    profile: &Profile,
+    of: Of,
+    spans: &Spans,
+    exists: &dyn Fn(&str) -> Result<(), String>,
+) -> Result<u64, String> {
+    let exceptions = stacks::Exceptions::new(profile);
+    let found: Vec<&Span> = profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions)).collect();
+    match spans {
+        Spans::Calls(name) if found.is_empty() => exists(name)?,
+        Spans::Handler(name) if found.is_empty() => {
+            let handlers = profile.spans.iter().filter_map(|span| match span.kind {
+                SpanKind::Exception { number } => Some(exceptions.name(number, span.longest_at)),
+                _ => None,
+            });
+            let known: Vec<String> = handlers.collect();
+            return Err(format!("no interrupt {name} came; there were: {}", known.join(", ")));
+        }
+        _ => {}
+    }
+    let ran = || found.iter().filter(|span| span.count > 0);
+    Ok(match of {
+        Of::Min => ran().map(|span| span.min_insns).min().unwrap_or(0),
+        Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
+        Of::Mean => {
+            let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
+            sum.checked_div(count).unwrap_or(0)
+        }
+    })
+}
+
+/// Lines of a file that have code, and those of them that ran.
+fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
+    let names = &profile.names;
+    let is_it =
+        |path: &str| path == file || path.strip_suffix(file).is_some_and(|before| before.ends_with(['/', '\\']));
+    let wanted: Vec<bool> = names.strings.iter().map(|path| is_it(path)).collect();
+    let insns = profile.insns();
+    let mut lines = std::collections::BTreeMap::new();
+    for code in names.lines.iter().filter(|code| wanted.get(code.file as usize) == Some(&true)) {
+        let ran = insns.range(code.start..code.start + code.size_bytes).any(|(_, &count)| count > 0);
+        *lines.entry((code.file, code.line)).or_insert(false) |= ran;
+    }
+    if lines.is_empty() {
+        let files = names.lines.iter().filter_map(|code| names.strings.get(code.file as usize));
+        let nearest = nearest(file, files.map(|path| metrics::file_name(path)));
+        let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+        return Err(format!("no line of {file} has code in the image{hint}"));
+    }
+    Ok(Measured { part: lines.values().filter(|ran| **ran).count() as u64, whole: Some(lines.len() as u64) })
+}
+
+/// How often a function was on one path of the tree, at most.
+fn depth(profile: &Profile, name: &str) -> u64 {
+    let is_it = |entry: u64| match Place::of(profile, entry) {
+        Place::Function(function) => stable_name(&function.name) == stable_name(name),
+        _ => false,
+    };
+    let mut depths: Vec<u64> = Vec::with_capacity(profile.tree.len());
+    for node in &profile.tree {
+        let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
+        depths.push(match node.kind {
+            NodeKind::Function { entry } => outer + u64::from(is_it(entry)),
+            NodeKind::Exception { .. } | NodeKind::Root { .. } => 0,
+        });
+    }
+    depths.into_iter().max().unwrap_or(0)
+}
+
+/// The known word that looks most like another one, if any does.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|known| (strsim::damerau_levenshtein(word, known), known));
+    // A third of the letters may be wrong.
+    scored.filter(|(distance, known)| *distance * 3 <= known.len().max(3)).min().map(|(_, known)| known)
+}
+
+/// Whether a profile's image has a function of that name; what to type instead.
+pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&str) -> Result<(), String> + 'a {
+    |name| match symbols.find(name) {
+        // Namesakes are summed up.
+        Ok(_) | Err(crate::image::symbols::NotFound::Ambiguous { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::empty;
+
+    fn check(profile: &Profile, text: &str) -> Outcome {
+        let missing = |name: &str| Err(format!("no function is called {name}"));
+        Assertion::parse(text).unwrap().check(profile, &Metrics::of(profile), &missing)
+    }
+
+    #[test]
+    fn assertions_hold_or_say_what_was_measured() {
+        let profile = empty().function("main", 0x40, 4).function("crc", 0x80, 8).insn(0x40, 1).insn(0x80, 9);
+        for (text, holds, actual) in [
+            ("total == 10", true, "10"),
+            ("total<10", false, "10"),
+            ("self(\"crc\") <= 90%", true, "9 of 10 (90.0000%)"),
+            ("self(\"crc\") < 90%", false, "9 of 10 (90.0000%)"),
+            ("self(\"crc.constprop.0\") >= 9", true, "9"),
+            ("calls(\"main\") != 0", true, "1"),
+            ("calls(\"crd\") == 0", false, "no function is called crd"),
+            ("task(\"IDLE\") > 5%", false, "no task IDLE ran"),
+            ("coverage(\"a.c\") >= 1%", false, "no line of a.c has code in the image"),
+            ("waits == 0", true, "0"),
+        ] {
+            assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_what_was_expected() {
+        for (text, what) in [
+            ("cals(\"f\") == 1", "did you mean calls?"),
+            ("calls == 1", "write calls(\"name\")"),
+            ("calls(f) == 1", "write calls(\"name\")"),
+            ("total(\"f\") == 1", "total takes no name"),
+            ("total = 1", "after the measure"),
+            ("total == one", "at the end"),
+            ("calls(\"f\") == 5%", "without %"),
+            ("coverage(\"f\") == 5", "with %"),
+            ("", "is no measure"),
+        ] {
+            let error = Assertion::parse(text).unwrap_err().to_string();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}

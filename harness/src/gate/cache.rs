@@ -1,0 +1,108 @@
+//! Results that are known already: a run is a pure function of the image, the options, the emulator and this
+//! tool, so an unchanged one is not run again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use sha2::{Digest, Sha256};
+
+use crate::cli::resolve::Options;
+use crate::export::CONSOLE;
+use crate::profile::{End, FILE_NAME, Profile};
+
+/// A directory of finished runs, by the hash of what they depend on.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    /// Hash of this tool itself: another build may measure otherwise.
+    tool: [u8; 32],
+}
+
+/// What was measured before.
+#[derive(Debug)]
+pub struct Hit {
+    /// The profile.
+    pub profile: Profile,
+    /// What was printed.
+    pub console: Vec<u8>,
+    /// What was said on the way.
+    pub messages: Vec<String>,
+}
+
+/// Name of the file with what was said.
+const MESSAGES: &str = "messages.json";
+
+impl Cache {
+    /// In this directory, or where the user's caches are. None where there is no such place.
+    pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
+        let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let directory = directory.or_else(|| {
+            let caches = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")))?;
+            Some(caches.join("harness"))
+        })?;
+        let tool = fs::read(std::env::current_exe().ok()?).ok()?;
+        Some(Cache { directory, tool: Sha256::digest(tool).into() })
+    }
+
+    /// The key of a run: everything that its result depends on. None when a file cannot be read.
+    pub fn key(&self, options: &Options, emulator_versions: &str) -> Option<String> {
+        let mut hash = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        add(&self.tool);
+        add(emulator_versions.as_bytes());
+        // The name is in the profile.
+        add(options.firmware.file_name()?.as_encoded_bytes());
+        let contents = [Some(&options.firmware), options.symbols.as_ref()];
+        for file in contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file)) {
+            add(&fs::read(file).ok()?);
+        }
+        let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
+        // What the files are called here matters as little as where the output goes.
+        let rest = Options {
+            firmware: PathBuf::new(),
+            symbols: options.symbols.as_ref().map(|_| PathBuf::new()),
+            output: None,
+            files: Vec::new(),
+            timeout: None,
+            ..options.clone()
+        };
+        add(format!("{names:?}{rest:?}").as_bytes());
+        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What is known under a key. Damage is as good as nothing.
+    pub fn get(&self, key: &str) -> Option<Hit> {
+        let directory = self.directory.join(key);
+        Some(Hit {
+            profile: Profile::load(&directory).ok()?,
+            console: fs::read(directory.join(CONSOLE)).ok()?,
+            messages: serde_json::from_slice(&fs::read(directory.join(MESSAGES)).ok()?).ok()?,
+        })
+    }
+
+    /// Keeps a run, unless the host had a hand in it; `directory` is its profile directory.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, key: &str, profile: &Profile, directory: &Path, messages: &[String]) -> Result<()> {
+        let by_host = matches!(profile.facts.end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. });
+        if by_host || profile.notes.iter().any(|note| !note.denied) {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.directory)?;
+        // Complete or not there at all: another process may look.
+        let partial = tempfile::Builder::new().prefix(".partial-").tempdir_in(&self.directory)?;
+        for name in [FILE_NAME, CONSOLE] {
+            fs::copy(directory.join(name), partial.path().join(name))?;
+        }
+        fs::write(partial.path().join(MESSAGES), serde_json::to_vec(messages)?)?;
+        match fs::rename(partial.path(), self.directory.join(key)) {
+            Err(error) if !self.directory.join(key).exists() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}

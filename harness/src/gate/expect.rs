@@ -1,0 +1,223 @@
+//! What a suite expects of a run itself: how it ends and what it prints.
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::describe::{self, ExitCode, group};
+use crate::profile::{End, Profile};
+
+/// All that is expected of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// How it ends; None: well, however that is.
+    pub ending: Option<Ending>,
+    /// What it prints, in this order.
+    pub console: Vec<Line>,
+    /// What it must not print.
+    pub console_not: Vec<Text>,
+    /// The firmware's own counts must be the exact ones.
+    pub strict: bool,
+}
+
+/// How a run must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this exit status.
+    Status(u32),
+    /// However.
+    Any,
+    /// With the CPU locked up.
+    LockUp,
+    /// With a reset.
+    Reset,
+    /// Asleep for ever.
+    Asleep,
+    /// By the limit on instructions.
+    Limit,
+}
+
+impl Ending {
+    /// The words for those that are no number.
+    pub const WORDS: [(&'static str, Ending); 5] = [
+        ("any", Ending::Any),
+        ("lock-up", Ending::LockUp),
+        ("reset", Ending::Reset),
+        ("asleep", Ending::Asleep),
+        ("limit", Ending::Limit),
+    ];
+
+    fn is_met_by(self, end: &End) -> bool {
+        match (self, end) {
+            (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
+            // What the host did says nothing of the firmware.
+            (Ending::Any, end) => !matches!(end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. }),
+            (Ending::LockUp, End::LockUp { .. })
+            | (Ending::Reset, End::Reset { .. })
+            | (Ending::Asleep, End::Asleep { .. })
+            | (Ending::Limit, End::MaxInsns) => true,
+            _ => false,
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Ending::Status(status) => format!("exit status {status}"),
+            Ending::Any => "any end but the host's".to_owned(),
+            Ending::LockUp => "a lock-up".to_owned(),
+            Ending::Reset => "a reset".to_owned(),
+            Ending::Asleep => "to sleep for ever".to_owned(),
+            Ending::Limit => "the limit of instructions".to_owned(),
+        }
+    }
+}
+
+/// Something on the console.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// These very characters.
+    Plain(String),
+    /// What matches.
+    Regex(Regex),
+}
+
+/// Something that must be printed.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// What.
+    pub text: Text,
+    /// Before so many instructions.
+    pub by_insns: Option<u64>,
+}
+
+impl Text {
+    /// Where it is first found at or after an offset.
+    fn find(&self, console: &str, from: usize) -> Option<std::ops::Range<usize>> {
+        match self {
+            Text::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),
+            Text::Regex(regex) => regex.find_at(console, from).map(|found| found.range()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Text::Plain(text) => format!("{text:?}"),
+            Text::Regex(regex) => format!("/{}/", regex.as_str()),
+        }
+    }
+}
+
+/// One expectation, assertion or threshold, and whether it was met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// What kind of thing was expected.
+    pub kind: FindingKind,
+    /// Whether it was met.
+    pub passed: bool,
+    /// What was expected.
+    pub expected: String,
+    /// What was found instead, or in detail.
+    pub actual: String,
+    /// Source file and line that it is about.
+    pub place: Option<(String, u32)>,
+}
+
+/// What kind of thing was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum FindingKind {
+    /// That the image can be run at all.
+    Run,
+    /// How the run ends.
+    Ending,
+    /// What is printed.
+    Console,
+    /// That the firmware's own counts are the exact ones.
+    CrossCheck,
+    /// Something of the profile.
+    Assertion,
+    /// That it is no worse than the baseline.
+    Threshold,
+}
+
+/// How the run ended, and the code of that where it was not expected.
+pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
+    let end = &profile.facts.end;
+    let (passed, expected) = match expect.ending {
+        Some(ending) => (ending.is_met_by(end), ending.describe()),
+        None => (ExitCode::of_end(end) == ExitCode::Good, "to end well".to_owned()),
+    };
+    let code = match ExitCode::of_end(end) {
+        _ if passed => ExitCode::Good,
+        // It ended well, but not as it should.
+        ExitCode::Good => ExitCode::Firmware,
+        code => code,
+    };
+    let finding = Finding {
+        kind: FindingKind::Ending,
+        passed,
+        expected,
+        actual: describe::describe_end(profile),
+        place: end.pc().and_then(|pc| profile.names.line_at(pc)).map(|(file, line)| (file.to_owned(), line)),
+    };
+    (finding, code)
+}
+
+/// What was printed, held against what was expected.
+pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Finding> {
+    let text = String::from_utf8_lossy(console);
+    let mut findings = Vec::new();
+    let finding =
+        |passed, expected, actual| Finding { kind: FindingKind::Console, passed, expected, actual, place: None };
+    let mut from = 0;
+    for Line { text: wanted, by_insns } in &expect.console {
+        let by = by_insns.map(|insns| format!(" by instruction {}", group(insns))).unwrap_or_default();
+        let expected = format!("prints {}{by}", wanted.describe());
+        let found = wanted.find(&text, from);
+        findings.push(match &found {
+            None => finding(false, expected, not_found(wanted, &text, from)),
+            Some(found) => {
+                // By whole samples: what was there at one was printed before it.
+                let printed_by = printed_by(profile, found.end);
+                let late = by_insns.is_some_and(|by| printed_by.is_none_or(|insns| insns > by));
+                let when = printed_by.map(|insns| format!("printed before instruction {}", group(insns)));
+                finding(!late, expected, when.unwrap_or_default())
+            }
+        });
+        from = found.map_or(from, |found| found.end);
+    }
+    for unwanted in &expect.console_not {
+        let found = unwanted.find(&text, 0);
+        let actual =
+            found.map(|found| format!("line {}: {}", line_number(&text, found.start), line_at(&text, found.start)));
+        let passed = actual.is_none();
+        findings.push(finding(passed, format!("does not print {}", unwanted.describe()), actual.unwrap_or_default()));
+    }
+    findings
+}
+
+/// The instruction of the window before which so many bytes had been printed, as far as that is known.
+fn printed_by(profile: &Profile, bytes: usize) -> Option<u64> {
+    let marks = &profile.console_marks;
+    let after = marks.partition_point(|&(_, printed)| printed < bytes as u64);
+    marks.get(after).map(|&(insns, _)| insns)
+}
+
+fn not_found(wanted: &Text, text: &str, from: usize) -> String {
+    if let Some(earlier) = wanted.find(text, 0) {
+        return format!("it is only on line {}, before what is expected before it", line_number(text, earlier.start));
+    }
+    match text[from..].lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(last) => format!("the last line printed is {last:?}"),
+        None if text.trim().is_empty() => "nothing was printed".to_owned(),
+        None => "nothing more was printed".to_owned(),
+    }
+}
+
+fn line_number(text: &str, at: usize) -> usize {
+    1 + text[..at].matches('\n').count()
+}
+
+fn line_at(text: &str, at: usize) -> String {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    text[start..].lines().next().unwrap_or_default().trim_end().to_owned()
+}

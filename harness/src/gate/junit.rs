@@ -1,0 +1,66 @@
+//! JUnit XML, as GitLab, Jenkins and GitHub's reporters read it (testdata/junit.xsd): a test case per image, times in the firmware's
+//! own time, so that the same result is the same bytes.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
+
+use crate::analysis::describe::ExitCode;
+use crate::gate::result::{CaseReport, Report, RunReport};
+
+/// Writes the report.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(report: &Report, out: &mut impl Write) -> Result<()> {
+    let mut suite = TestSuite::new(&report.suite);
+    suite.add_property(Property::new("harness", &report.harness_version));
+    if let Some(baseline) = &report.baseline {
+        suite.add_property(Property::new("baseline", baseline));
+    }
+    for case in &report.cases {
+        suite.add_test_case(test_case(&report.suite, case));
+    }
+    let mut junit = quick_junit::Report::new(&report.suite);
+    junit.add_test_suite(suite);
+    // What quick-junit writes for `testsuites` and Jenkins's schema does not know there; nothing is ever skipped.
+    out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
+    Ok(())
+}
+
+fn test_case(suite: &str, case: &CaseReport) -> TestCase {
+    let failures: Vec<String> =
+        case.failures().map(|finding| format!("{}: {}", finding.expected, finding.actual)).collect();
+    let status = if case.passed() {
+        TestCaseStatus::success()
+    } else {
+        // An error is what says nothing about the firmware.
+        let kind = match case.code() {
+            ExitCode::Usage | ExitCode::Emulator => NonSuccessKind::Error,
+            _ => NonSuccessKind::Failure,
+        };
+        let mut status = TestCaseStatus::non_success(kind);
+        status.set_type(case.code().describe());
+        status.set_message(failures.first().map_or(case.end.as_str(), String::as_str));
+        status.set_description(failures.join("\n"));
+        status
+    };
+    let mut test = TestCase::new(&case.name, status);
+    test.set_classname(suite);
+    let mut text = String::new();
+    if let Some(run) = &case.run {
+        test.set_time(Duration::from_nanos(run.virtual_ns));
+        // Jenkins's schema knows no properties of a test case.
+        let RunReport { image, qemu, machine, insns, .. } = run;
+        text += &format!("{image} on QEMU {qemu} {machine}: {insns} instructions\nend: {}\n", case.end);
+    }
+    if let Some(comparison) = &case.comparison {
+        text += &format!("{}\n", comparison.explanation);
+    }
+    text += &case.messages.iter().map(|line| format!("{line}\n")).collect::<String>();
+    text += &case.console_tail.iter().map(|line| format!("{line}\n")).collect::<String>();
+    test.set_system_out(text);
+    test
+}

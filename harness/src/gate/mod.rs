@@ -1,0 +1,13 @@
+//! Suites of images: run, held against expectations, thresholds and a baseline.
+
+pub mod assertion;
+pub mod baseline;
+pub mod cache;
+pub mod expect;
+pub mod filter;
+pub mod junit;
+pub mod lines;
+pub mod markdown;
+pub mod result;
+pub mod suite;
+pub mod threshold;

@@ -1,0 +1,290 @@
+//! What came of a suite: a plain model, the same whatever ran where, that every report is made from and that
+//! shards send each other. No host time and no path of this machine is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::compare::{Change, Pair, TaskChange};
+use crate::analysis::describe::ExitCode;
+use crate::gate::expect::{Finding, FindingKind};
+
+/// Version of the JSON format; it grows when something is removed or changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// The name of the JSON format.
+pub const FORMAT: &str = "harness-report";
+
+/// A suite's result, or a shard's part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Version of this tool.
+    pub harness_version: String,
+    /// The suite's name.
+    pub suite: String,
+    /// The baseline that was compared with.
+    pub baseline: Option<String>,
+    /// Names of all cases that were chosen, in the order of the suite, those of other shards included.
+    pub chosen: Vec<String>,
+    /// What came of them, in the same order.
+    pub cases: Vec<CaseReport>,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseReport {
+    /// Its name.
+    pub name: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its part of the exit code.
+    pub exit_code: u8,
+    /// How the run ended, or why there was none.
+    pub end: String,
+    /// What was run; None: nothing could be.
+    pub run: Option<RunReport>,
+    /// Everything that was expected, met or not.
+    pub findings: Vec<Finding>,
+    /// How it compares with the baseline.
+    pub comparison: Option<ComparisonReport>,
+    /// Warnings and remarks.
+    pub messages: Vec<String>,
+    /// The last lines that the firmware printed, where something failed.
+    pub console_tail: Vec<String>,
+}
+
+/// A run in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunReport {
+    /// File name of the image.
+    pub image: String,
+    /// SHA-256 of the image.
+    pub image_sha256: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// QEMU machine.
+    pub machine: String,
+    /// Instructions of the window.
+    pub insns: u64,
+    /// Samples.
+    pub samples: u64,
+    /// The firmware's own time, in nanoseconds: instructions by the time that one takes.
+    pub virtual_ns: u64,
+}
+
+/// A comparison with a baseline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparisonReport {
+    /// Total instructions.
+    pub total_insns: Pair,
+    /// What accounts for the change, in a sentence.
+    pub explanation: String,
+    /// What the baseline was made with that is different now.
+    pub mismatches: Vec<String>,
+    /// Functions that changed, those with the largest change first.
+    pub functions: Vec<Change>,
+    /// Tasks that changed.
+    pub tasks: Vec<TaskChange>,
+}
+
+impl CaseReport {
+    /// Its part of the exit code.
+    pub fn code(&self) -> ExitCode {
+        ExitCode::of_status(self.exit_code).unwrap_or(ExitCode::Usage)
+    }
+
+    /// Whether everything was as expected.
+    pub fn passed(&self) -> bool {
+        self.code() == ExitCode::Good
+    }
+
+    /// What was not.
+    pub fn failures(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| !finding.passed)
+    }
+
+    /// It deserves at least this code.
+    pub fn raise(&mut self, code: ExitCode) {
+        self.exit_code = self.code().min(code).status();
+    }
+
+    /// A case without a run.
+    pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseReport {
+        CaseReport {
+            name: name.to_owned(),
+            tags: tags.to_vec(),
+            exit_code: code.status(),
+            end: why.to_owned(),
+            run: None,
+            findings: vec![Finding {
+                kind: FindingKind::Run,
+                passed: false,
+                expected: "can be run".to_owned(),
+                actual: why.to_owned(),
+                place: None,
+            }],
+            comparison: None,
+            messages: Vec::new(),
+            console_tail: Vec::new(),
+        }
+    }
+}
+
+impl Report {
+    /// The exit code of it all: the most urgent of the cases'.
+    pub fn code(&self) -> ExitCode {
+        self.cases.iter().map(CaseReport::code).min().unwrap_or(ExitCode::Good)
+    }
+
+    /// Cases that passed.
+    pub fn passed(&self) -> usize {
+        self.cases.iter().filter(|case| case.passed()).count()
+    }
+
+    /// The JSON text, one line per value, for people and `git diff`.
+    pub fn to_json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The JSON Schema of [`Report::to_json`].
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn schema() -> Result<String> {
+        Ok(serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n")
+    }
+
+    /// Reads [`Report::to_json`].
+    ///
+    /// # Errors
+    /// When it is no report of this version.
+    pub fn from_json(text: &str) -> Result<Report> {
+        let value: serde_json::Value = serde_json::from_str(text).context("it is not JSON")?;
+        ensure!(value["format"] == FORMAT, "it is no report of harness test (its format is not {FORMAT:?})");
+        ensure!(
+            value["version"] == VERSION,
+            "it is of version {} and this harness reads version {VERSION}; run it again with this harness",
+            value["version"]
+        );
+        serde_json::from_value(value).context("it is damaged")
+    }
+
+    /// Joins the parts of one suite.
+    ///
+    /// # Errors
+    /// When they are not parts of one, overlap, or one is missing.
+    pub fn merge(parts: Vec<(String, Report)>) -> Result<Report> {
+        let mut parts = parts.into_iter();
+        let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
+        let mut from: BTreeMap<String, String> =
+            merged.cases.iter().map(|case| (case.name.clone(), first_name.clone())).collect();
+        for (name, part) in parts {
+            let facts = |report: &Report| {
+                (report.harness_version.clone(), report.suite.clone(), report.baseline.clone(), report.chosen.clone())
+            };
+            ensure!(
+                facts(&part) == facts(&merged),
+                "{name} and {first_name} are no parts of one run: suite, baseline, filters or harness differ"
+            );
+            for case in part.cases {
+                if let Some(other) = from.insert(case.name.clone(), name.clone()) {
+                    bail!("{} is in {other} and in {name}: give each shard once", case.name);
+                }
+                merged.cases.push(case);
+            }
+        }
+        let missing: Vec<&String> = merged.chosen.iter().filter(|name| !from.contains_key(*name)).collect();
+        if let Some(example) = missing.first() {
+            bail!(
+                "{} of {} cases are in none of the parts, such as {example}: a shard is missing",
+                missing.len(),
+                merged.chosen.len()
+            );
+        }
+        let order: BTreeMap<&String, usize> = merged.chosen.iter().zip(0..).collect();
+        merged.cases.sort_by_key(|case| order.get(&case.name).copied());
+        Ok(merged)
+    }
+}
+
+/// Which cases a shard runs: `costs` are divided as evenly as greed can, the dearest first, and always alike.
+pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    order.sort_by_key(|&index| (std::cmp::Reverse(costs[index]), index));
+    let mut loads = vec![(0_u128, 0_usize); parts];
+    let mut mine = BTreeSet::new();
+    for index in order {
+        let Some((shard, load)) = loads.iter_mut().enumerate().min_by_key(|(shard, load)| (**load, *shard)) else {
+            break;
+        };
+        // Where nothing is known of costs, by number.
+        *load = (load.0 + u128::from(costs[index]), load.1 + 1);
+        if shard + 1 == part {
+            mine.insert(index);
+        }
+    }
+    mine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(name: &str, code: ExitCode) -> CaseReport {
+        CaseReport::without_run(name, &[], code, "was not run")
+    }
+
+    fn report(cases: &[(&str, ExitCode)]) -> Report {
+        Report {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            harness_version: "1".to_owned(),
+            suite: "s".to_owned(),
+            baseline: None,
+            chosen: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            cases: cases.iter().map(|&(name, code)| case(name, code)).collect(),
+        }
+    }
+
+    #[test]
+    fn parts_merge_in_the_suites_order_and_the_most_urgent_code_counts() {
+        let whole = report(&[("a", ExitCode::Good), ("b", ExitCode::Regression), ("c", ExitCode::Limit)]);
+        let one = report(&[("c", ExitCode::Limit)]);
+        let other = report(&[("a", ExitCode::Good), ("b", ExitCode::Regression)]);
+        let merged = Report::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap();
+        assert_eq!(merged, whole);
+        assert_eq!(merged.code(), ExitCode::Limit);
+        assert_eq!(Report::from_json(&whole.to_json().unwrap()).unwrap(), whole);
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        let one = || ("1".to_owned(), report(&[("a", ExitCode::Good)]));
+        let two = || ("2".to_owned(), report(&[("b", ExitCode::Good), ("c", ExitCode::Good)]));
+        let error = |parts| format!("{:#}", Report::merge(parts).unwrap_err());
+        assert!(error(vec![one()]).contains("2 of 3 cases are in none"), "{}", error(vec![one()]));
+        assert!(error(vec![one(), two(), one()]).contains("give each shard once"));
+        let mut other = two();
+        other.1.suite = "t".to_owned();
+        assert!(error(vec![one(), other]).contains("no parts of one run"));
+        assert!(Report::from_json("{}").is_err() && Report::from_json("[").is_err());
+    }
+
+    #[test]
+    fn shards_are_balanced_whole_and_always_the_same() {
+        let costs = [5, 100, 40, 40, 1, 1, 30];
+        let shards: Vec<_> = (1..=3).map(|part| shard(&costs, part, 3)).collect();
+        let sums: Vec<u64> = shards.iter().map(|shard| shard.iter().map(|&index| costs[index]).sum()).collect();
+        assert_eq!(sums, [100, 70, 47]);
+        let all: BTreeSet<usize> = shards.iter().flatten().copied().collect();
+        assert_eq!(all.len(), costs.len());
+        let none: Vec<usize> = (1..=2).map(|part| shard(&[0; 5], part, 2).len()).collect();
+        assert_eq!(none, [3, 2]);
+    }
+}

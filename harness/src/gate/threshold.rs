@@ -1,0 +1,294 @@
+//! Thresholds: how much worse a number may get, or how large it may be at all, and who has crossed one.
+//!
+//! A limit is a share of the baseline's number (`5%`), an amount more than it (`+500`), or a ceiling that
+//! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
+//! instruction.
+
+use globset::{Glob, GlobMatcher};
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::compare::{Comparison, Pair};
+use crate::analysis::describe::group;
+use crate::cli::resolve::parse_number;
+use crate::image::InputError;
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Metric {
+    /// Instructions of the whole window.
+    Total,
+    /// Instructions of a function's own source.
+    SelfInsns,
+    /// Instructions of a function from entry to return.
+    Inclusive,
+    /// Entries of a function.
+    Calls,
+    /// Instructions of a task.
+    Task,
+    /// Bytes of a task's stack.
+    Stack,
+}
+
+impl Metric {
+    /// All, with the words that suites use.
+    pub const ALL: [(&'static str, Metric); 6] = [
+        ("total", Metric::Total),
+        ("self", Metric::SelfInsns),
+        ("inclusive", Metric::Inclusive),
+        ("calls", Metric::Calls),
+        ("task", Metric::Task),
+        ("stack", Metric::Stack),
+    ];
+
+    /// The word that suites use.
+    pub fn word(self) -> &'static str {
+        Metric::ALL.iter().find(|(_, metric)| *metric == self).map_or("", |(word, _)| word)
+    }
+
+    /// Whether it is only known with the exact call tree.
+    pub fn needs_exact(self) -> bool {
+        matches!(self, Metric::Inclusive | Metric::Stack)
+    }
+}
+
+/// How much is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// More than this share above the baseline, in millionths.
+    Share(u64),
+    /// More than this amount above the baseline.
+    Growth(u64),
+    /// More than this.
+    Ceiling(u64),
+}
+
+/// The pattern that matches everything.
+pub const ALL: &str = "@all";
+
+/// One limit on one number, or on those of all functions or tasks that match.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    /// What is limited.
+    pub metric: Metric,
+    /// Names that it is for, as a glob; [`ALL`].
+    pub pattern: String,
+    matcher: Option<GlobMatcher>,
+    /// How much is too much.
+    pub limit: Limit,
+}
+
+/// What became of one number under its threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// What is limited.
+    pub metric: Metric,
+    /// Whose number; empty for the total.
+    pub subject: String,
+    /// The numbers.
+    pub numbers: Pair,
+    /// How much was too much.
+    pub limit: Limit,
+    /// Whether it is too much.
+    pub crossed: bool,
+}
+
+impl Limit {
+    /// Reads `5%`, `0.1%`, `+500`, `+2k`, `10k`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Limit, InputError> {
+        let error =
+            || InputError::new(format!("limit {text:?}: write 5% or +500 (more than the baseline), or 10k (in all)"));
+        let text = text.trim();
+        if let Some(share) = text.strip_suffix('%') {
+            return Ok(Limit::Share(parse_millionths(share.trim()).ok_or_else(error)?));
+        }
+        let number = |text: &str| parse_number("limit", text).map_err(|_| error());
+        match text.strip_prefix('+') {
+            Some(growth) => Ok(Limit::Growth(number(growth)?)),
+            None => Ok(Limit::Ceiling(number(text)?)),
+        }
+    }
+
+    fn is_crossed(self, Pair { before, after }: Pair) -> bool {
+        let Some(after) = after else { return false };
+        match (self, before) {
+            (Limit::Ceiling(most), _) => after > most,
+            // What was not there before is said to be new, and counts in the total.
+            (_, None) => false,
+            (Limit::Growth(most), Some(before)) => after > before.saturating_add(most),
+            (Limit::Share(millionths), Some(before)) => {
+                let grown = u128::from(after.saturating_sub(before)) * 1_000_000;
+                grown > u128::from(before) * u128::from(millionths)
+            }
+        }
+    }
+
+    /// As it is written.
+    pub fn describe(self) -> String {
+        match self {
+            Limit::Share(millionths) => {
+                let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
+                format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
+            }
+            Limit::Growth(most) => format!("+{}", group(most)),
+            Limit::Ceiling(most) => group(most),
+        }
+    }
+}
+
+/// A percentage with up to four decimals, in millionths of the whole.
+pub fn parse_millionths(percent: &str) -> Option<u64> {
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 4 || !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<4}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(10_000)?.checked_add(fraction)
+}
+
+impl Threshold {
+    /// A limit on what the pattern matches.
+    ///
+    /// # Errors
+    /// When the pattern is no glob.
+    pub fn new(metric: Metric, pattern: &str, limit: Limit) -> Result<Threshold, InputError> {
+        let matcher = (pattern != ALL)
+            .then(|| Glob::new(pattern).map(|glob| glob.compile_matcher()))
+            .transpose()
+            .map_err(|error| InputError::new(format!("pattern {pattern:?}: {}", error.kind())))?;
+        Ok(Threshold { metric, pattern: pattern.to_owned(), matcher, limit })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
+    }
+}
+
+/// Judges all numbers that have a threshold. Of several that match a name the last one counts, and
+/// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side.
+pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement> {
+    let mut judgements = Vec::new();
+    let mut add = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
+        for is_ceiling in [false, true] {
+            let kind = |threshold: &&Threshold| {
+                threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
+            };
+            let named = |threshold: &&Threshold| {
+                threshold.pattern != ALL && (threshold.matches(plain_name) || threshold.matches(subject))
+            };
+            let candidates = || thresholds.iter().filter(kind);
+            let threshold =
+                candidates().rfind(named).or_else(|| candidates().rfind(|threshold| threshold.pattern == ALL));
+            if let Some(&Threshold { limit, .. }) = threshold {
+                let crossed = limit.is_crossed(numbers);
+                judgements.push(Judgement { metric, subject: subject.to_owned(), numbers, limit, crossed });
+            }
+        }
+    };
+    add(Metric::Total, "", "", comparison.total_insns);
+    for change in &comparison.functions {
+        add(Metric::SelfInsns, &change.name, &change.plain_name, change.self_insns);
+        add(Metric::Inclusive, &change.name, &change.plain_name, change.inclusive_insns);
+        add(Metric::Calls, &change.name, &change.plain_name, change.calls);
+    }
+    for task in &comparison.tasks {
+        add(Metric::Task, &task.name, &task.name, task.insns);
+        add(Metric::Stack, &task.name, &task.name, task.stack_bytes);
+    }
+    judgements
+}
+
+impl Judgement {
+    /// One line: whose number, from what to what, and the limit.
+    pub fn describe(&self) -> String {
+        let Judgement { metric, subject, numbers: Pair { before, after }, limit, .. } = self;
+        let what = match metric {
+            Metric::Total => "total instructions".to_owned(),
+            Metric::SelfInsns => format!("self instructions of {subject}"),
+            Metric::Inclusive => format!("inclusive instructions of {subject}"),
+            Metric::Calls => format!("calls of {subject}"),
+            Metric::Task => format!("instructions of task {subject}"),
+            Metric::Stack => format!("stack bytes of task {subject}"),
+        };
+        let after = after.unwrap_or(0);
+        match (limit, before) {
+            (Limit::Ceiling(_), _) | (_, None) => {
+                format!("{what}: {}, at most {} allowed", group(after), limit.describe())
+            }
+            (_, Some(before)) => format!(
+                "{what}: {} \u{2192} {} ({}), limit {}",
+                group(*before),
+                group(after),
+                crate::analysis::compare::percent(self.numbers.difference(), *before),
+                limit.describe()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare::{Change, Fate};
+
+    #[test]
+    fn limits_are_read_as_people_write_them() {
+        for (text, limit, shown) in [
+            ("5%", Limit::Share(50_000), "5%"),
+            ("0%", Limit::Share(0), "0%"),
+            ("0.05 %", Limit::Share(500), "0.05%"),
+            ("+2k", Limit::Growth(2000), "+2,000"),
+            ("10k", Limit::Ceiling(10_000), "10,000"),
+        ] {
+            assert_eq!(Limit::parse(text), Ok(limit), "{text}");
+            assert_eq!(limit.describe(), shown);
+        }
+        for text in ["", "%", "-5%", "5 apples", "1e3", "0.00001%", "+", "5%%"] {
+            let error = Limit::parse(text).unwrap_err().to_string();
+            assert!(error.contains("write 5%"), "{error}");
+        }
+    }
+
+    #[test]
+    fn one_instruction_crosses_a_limit_of_nothing_and_large_numbers_do_not_overflow() {
+        let pair = |before, after| Pair { before: Some(before), after: Some(after) };
+        assert!(Limit::Share(0).is_crossed(pair(1_000_000_000_000, 1_000_000_000_001)));
+        assert!(!Limit::Share(0).is_crossed(pair(10, 10)));
+        assert!(!Limit::Share(50_000).is_crossed(pair(100, 105)));
+        assert!(Limit::Share(50_000).is_crossed(pair(100, 106)));
+        assert!(!Limit::Share(u64::MAX).is_crossed(pair(u64::MAX / 2, u64::MAX)));
+        assert!(Limit::Growth(3).is_crossed(pair(100, 104)));
+        assert!(Limit::Ceiling(99).is_crossed(Pair { before: None, after: Some(100) }));
+        assert!(!Limit::Share(0).is_crossed(Pair { before: None, after: Some(100) }));
+    }
+
+    #[test]
+    fn the_most_specific_threshold_counts() {
+        let change = |name: &str, before, after| Change {
+            name: name.to_owned(),
+            plain_name: name.to_owned(),
+            self_insns: Pair { before: Some(before), after: Some(after) },
+            inclusive_insns: Pair::default(),
+            calls: Pair::default(),
+            fate: Fate::Stays,
+        };
+        let comparison = Comparison {
+            functions: vec![change("crc_byte", 100, 103), change("crc_init", 100, 103), change("sort", 100, 103)],
+            ..Comparison::default()
+        };
+        let threshold =
+            |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
+        let thresholds = [threshold("crc*", "5%"), threshold("crc_byte", "0%"), threshold(ALL, "1%")];
+        let judgements = judge(&thresholds, &comparison);
+        let crossed: Vec<&str> = judgements
+            .iter()
+            .filter(|judgement| judgement.crossed)
+            .map(|judgement| judgement.subject.as_str())
+            .collect();
+        assert_eq!(crossed, ["crc_byte", "sort"]);
+        assert_eq!(judgements[0].describe(), "self instructions of crc_byte: 100 \u{2192} 103 (+3.00 %), limit 0%");
+    }
+}

@@ -1,0 +1,801 @@
+//! What a firmware file says about itself: which processor it is for, which bytes it loads where, where
+//! it starts, and where its symbols are. Nothing here knows of QEMU; [`crate::machine`] decides from
+//! these facts what can run the file.
+//!
+//! Every file that cannot be used gets one [`InputError`]: what is wrong, where, and what to do next.
+//! Nothing panics, whatever the bytes are.
+
+mod attributes;
+mod elf;
+mod hex;
+pub mod kernel;
+pub mod loops;
+pub mod mcount;
+pub mod symbols;
+pub mod unwind;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Input that cannot be used. The message is complete (what, where, what to do next) and may span
+/// lines; it is exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputError {
+    message: String,
+}
+
+impl InputError {
+    /// An error with this complete message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+
+    /// An error about one file, which the message starts with.
+    pub fn about(path: &Path, message: impl fmt::Display) -> Self {
+        Self::new(format!("{}: {message}", path.display()))
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// What an address in a message looks like: `0x20000000`.
+pub(crate) struct Hex(pub(crate) u64);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// A supported processor family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Arch {
+    /// 64-bit RISC-V.
+    Riscv64,
+    /// 32-bit RISC-V.
+    Riscv32,
+    /// Arm's M-profile (Thumb only).
+    CortexM,
+}
+
+impl Arch {
+    /// True where an address is 64 bits wide.
+    pub fn is_64_bit(self) -> bool {
+        self == Arch::Riscv64
+    }
+
+    /// True for both RISC-V widths.
+    pub fn is_riscv(self) -> bool {
+        self != Arch::CortexM
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Arch::Riscv64 => "riscv64",
+            Arch::Riscv32 => "riscv32",
+            Arch::CortexM => "Cortex-M",
+        })
+    }
+}
+
+/// The file's format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// ELF executable.
+    Elf,
+    /// Intel HEX.
+    IntelHex,
+    /// Bytes without a header, placed by `--load-addr`.
+    Raw,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Elf => "ELF",
+            Format::IntelHex => "Intel HEX",
+            Format::Raw => "raw binary",
+        })
+    }
+}
+
+/// An M-profile architecture, least capable first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ArmLevel {
+    /// Cortex-M0, M0+, M1.
+    V6M,
+    /// Cortex-M3.
+    V7M,
+    /// Cortex-M4, M7.
+    V7EM,
+    /// Cortex-M23.
+    V8MBase,
+    /// Cortex-M33, M35P.
+    V8MMain,
+    /// Cortex-M55, M85.
+    V81MMain,
+}
+
+impl ArmLevel {
+    /// True when a processor of this level executes code that was built for `needed`.
+    pub fn runs(self, needed: ArmLevel) -> bool {
+        match needed {
+            // v8-M baseline adds to v6-M what the v7 levels lack; v8-M mainline has everything.
+            ArmLevel::V8MBase => self >= ArmLevel::V8MBase,
+            ArmLevel::V7M | ArmLevel::V7EM if self == ArmLevel::V8MBase => false,
+            _ => self >= needed,
+        }
+    }
+}
+
+impl fmt::Display for ArmLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ArmLevel::V6M => "v6-M",
+            ArmLevel::V7M => "v7-M",
+            ArmLevel::V7EM => "v7E-M",
+            ArmLevel::V8MBase => "v8-M baseline",
+            ArmLevel::V8MMain => "v8-M mainline",
+            ArmLevel::V81MMain => "v8.1-M mainline",
+        })
+    }
+}
+
+/// A floating-point unit, least capable first: each executes what those before it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fpu {
+    /// No floating-point instructions.
+    None,
+    /// FPv4, single precision (Cortex-M4).
+    V4Single,
+    /// FPv5, single precision (Cortex-M33, some M7).
+    V5Single,
+    /// FPv5, single and double precision (Cortex-M7).
+    V5Double,
+}
+
+impl fmt::Display for Fpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fpu::None => "no FPU",
+            Fpu::V4Single => "a single-precision FPU (FPv4)",
+            Fpu::V5Single => "a single-precision FPU (FPv5)",
+            Fpu::V5Double => "a double-precision FPU",
+        })
+    }
+}
+
+/// What `.ARM.attributes` demands of the processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmNeeds {
+    /// The architecture the code was built for.
+    pub level: ArmLevel,
+    /// The floating-point instructions it may contain.
+    pub fpu: Fpu,
+    /// DSP instructions were allowed (always, on v7E-M).
+    pub dsp: bool,
+    /// `Tag_CPU_name`, as the compiler wrote it: `7E-M`, `cortex-m55`.
+    pub name: Option<String>,
+}
+
+/// What the file demands of the processor, where it says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuNeeds {
+    /// From `.ARM.attributes`.
+    pub arm: Option<ArmNeeds>,
+    /// `Tag_RISCV_arch` from `.riscv.attributes`, such as `rv64i2p1_m2p0_a2p1_c2p0`.
+    pub riscv: Option<String>,
+}
+
+/// One stretch of bytes that is loaded, or of memory that starts as zero.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Where the bytes are loaded (ELF: `p_paddr`).
+    pub load_addr: u64,
+    /// Where the firmware expects them while it runs (ELF: `p_vaddr`). Where the two differ, the
+    /// startup code copies.
+    pub run_addr: u64,
+    /// The bytes of the file.
+    pub data: Vec<u8>,
+    /// Bytes at `run_addr`; what exceeds `data` starts as zero.
+    pub mem_bytes: u64,
+    /// The firmware may execute from it.
+    pub executable: bool,
+    /// The firmware may write to it.
+    pub writable: bool,
+}
+
+impl Segment {
+    /// Addresses that the file's bytes occupy when loaded; empty for memory that only starts as zero.
+    pub fn load_range(&self) -> Range<u64> {
+        self.load_addr..self.load_addr.saturating_add(self.data.len() as u64)
+    }
+
+    /// Addresses it occupies while the firmware runs.
+    pub fn run_range(&self) -> Range<u64> {
+        self.run_addr..self.run_addr.saturating_add(self.mem_bytes)
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("load_range", &self.load_range())
+            .field("run_range", &self.run_range())
+            .field("executable", &self.executable)
+            .field("writable", &self.writable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The two words that a Cortex-M takes from its vector table at reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VectorTable {
+    /// Where the table is loaded.
+    pub address: u64,
+    /// Its first word: the stack pointer.
+    pub initial_sp: u64,
+    /// Its second word as it stands: the address of the first instruction, with bit 0 set.
+    pub reset_vector: u64,
+}
+
+/// What the caller knows and the file may not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadOptions<'a> {
+    /// `--load-addr`: where a raw binary is loaded.
+    pub load_addr: Option<u64>,
+    /// `--load-bias`: what is added to the addresses of a position-independent ELF.
+    pub load_bias: Option<u64>,
+    /// `--symbols`: an ELF file that describes this image.
+    pub symbols: Option<&'a Path>,
+}
+
+/// The facts of one firmware file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The file, as given.
+    pub path: PathBuf,
+    /// Its name without directory and without a firmware file's extension; never empty.
+    pub stem: String,
+    /// Its format.
+    pub format: Format,
+    /// SHA-256 of the file in lower-case hexadecimal.
+    pub sha256: String,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// The processor family; unknown for a HEX or raw file that has no symbols and does not begin
+    /// with a vector table.
+    pub arch: Option<Arch>,
+    /// What it demands of the processor.
+    pub needs: CpuNeeds,
+    /// By load address. At least one has bytes.
+    pub segments: Vec<Segment>,
+    /// The entry address that the file states (bit 0 set: Thumb); a Cortex-M starts from its vector
+    /// table and ignores it.
+    pub entry: Option<u64>,
+    /// Cortex-M: the table that the file seems to start from. The machine decides where it really
+    /// looks, see [`Image::vector_table_at`].
+    pub vector_table: Option<VectorTable>,
+    /// Addresses are only relative to each other (`ET_DYN`); they get a bias when loaded.
+    pub position_independent: bool,
+    /// `--load-bias`, kept for the choice of the machine.
+    pub load_bias: Option<u64>,
+    /// The ELF file to read symbols and DWARF from, if any.
+    pub symbols_from: Option<PathBuf>,
+    /// That file names functions.
+    pub has_symbols: bool,
+    /// That file has DWARF debug information.
+    pub has_dwarf: bool,
+    /// What looked odd and does not prevent a run, each one sentence.
+    pub warnings: Vec<String>,
+}
+
+/// Extensions that are not part of an image's stem.
+const FIRMWARE_EXTENSIONS: [&str; 8] = ["elf", "axf", "out", "hex", "ihex", "ihx", "bin", "img"];
+const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
+
+impl Image {
+    /// The image's bytes from `address`, where they are when they run (load bias not included): those of one
+    /// instruction, or less at the end of a segment.
+    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
+        self.segments.iter().find_map(|segment| {
+            let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
+            segment.data.get(offset..segment.data.len().min(offset + 4))
+        })
+    }
+
+    /// The image's bytes in a range of addresses, where they are when they run (load bias not included): sorted
+    /// pieces, which do not overlap. What is in no segment is left out.
+    pub fn bytes_in(&self, range: Range<u64>) -> Vec<(u64, &[u8])> {
+        let mut segments: Vec<&Segment> = self.segments.iter().collect();
+        // Stable: of overlays, the first one is meant, as with `code_at`.
+        segments.sort_by_key(|segment| segment.run_addr);
+        let mut pieces = Vec::new();
+        let mut next = range.start;
+        for segment in segments {
+            let start = next.max(segment.run_addr);
+            let end = range.end.min(segment.run_addr.saturating_add(segment.data.len() as u64));
+            if start < end {
+                let offset = (start - segment.run_addr) as usize;
+                pieces.push((start, &segment.data[offset..offset + (end - start) as usize]));
+                next = end;
+            }
+        }
+        pieces
+    }
+
+    /// Reads a firmware file.
+    ///
+    /// # Errors
+    /// [`InputError`] when the file cannot be read, or holds nothing that a supported processor runs.
+    pub fn open(path: &Path, options: &LoadOptions<'_>) -> Result<Image, InputError> {
+        let bytes = read(path, "firmware")?;
+        let symbols = match options.symbols {
+            Some(symbols) => Some((symbols, read(symbols, "symbol file")?)),
+            None => None,
+        };
+        Self::from_bytes(path, &bytes, options, symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])))
+    }
+
+    /// The same from bytes already read; `symbols` is the file of `options.symbols`.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn from_bytes(
+        path: &Path,
+        bytes: &[u8],
+        options: &LoadOptions<'_>,
+        symbols: Option<(&Path, &[u8])>,
+    ) -> Result<Image, InputError> {
+        if bytes.is_empty() {
+            return Err(InputError::about(path, "the file is empty; did the build that writes it fail?"));
+        }
+        let format = detect_format(path, bytes, options)?;
+        if format != Format::Raw && options.load_addr.is_some() {
+            return Err(InputError::about(
+                path,
+                format_args!(
+                    "--load-addr places a raw binary, but this is {format}, which says its own \
+                     addresses; leave --load-addr out"
+                ),
+            ));
+        }
+
+        let symbols = match symbols {
+            Some((path, bytes)) => Some((path, elf::parse(path, bytes, elf::Purpose::Symbols)?)),
+            None => None,
+        };
+
+        let mut image = Image {
+            path: path.to_path_buf(),
+            stem: stem(path),
+            format,
+            sha256: sha256_hex(bytes),
+            file_bytes: bytes.len() as u64,
+            arch: None,
+            needs: CpuNeeds::default(),
+            segments: Vec::new(),
+            entry: None,
+            vector_table: None,
+            position_independent: false,
+            load_bias: options.load_bias,
+            symbols_from: None,
+            has_symbols: false,
+            has_dwarf: false,
+            warnings: Vec::new(),
+        };
+        match format {
+            Format::Elf => {
+                let facts = elf::parse(path, bytes, elf::Purpose::Run)?;
+                image.arch = facts.arch;
+                image.needs = facts.needs;
+                image.segments = facts.segments;
+                image.entry = Some(facts.entry);
+                image.position_independent = facts.position_independent;
+                image.symbols_from = Some(path.to_path_buf());
+                image.has_symbols = facts.has_symbols;
+                image.has_dwarf = facts.has_dwarf;
+            }
+            Format::IntelHex => {
+                let contents = hex::parse(path, bytes)?;
+                image.segments = contents.segments;
+                image.entry = contents.entry;
+            }
+            Format::Raw => {
+                // detect_format has made sure of the address.
+                let load_addr = options.load_addr.unwrap_or(0);
+                if load_addr.checked_add(bytes.len() as u64).is_none() {
+                    return Err(InputError::about(
+                        path,
+                        format_args!(
+                            "{} bytes from --load-addr {} on end beyond the last address",
+                            bytes.len(),
+                            Hex(load_addr)
+                        ),
+                    ));
+                }
+                image.segments.push(Segment {
+                    load_addr,
+                    run_addr: load_addr,
+                    data: bytes.to_vec(),
+                    mem_bytes: bytes.len() as u64,
+                    executable: true,
+                    writable: true,
+                });
+            }
+        }
+        if options.load_bias.is_some() && !image.position_independent {
+            return Err(InputError::about(
+                path,
+                "--load-bias moves a position-independent ELF (linked with -static-pie), and this \
+                 file has fixed addresses; leave --load-bias out",
+            ));
+        }
+        sort_segments(path, &mut image.segments)?;
+        if let Some(bias) = options.load_bias {
+            let last = if image.arch.is_some_and(Arch::is_64_bit) { u64::MAX } else { u64::from(u32::MAX) };
+            let end = image.link_range().end;
+            if end.checked_add(bias).is_none_or(|end| end > last) {
+                return Err(InputError::about(
+                    path,
+                    format_args!(
+                        "--load-bias {} moves the image's end ({}) beyond the last address",
+                        Hex(bias),
+                        Hex(end)
+                    ),
+                ));
+            }
+        }
+        if let Some((symbols_path, facts)) = symbols {
+            image.adopt_symbols(symbols_path, facts)?;
+        }
+        image.vector_table = image.find_vector_table();
+        image.settle_arch()?;
+        Ok(image)
+    }
+
+    /// The stack pointer at reset, where the file says it.
+    pub fn initial_sp(&self) -> Option<u64> {
+        self.vector_table.map(|table| table.initial_sp)
+    }
+
+    /// The first instruction, where the file says it; bit 0 is clear.
+    pub fn reset_pc(&self) -> Option<u64> {
+        match self.arch {
+            Some(Arch::CortexM) => self.vector_table.map(|table| table.reset_vector & !1),
+            _ => self.entry,
+        }
+    }
+
+    /// From the lowest run address to the end of the highest.
+    pub fn link_range(&self) -> Range<u64> {
+        let ranges = || self.segments.iter().map(Segment::run_range);
+        let start = ranges().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges().map(|range| range.end).max().unwrap_or(0);
+        start..end
+    }
+
+    /// The little-endian word that is loaded at `address`, if all of it is.
+    pub fn loaded_u32(&self, address: u64) -> Option<u32> {
+        let segment = self.segments.iter().find(|segment| {
+            let range = segment.load_range();
+            range.contains(&address) && range.end - address >= 4
+        })?;
+        let offset = usize::try_from(address - segment.load_addr).ok()?;
+        let word = segment.data.get(offset..offset.checked_add(4)?)?;
+        Some(u32::from_le_bytes(word.try_into().ok()?))
+    }
+
+    /// The two words at `address` read as a Cortex-M vector table, plausible or not; none when the
+    /// image loads nothing there.
+    pub fn vector_table_at(&self, address: u64) -> Option<VectorTable> {
+        Some(VectorTable {
+            address,
+            initial_sp: self.loaded_u32(address)?.into(),
+            reset_vector: self.loaded_u32(address.checked_add(4)?)?.into(),
+        })
+    }
+
+    /// A minimal ELF file that loads the same bytes, `bias` higher, and starts at `entry` (already
+    /// biased). It depends on nothing but the image's contents, so every format, file name and
+    /// position-independent image reaches the emulator in the same way. Memory beyond the bytes is
+    /// left out: an emulator's memory starts as zero.
+    pub fn loadable_elf(&self, arch: Arch, bias: u64, entry: u64) -> Vec<u8> {
+        let loads: Vec<elf::Load<'_>> = self
+            .segments
+            .iter()
+            .filter(|segment| !segment.data.is_empty())
+            .map(|segment| elf::Load { address: segment.load_addr.wrapping_add(bias), data: &segment.data })
+            .collect();
+        elf::write(arch, entry, &loads)
+    }
+
+    /// Takes from an ELF what this image does not say itself.
+    fn adopt_symbols(&mut self, path: &Path, facts: elf::Facts) -> Result<(), InputError> {
+        if let (Some(own), Some(theirs)) = (self.arch, facts.arch)
+            && own != theirs
+        {
+            return Err(InputError::about(
+                path,
+                format_args!(
+                    "--symbols is a {theirs} file, but {} is {own}; give the ELF that the image was \
+                     made from",
+                    self.path.display()
+                ),
+            ));
+        }
+        self.compare_code(path, &facts.segments)?;
+        if self.format != Format::Elf {
+            self.arch = facts.arch;
+            self.needs = facts.needs;
+            self.entry = self.entry.or(Some(facts.entry));
+        }
+        self.symbols_from = Some(path.to_path_buf());
+        self.has_symbols = facts.has_symbols;
+        self.has_dwarf = facts.has_dwarf;
+        Ok(())
+    }
+
+    /// Symbols of another build would name the wrong functions without anybody noticing, so the code
+    /// in both files is compared. A file with debug information only has no bytes to compare.
+    fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
+        let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);
+        let mut has_code = false;
+        for code in theirs.iter().filter(|segment| segment.executable) {
+            has_code |= !code.data.is_empty();
+            for own in &self.segments {
+                let (a, b) = (code.load_range(), own.load_range());
+                let (start, end) = (a.start.max(b.start), a.end.min(b.end));
+                if start >= end {
+                    continue;
+                }
+                let len = (end - start) as usize;
+                let a = &code.data[(start - a.start) as usize..][..len];
+                let b = &own.data[(start - b.start) as usize..][..len];
+                compared += len as u64;
+                for (offset, _) in a.iter().zip(b).enumerate().filter(|(_, (a, b))| a != b) {
+                    different += 1;
+                    first.get_or_insert(start + offset as u64);
+                }
+            }
+        }
+        if has_code && compared == 0 {
+            let hint = match self.format {
+                Format::Raw => "check --load-addr, and that the ELF is the one it was made from",
+                _ => "give the ELF that the image was made from",
+            };
+            return Err(InputError::about(
+                path,
+                format_args!(
+                    "--symbols has no code at any address that {} loads (its segments: {}); {hint}",
+                    self.path.display(),
+                    list_segments(&self.segments)
+                ),
+            ));
+        }
+        if let Some(first) = first {
+            self.warnings.push(format!(
+                "{different} of {compared} bytes of code differ between {} and {}, the first at {}: \
+                 if they are of different builds, functions are named wrongly",
+                self.path.display(),
+                path.display(),
+                Hex(first)
+            ));
+        }
+        Ok(())
+    }
+
+    /// The vector table: at the lowest load address, or else at the start of the first segment that
+    /// begins like one.
+    fn find_vector_table(&self) -> Option<VectorTable> {
+        if self.arch.is_some_and(Arch::is_riscv) {
+            return None;
+        }
+        self.segments
+            .iter()
+            .filter_map(|segment| self.vector_table_at(segment.load_addr))
+            .find(|table| self.is_plausible(table))
+    }
+
+    /// A stack pointer where microcontrollers have memory, and a Thumb address inside the image.
+    fn is_plausible(&self, table: &VectorTable) -> bool {
+        let sp = table.initial_sp;
+        let in_ram = (0x1000_0000..=0x4000_0000).contains(&sp) || (0x6000_0000..=0xa000_0000).contains(&sp);
+        let reset = table.reset_vector;
+        in_ram
+            && sp.is_multiple_of(4)
+            && reset & 1 == 1
+            && self.segments.iter().any(|segment| segment.run_range().contains(&(reset & !1)))
+    }
+
+    /// Settles the family where only the contents can tell: HEX and raw files without symbols, and
+    /// Arm ELF files without attributes.
+    fn settle_arch(&mut self) -> Result<(), InputError> {
+        match self.arch {
+            None if self.vector_table.is_some() => self.arch = Some(Arch::CortexM),
+            Some(Arch::CortexM)
+                if self.needs.arm.is_none()
+                    && self.vector_table.is_none()
+                    && self.entry.is_some_and(|entry| entry & 1 == 0) =>
+            {
+                return Err(InputError::about(
+                    &self.path,
+                    "32-bit Arm code that does not look like a Cortex-M's: it has no \
+                     .ARM.attributes, no vector table (stack pointer, then an odd reset address) at \
+                     the start of a segment, and its entry is not Thumb code; only the M profile is \
+                     supported",
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Addresses of the segments that have bytes, for a message: `0x00000000..0x00004000, …`.
+pub(crate) fn list_segments(segments: &[Segment]) -> String {
+    let ranges: Vec<String> = segments
+        .iter()
+        .filter(|segment| !segment.data.is_empty())
+        .map(|segment| show_range(&segment.load_range()))
+        .collect();
+    ranges.join(", ")
+}
+
+/// A range in a message: `0x00000000..0x00004000`, its end not included.
+pub(crate) fn show_range(range: &Range<u64>) -> String {
+    format!("{}..{}", Hex(range.start), Hex(range.end))
+}
+
+fn read(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
+    let fail = |error: io::Error| {
+        InputError::about(
+            path,
+            match error.kind() {
+                io::ErrorKind::NotFound => {
+                    format!("there is no such file; build the {what} first?")
+                }
+                io::ErrorKind::PermissionDenied => "the file is not readable (permission denied)".to_owned(),
+                _ => format!("the {what} cannot be read: {error}"),
+            },
+        )
+    };
+    let kind = fs::metadata(path).map_err(fail)?;
+    if kind.is_dir() {
+        return Err(InputError::about(path, format_args!("this is a directory; give the {what} inside it")));
+    }
+    if !kind.is_file() {
+        return Err(InputError::about(path, "this is not a regular file (a pipe or device); give a file on disk"));
+    }
+    fs::read(path).map_err(fail)
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension()
+        .and_then(|extension| extension.to_str())
+        .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
+}
+
+/// What an image is called: its file name, without an extension that says it is firmware.
+pub fn stem(path: &Path) -> String {
+    let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
+    match name.map(|name| name.to_string_lossy().into_owned()) {
+        Some(name) if !name.is_empty() => name,
+        _ => "firmware".to_owned(),
+    }
+}
+
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result<Format, InputError> {
+    if bytes.starts_with(b"\x7fELF") {
+        return Ok(Format::Elf);
+    }
+    if has_extension(path, &HEX_EXTENSIONS) || hex::looks_like(bytes) {
+        return Ok(Format::IntelHex);
+    }
+    if options.load_addr.is_some() {
+        return Ok(Format::Raw);
+    }
+    const KNOWN: [(&[u8], &str); 6] = [
+        (b"!<arch>\n", "a static library; link it into an executable"),
+        (b"UF2\n", "a UF2 file; give the ELF that it was made from"),
+        (
+            b"S0",
+            "a Motorola S-record file; give the ELF that it was made from, or convert it: \
+                 objcopy -I srec -O ihex",
+        ),
+        (b"MZ", "a Windows executable; give the firmware's ELF"),
+        (b"\xcf\xfa\xed\xfe", "a macOS executable; build the firmware for its own target"),
+        (b"#!", "a script; give the firmware's ELF"),
+    ];
+    let message = match KNOWN.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        Some((_, what)) => format!("this is {what}"),
+        None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {
+            "this ELF file is truncated: only its first bytes are there".to_owned()
+        }
+        None => "this is neither ELF nor Intel HEX; if it is a raw binary, say where it is loaded: \
+                 --load-addr ADDRESS (and --symbols FILE.elf for names)"
+            .to_owned(),
+    };
+    Err(InputError::about(path, message))
+}
+
+/// Sorts by load address and refuses bytes that are loaded twice.
+fn sort_segments(path: &Path, segments: &mut [Segment]) -> Result<(), InputError> {
+    segments.sort_by_key(|segment| (segment.load_addr, segment.run_addr, segment.mem_bytes));
+    const MAX_PIECES: usize = 60_000; // an ELF header counts to 65,534
+    if segments.len() > MAX_PIECES {
+        return Err(InputError::about(
+            path,
+            format_args!("it loads {} separate pieces; is it firmware?", segments.len()),
+        ));
+    }
+    let mut previous: Option<Range<u64>> = None;
+    for segment in segments.iter().filter(|segment| !segment.data.is_empty()) {
+        let range = segment.load_range();
+        if let Some(previous) = &previous
+            && range.start < previous.end
+        {
+            return Err(InputError::about(
+                path,
+                format_args!(
+                    "two of its segments load bytes at the same addresses ({} and {}); check the \
+                     linker script's load addresses (AT, LMA)",
+                    show_range(previous),
+                    show_range(&range)
+                ),
+            ));
+        }
+        previous = Some(range);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stem_loses_only_a_firmware_extension() {
+        for (path, expected) in [
+            ("a/b.elf", "b"),
+            ("a/riscv64-freertos.ELF", "riscv64-freertos"),
+            ("target/thumbv7m-none-eabi/debug/app", "app"),
+            ("app-1.2", "app-1.2"),
+            (".elf", ".elf"),
+            ("with space, comma.hex", "with space, comma"),
+            ("..", "firmware"),
+        ] {
+            assert_eq!(stem(Path::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_core_runs_what_lower_levels_run() {
+        use ArmLevel::*;
+        assert!(V7M.runs(V6M) && V7EM.runs(V7M) && V8MMain.runs(V7EM) && V81MMain.runs(V8MBase));
+        assert!(!V6M.runs(V7M) && !V7EM.runs(V8MBase) && !V8MBase.runs(V7M) && V8MBase.runs(V6M));
+    }
+
+    #[test]
+    fn the_hash_is_sha256() {
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(sha256_hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

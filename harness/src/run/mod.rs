@@ -1,0 +1,9 @@
+//! One run of one image in the emulator, from its plan to what it left.
+
+pub mod cores;
+pub mod directory;
+pub mod plan;
+pub mod process;
+pub mod progress;
+pub mod records;
+pub mod tail;

@@ -1,0 +1,181 @@
+//! A function's instructions under their source lines, as text for a terminal.
+
+use std::io::{self, Write};
+
+use console::Style;
+
+use crate::analysis::describe::{group, percent, share};
+use crate::analysis::functions::{Kind, Row};
+use crate::analysis::listing::{Instruction, Line, Listing, Run};
+use crate::analysis::metrics;
+use crate::text::terminal::{clip, printable, source};
+
+/// From this share of the function on, a line or instruction is hot, and written so.
+const HOT_PERCENT: f64 = 5.0;
+
+/// From this share on, it is warm.
+const WARM_PERCENT: f64 = 0.5;
+
+/// Most rows of the table of lines.
+const MOST_LINES: usize = 10;
+
+/// How it is laid out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// In colour.
+    pub color: bool,
+    /// Lines are cut to this; None: not at all.
+    pub width_columns: Option<usize>,
+}
+
+/// Writes the function's totals, its hottest source lines, and all of its code.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(listing: &Listing, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page { listing, layout, out };
+    page.head()?;
+    if listing.runs.is_empty() {
+        return writeln!(page.out, "\nno instruction of it is known");
+    }
+    page.hottest()?;
+    page.code()
+}
+
+struct Page<'a> {
+    listing: &'a Listing,
+    layout: Layout,
+    out: &'a mut dyn Write,
+}
+
+impl Page<'_> {
+    fn put(&mut self, style: &Style, text: &str) -> io::Result<()> {
+        let text = self.layout.width_columns.map_or(text.into(), |width| clip(text, width));
+        let style = style.clone().force_styling(self.layout.color);
+        writeln!(self.out, "{}", style.apply_to(text.trim_end()))
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        let Listing { row, size_bytes, total_insns, total_samples, .. } = self.listing;
+        let Row { kind, name, file, line, self_insns, calls, samples, .. } = row;
+        writeln!(self.out, "{}", Style::new().bold().force_styling(self.layout.color).apply_to(printable(name)))?;
+        if let Some(file) = file {
+            let line = line.map_or_else(String::new, |line| format!(":{line}"));
+            writeln!(self.out, "defined at {}{line}", printable(file))?;
+        }
+        if let (Some(start), Some(size_bytes)) = (row.start, size_bytes) {
+            writeln!(self.out, "{} bytes of code at {start:#010x}", group(*size_bytes))?;
+        }
+        let insns = group(*self_insns);
+        writeln!(
+            self.out,
+            "instructions: {insns} ({} of {})",
+            share(*self_insns, *total_insns),
+            group(*total_insns)
+        )?;
+        if *kind == Kind::Function {
+            writeln!(self.out, "calls: {}", group(*calls))?;
+        }
+        writeln!(self.out, "samples: {} of {}", group(*samples), group(*total_samples))
+    }
+
+    fn hottest(&mut self) -> io::Result<()> {
+        let hottest = self.listing.hottest();
+        if hottest.is_empty() {
+            return Ok(());
+        }
+        let self_insns = self.listing.row.self_insns;
+        let width = hottest.iter().map(|line| group(line.insns).len()).max().unwrap_or(0).max("Instructions".len());
+        self.put(&Style::new(), "")?;
+        self.put(&Style::new().bold(), &format!("  Share  {:>width$}  Samples  Source line", "Instructions"))?;
+        for line in hottest.iter().take(MOST_LINES) {
+            let Line { insns, samples, .. } = line;
+            let text = format!(
+                "{:>7}  {:>width$}  {:>7}  {}",
+                share(*insns, self_insns),
+                group(*insns),
+                group(*samples),
+                line_text(line)
+            );
+            self.put(&heat(*insns, self_insns), &text)?;
+        }
+        if let Some(rest) = hottest.get(MOST_LINES..).filter(|rest| !rest.is_empty()) {
+            let insns: u64 = rest.iter().map(|line| line.insns).sum();
+            let samples: u64 = rest.iter().map(|line| line.samples).sum();
+            let noun = if rest.len() == 1 { "line" } else { "lines" };
+            let (share, insns, samples) = (share(insns, self_insns), group(insns), group(samples));
+            let text = format!("{share:>7}  {insns:>width$}  {samples:>7}  {} more {noun}", rest.len());
+            self.put(&Style::new(), &text)?;
+        }
+        Ok(())
+    }
+
+    fn code(&mut self) -> io::Result<()> {
+        let listing = self.listing;
+        let self_insns = listing.row.self_insns;
+        let count_width =
+            listing.instructions().map(|insn| group(insn.count).len()).max().unwrap_or(0).max("Count".len());
+        let address_width = listing.instructions().map(|insn| address(insn).len()).max().unwrap_or(0);
+        self.put(&Style::new(), "")?;
+        let heading =
+            format!("  Share  {:>count_width$}  Samples  {:<address_width$}  Instruction", "Count", "Address");
+        self.put(&Style::new().bold(), &heading)?;
+        for run in &listing.runs {
+            if let Some(heading) = heading_of(run, listing) {
+                self.put(&Style::new().cyan(), &heading)?;
+            }
+            for insn in &run.instructions {
+                let samples = if insn.samples == 0 { String::new() } else { group(insn.samples) };
+                let share = if insn.count == 0 { String::new() } else { share(insn.count, self_insns) };
+                let count = group(insn.count);
+                let text = if insn.text.is_empty() { "(not in the image)" } else { &insn.text };
+                let text = format!(
+                    "{share:>7}  {count:>count_width$}  {samples:>7}  {:<address_width$}  {}",
+                    address(insn),
+                    printable(text)
+                );
+                self.put(&heat(insn.count, self_insns), &text)?;
+            }
+        }
+        let count: u64 = listing.instructions().map(|insn| insn.count).sum();
+        let samples: u64 = listing.instructions().map(|insn| insn.samples).sum();
+        let (share, count, samples) = (share(count, self_insns), group(count), group(samples));
+        self.put(&Style::new().bold(), &format!("{share:>7}  {count:>count_width$}  {samples:>7}  Total"))
+    }
+}
+
+/// What stands above a run of instructions: where it is from, by which functions, and what is written there.
+fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
+    let line = run.line.and_then(|index| listing.lines.get(index));
+    let inlined = match run.inlined.as_slice() {
+        [] => String::new(),
+        names => format!("  [inlined: {}]", names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(" > ")),
+    };
+    match line {
+        Some(line) => Some(line_text(line) + &inlined),
+        None if !inlined.is_empty() => Some(inlined.trim_start().to_owned()),
+        // Where nothing has a line, nobody misses it.
+        None if listing.lines.is_empty() => None,
+        None => Some("(no source line)".to_owned()),
+    }
+}
+
+/// `crc.c:13    crc = table[crc & 0xff];`
+fn line_text(line: &Line) -> String {
+    let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
+    let text = line.text.as_deref().map(source).unwrap_or_default();
+    format!("{place}  {text}").trim_end().to_owned()
+}
+
+fn address(insn: &Instruction) -> String {
+    format!("{:#010x}", insn.address)
+}
+
+fn heat(insns: u64, all_insns: u64) -> Style {
+    match percent(insns, all_insns) {
+        share if share >= HOT_PERCENT => Style::new().red().bold(),
+        share if share >= WARM_PERCENT => Style::new().yellow(),
+        _ if insns == 0 => Style::new().dim(),
+        _ => Style::new(),
+    }
+}

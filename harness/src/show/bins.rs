@@ -1,0 +1,194 @@
+//! Instructions and samples by address: the histogram of a profiler that knows nothing but the program counter.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+
+use super::summary::DEFAULT_WIDTH_COLUMNS;
+use crate::analysis::describe::{group, share};
+use crate::analysis::functions::Place;
+use crate::profile::Profile;
+use crate::text::terminal::{pad, printable, shorten};
+
+/// Columns of the longest bar.
+const BAR_COLUMNS: usize = 20;
+
+/// Names are not shortened below this, however narrow the terminal is.
+const MIN_NAME_COLUMNS: usize = 16;
+
+/// The order of the bins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Lowest address first
+    #[default]
+    Address,
+    /// Most instructions first
+    Count,
+}
+
+/// How it is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Width of a bin in bytes, a power of two.
+    pub bin_bytes: u64,
+    /// Bins shown: those with the most instructions; None shows all.
+    pub top_rows: Option<usize>,
+    /// Their order.
+    pub order: Order,
+    /// Width of the terminal; None: there is none to ask.
+    pub width_columns: Option<usize>,
+}
+
+/// One bin of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Its first address.
+    pub start: u64,
+    /// Instructions executed in it.
+    pub insns: u64,
+    /// Samples taken of them.
+    pub samples: u64,
+    /// Address of the instruction in it that executed most, the first of equal ones.
+    pub hottest: u64,
+}
+
+/// All bins in which something executed, by address.
+pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
+    let mut bins: BTreeMap<u64, (Bin, u64)> = BTreeMap::new();
+    let start = |address: u64| address & !(bin_bytes - 1);
+    // All vCPUs together, by address.
+    for (pc, count) in profile.insns() {
+        let new = Bin { start: start(pc), hottest: pc, ..Bin::default() };
+        let (bin, most) = bins.entry(new.start).or_insert((new, 0));
+        bin.insns += count;
+        if count > *most {
+            (bin.hottest, *most) = (pc, count);
+        }
+    }
+    for (pc, samples) in profile.samples_by_pc() {
+        let new = Bin { start: start(pc), hottest: pc, ..Bin::default() };
+        bins.entry(new.start).or_insert((new, 0)).0.samples += samples;
+    }
+    bins.into_values().map(|(bin, _)| bin).collect()
+}
+
+/// Writes the histogram and its sums.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    let bins = bins(profile, layout.bin_bytes);
+    let total_insns: u64 = bins.iter().map(|bin| bin.insns).sum();
+    let total_samples: u64 = bins.iter().map(|bin| bin.samples).sum();
+    let mut shown: Vec<&Bin> = bins.iter().collect();
+    // Stable: equal ones stay in the order of addresses.
+    shown.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
+    shown.truncate(layout.top_rows.unwrap_or(usize::MAX));
+    let most_insns = shown.first().map_or(0, |bin| bin.insns);
+    if layout.order == Order::Address {
+        shown.sort_by_key(|bin| bin.start);
+    }
+    let share = |insns: u64| share(insns, total_insns);
+    let rest_insns = total_insns - shown.iter().map(|bin| bin.insns).sum::<u64>();
+    let rest_samples = total_samples - shown.iter().map(|bin| bin.samples).sum::<u64>();
+    let sums = [
+        (format!("{} more", group((bins.len() - shown.len()) as u64)), rest_insns, rest_samples),
+        ("Total".to_owned(), total_insns, total_samples),
+    ];
+    let sums = if shown.len() < bins.len() { &sums[..] } else { &sums[1..] };
+
+    let mut rows: Vec<[String; 6]> =
+        vec![["Address", "Instructions", "Share", "Samples", "", "Function"].map(str::to_owned)];
+    rows.extend(shown.iter().map(|bin| {
+        let bar = bar(bin.insns, most_insns);
+        let insns = group(bin.insns);
+        [
+            format!("{:#010x}", bin.start),
+            insns,
+            share(bin.insns),
+            group(bin.samples),
+            bar,
+            place(profile, bin, layout),
+        ]
+    }));
+    rows.extend(sums.iter().map(|(name, insns, samples)| {
+        [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2), width(3)];
+    let before: usize = widths.iter().map(|width| width + 2).sum::<usize>() + BAR_COLUMNS + 2;
+    let room = layout.width_columns.unwrap_or(DEFAULT_WIDTH_COLUMNS).saturating_sub(before).max(MIN_NAME_COLUMNS);
+    for [address, insns, share, samples, bar, place] in &rows {
+        let [a, b, c, d] = widths;
+        let place = shorten(place, room);
+        let line =
+            format!("{address:<a$}  {insns:>b$}  {share:>c$}  {samples:>d$}  {}  {place}", pad(bar, BAR_COLUMNS));
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// `memcpy+0x8`: where the bin begins in the function that executed most in it; and how many more of the image's
+/// functions have code there.
+fn place(profile: &Profile, bin: &Bin, layout: Layout) -> String {
+    let last = bin.start.saturating_add(layout.bin_bytes - 1);
+    let functions = &profile.names.functions;
+    let first = functions.partition_point(|function| function.start.saturating_add(function.size_bytes) <= bin.start);
+    let all = functions[first..].iter().take_while(|function| function.start <= last).count();
+    let place = Place::of(profile, bin.hottest);
+    let name = place.to_string();
+    let name = printable(&name);
+    let (offset, more) = match place {
+        Place::Function(function) => (bin.start.saturating_sub(function.start), all - 1),
+        Place::BootRom | Place::Range { .. } => (0, all),
+    };
+    let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{name}{offset}{more}")
+}
+
+/// A bar in eighths of columns.
+fn bar(insns: u64, most_insns: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (insns as f64 / most_insns.max(1) as f64 * (8 * BAR_COLUMNS) as f64).round() as usize;
+    // What executed is seen.
+    let eighths = eighths.max(usize::from(insns > 0));
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::empty;
+
+    #[test]
+    fn bins_name_the_function_they_lie_in_and_add_up() {
+        let profile = empty()
+            .function("main", 0x40, 8)
+            .function("tiny", 0x48, 2)
+            .insn(0x40, 1000)
+            .insn(0x46, 20)
+            .insn(0x48, 500)
+            .insn(0x100, 3)
+            .sampled();
+        let shown = |bin_bytes, top_rows, order| {
+            let mut out = Vec::new();
+            write(&profile, Layout { bin_bytes, top_rows, order, width_columns: None }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            shown(2, Some(3), Order::Address),
+            "\
+Address     Instructions    Share  Samples                        Function
+0x00000040         1,000   65.66%      100  ████████████████████  main
+0x00000046            20    1.31%        2  ▍                     main+0x6
+0x00000048           500   32.83%       50  ██████████            tiny
+1 more                 3    0.20%        0
+Total              1,523  100.00%      152
+"
+        );
+        let coarse = shown(16, None, Order::Count);
+        assert!(coarse.contains("main and 1 more\n") && coarse.contains("[0x00000100..0x000001ff]\n"), "{coarse}");
+    }
+}

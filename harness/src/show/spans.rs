@@ -1,0 +1,112 @@
+//! How long handlers, masked interrupts, PendSV and what `--span` names take, under the tables of tasks.
+
+use std::io::{self, Write};
+
+use super::tasks::table;
+use crate::analysis::describe::group;
+use crate::analysis::functions::Place;
+use crate::analysis::stacks::Exceptions;
+use crate::profile::{Profile, Span, SpanKind};
+
+/// Writes what there is.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let exceptions = Exceptions::new(profile);
+    let mut lines = vec![["Handler", "Times", "Min", "Mean", "Max instructions"].map(str::to_owned)];
+    for span in &profile.spans {
+        if let SpanKind::Exception { number } = span.kind {
+            let [min, mean, max] = insns(span);
+            lines.push([exceptions.name(number, span.longest_at), group(span.count), min, mean, max]);
+        }
+    }
+    if lines.len() > 1 {
+        table(&lines, out)?;
+    }
+    for line in remarks(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// What there is beside handlers, a line each.
+pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
+    let mut lines = Vec::new();
+    for span in &profile.spans {
+        let name = match span.kind {
+            SpanKind::Call { .. } | SpanKind::Exception { .. } => continue,
+            SpanKind::Masked => "interrupts masked".to_owned(),
+            SpanKind::PendSv => "PendSV pending".to_owned(),
+            SpanKind::Between { from, until } => {
+                format!("{}..{}", Place::of(profile, from), Place::of(profile, until))
+            }
+        };
+        if span.count == 0 {
+            lines.push(format!("{name}: never"));
+            continue;
+        }
+        let [min, mean, max] = insns(span);
+        let times = if span.count == 1 { "time" } else { "times" };
+        let line = format!("{name}: {} {times}, {min} to {max} instructions, mean {mean}", group(span.count));
+        lines.push(match span.kind {
+            SpanKind::Between { .. } => line,
+            _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),
+        });
+    }
+    lines
+}
+
+fn insns(span: &Span) -> [String; 3] {
+    [span.min_insns, span.mean_insns(), span.max_insns].map(group)
+}
+
+/// The function of an instruction that was executed, with file and line where they are known.
+fn place(profile: &Profile, pc: u64) -> String {
+    let function = Place::of(profile, pc);
+    match profile.names.line_at(pc) {
+        Some((file, line)) => format!("{function} ({file}:{line})"),
+        None => function.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::empty;
+
+    #[test]
+    fn handlers_are_a_table_and_the_rest_has_a_line_each() {
+        let mut profile = empty().function("main", 0x40, 4).function("UART0_Handler", 0x60, 4).insn(0x40, 10);
+        let span = |kind, count, insns: [u64; 3], longest_at| Span {
+            kind,
+            count,
+            min_insns: insns[0],
+            max_insns: insns[1],
+            sum_insns: insns[2],
+            longest_at,
+        };
+        profile.spans = vec![
+            span(SpanKind::Call { entry: 0x40 }, 1, [10, 10, 10], 0x40),
+            span(SpanKind::Exception { number: 15 }, 1000, [9, 1200, 20_000], 0x60),
+            span(SpanKind::Exception { number: 20 }, 3, [5, 7, 17], 0x60),
+            span(SpanKind::Masked, 1, [3, 3, 3], 0x42),
+            span(SpanKind::PendSv, 2, [0, 4, 4], 0x900),
+            span(SpanKind::Between { from: 0x40, until: 0x60 }, 0, [0, 0, 0], 0),
+        ];
+        let mut out = Vec::new();
+        write(&profile, &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "
+Handler        Times  Min  Mean  Max instructions
+[irq SysTick]  1,000    9    20             1,200
+[irq UART0]        3    5     5                 7
+
+interrupts masked: 1 time, 3 to 3 instructions, mean 3; the longest from main
+PendSV pending: 2 times, 0 to 4 instructions, mean 2; the longest from [0x00000900..0x000009ff]
+main..UART0_Handler: never
+"
+        );
+    }
+}

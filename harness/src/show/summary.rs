@@ -1,0 +1,228 @@
+//! The table on the terminal: where the instructions went, hottest function first.
+
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+
+use crate::analysis::crosscheck::CrossCheck;
+use crate::analysis::describe::{group, share};
+use crate::analysis::functions::{Kind, Row, Table};
+use crate::image::symbols;
+use crate::text::terminal::{columns, pad, shorten};
+
+/// Width of the table where there is no terminal to ask, so that a log does not depend on one.
+pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Names are not shortened below this, however narrow the terminal is.
+const MIN_NAME_COLUMNS: usize = 16;
+
+/// Most room for a source file and line; less where names need it.
+const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
+
+/// How the table is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Most functions shown; None shows all.
+    pub top_rows: Option<usize>,
+    /// Width of the terminal.
+    pub width_columns: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout { top_rows: Some(20), width_columns: DEFAULT_WIDTH_COLUMNS }
+    }
+}
+
+/// One line of the table: name, instructions, share, calls, samples, location.
+type Line = [String; 6];
+
+/// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl Write) -> io::Result<()> {
+    if table.total_insns == 0 {
+        return writeln!(out, "No instruction was executed in the measuring window.");
+    }
+    let shown = layout.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
+    let (top, rest) = table.rows.split_at(shown);
+    let mut lines: Vec<Line> =
+        vec![["Function", "Instructions", "Share", "Calls", "Samples", "Defined at"].map(str::to_owned)];
+    lines.extend(top.iter().map(|row| line(row, table)));
+    if !rest.is_empty() {
+        let noun = match rest {
+            rest if rest.iter().any(|row| row.kind == Kind::Unnamed) => "rows",
+            [_] => "function",
+            _ => "functions",
+        };
+        let insns = rest.iter().map(|row| row.self_insns).sum();
+        let samples = rest.iter().map(|row| row.samples).sum();
+        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), insns, samples, table));
+    }
+    lines.push(sum_line("Total".to_owned(), table.total_insns, table.total_samples, table));
+
+    // The first location that leaves room for all names, or the narrowest.
+    let mut widths = [0; 6];
+    for most in LOCATION_COLUMNS.rev() {
+        for (line, row) in lines.iter_mut().skip(1).zip(top) {
+            line[5] = location(row, most);
+        }
+        widths = widths_of(&lines);
+        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= layout.width_columns {
+            break;
+        }
+    }
+    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    widths[0] = widths[0].min(layout.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    for [name, numbers @ .., location] in &lines {
+        let mut text = pad(&short_name(name, widths[0]), widths[0]);
+        for (number, width) in numbers.iter().zip(&widths[1..]) {
+            text += &format!("{GAP}{number:>width$}");
+        }
+        text = text + GAP + location;
+        writeln!(out, "{}", text.trim_end())?;
+    }
+
+    writeln!(out)?;
+    let unnamed = table.unnamed_insns;
+    writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
+    writeln!(out, "{check}")?;
+    for line in check.in_target_lines(layout.top_rows) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn widths_of(lines: &[Line]) -> [usize; 6] {
+    let mut widths = [0; 6];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = columns(cell).max(*width);
+        }
+    }
+    widths
+}
+
+fn line(row: &Row, table: &Table) -> Line {
+    [
+        row.name.clone(),
+        group(row.self_insns),
+        share(row.self_insns, table.total_insns),
+        if row.kind == Kind::Function { group(row.calls) } else { "-".to_owned() },
+        group(row.samples),
+        String::new(),
+    ]
+}
+
+fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Line {
+    [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
+}
+
+/// `work/crc.c:13`, with as many of the directories as there is room for.
+fn location(row: &Row, most_columns: usize) -> String {
+    let Some(file) = &row.file else { return String::new() };
+    let line = row.line.map_or_else(String::new, |line| format!(":{line}"));
+    let room = most_columns.saturating_sub(line.len());
+    let separators = file.char_indices().filter(|&(_, character)| matches!(character, '/' | '\\'));
+    let suffixes: Vec<&str> =
+        std::iter::once(file.as_str()).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
+    let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
+    let name = suffixes.last().copied().unwrap_or_default();
+    shorten(fitting.copied().unwrap_or(name), room).into_owned() + &line
+}
+
+/// A name in at most so many columns: whole, or without its arguments, those of its templates, and its
+/// middle, as much of that as it takes.
+fn short_name(name: &str, width: usize) -> String {
+    let fits = |name: &str| columns(name) <= width;
+    if fits(name) {
+        return name.to_owned();
+    }
+    let bare = symbols::without_arguments(name);
+    let arguments = if bare.len() < name.len() { "(…)" } else { "" };
+    let with_template = format!("{bare}{arguments}");
+    if fits(&with_template) {
+        return with_template;
+    }
+    shorten(&format!("{}{arguments}", symbols::without_template_arguments(bare)), width).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::crosscheck;
+    use crate::analysis::functions;
+    use crate::analysis::functions::testing::empty;
+    use crate::profile::Profile;
+
+    fn shown(profile: &Profile, layout: Layout) -> String {
+        let table = functions::table(profile);
+        let mut out = Vec::new();
+        write(&table, &crosscheck::check(profile, &table), layout, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_table_has_the_hottest_first_and_adds_up() {
+        let profile = empty()
+            .function("cold", 0x40, 4)
+            .function("hot", 0x44, 4)
+            .function("rare", 0x48, 4)
+            .insn(0x40, 500)
+            .insn(0x44, 1_234_000)
+            .insn(0x48, 6)
+            .insn(0x100, 10)
+            .sampled();
+        let layout = Layout { top_rows: Some(2), ..Layout::default() };
+        assert_eq!(
+            shown(&profile, layout),
+            "\
+Function     Instructions    Share      Calls  Samples  Defined at
+hot             1,234,000   99.96%  1,234,000  123,400  src/blinky.c:7
+cold                  500    0.04%        500       50  src/blinky.c:7
+2 more rows            16    0.00%                   1
+Total           1,234,516  100.00%             123,451
+
+not named: 10 instructions (0.00%)
+cross-check: 123,451 samples agree with the exact counts of 4 functions and address ranges (largest |z| 0.6)
+"
+        );
+    }
+
+    #[test]
+    fn a_profile_of_nothing_is_said_to_be_one() {
+        assert_eq!(shown(&empty(), Layout::default()), "No instruction was executed in the measuring window.\n");
+    }
+
+    #[test]
+    fn long_names_keep_the_table_within_the_terminal() {
+        let names = [
+            "unsigned int firmware::fold<unsigned int, main::{lambda(unsigned int, int)#1}, 20000>(unsigned int)",
+            "firmware::drivers::Thermometer::read(firmware::drivers::Sensor const&, unsigned int, unsigned int) const",
+            "größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe::寸法::größe",
+        ];
+        let mut profile = empty();
+        for (at, name) in (0x40..).step_by(4).zip(names) {
+            profile = profile.function(name, at, 4).insn(at, at);
+        }
+        for width_columns in [60, 80, 100, 200] {
+            let text = shown(&profile, Layout { width_columns, ..Layout::default() });
+            let widest = text.lines().take(6).map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width_columns.max(75), "{widest}:\n{text}");
+        }
+        let text = shown(&profile, Layout::default());
+        assert!(text.contains("firmware::drivers::Thermometer::read(…)"), "{text}");
+    }
+
+    #[test]
+    fn paths_lose_their_directories_first() {
+        let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1);
+        profile.names.functions[0].file = Some("/home/somebody/projects/firmware/src/drivers/uart.c".to_owned());
+        assert!(shown(&profile, Layout::default()).contains("  projects/firmware/src/drivers/uart.c:7\n"));
+        profile.names.functions[0].file = Some(format!("/{}/{}.c", "x".repeat(300), "ü".repeat(300)));
+        assert!(shown(&profile, Layout::default()).lines().all(|line| line.chars().count() <= 100));
+    }
+}

@@ -1,0 +1,222 @@
+//! The tables under the functions' one: tasks, interrupts, and how much of the stacks is known.
+
+use std::io::{self, Write};
+
+use crate::analysis::describe::{group, share};
+use crate::analysis::stacks;
+use crate::profile::{Profile, Task};
+use crate::text::terminal::{columns, pad};
+
+/// Writes what there is; images without tasks and interrupts have no tables of them.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    if !profile.tasks.is_empty() {
+        tasks(profile, out)?;
+    }
+    let interrupts = stacks::interrupts(profile);
+    let total = profile.samples.len() as u64;
+    if !interrupts.is_empty() {
+        let mut rows: Vec<_> = interrupts.into_iter().collect();
+        rows.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        let mut lines = vec![["Interrupt".to_owned(), "Samples".to_owned(), "Share".to_owned()]];
+        lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
+        table(&lines, out)?;
+    }
+    for line in remarks(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// How much of the stacks is known, and how deep they are, a line each.
+pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
+    let total = profile.samples.len() as u64;
+    let mut lines = Vec::new();
+    if profile.facts.max_depth.is_some() && total > 0 {
+        let unknown = stacks::unknown(profile);
+        let complete = total - unknown.values().sum::<u64>();
+        // Not rounded up to all of them.
+        let percent = (10_000 * u128::from(complete) / u128::from(total)) as f64 / 100.0;
+        let mut line = format!("stacks: {} sampled, {percent:.2}% complete", group(total));
+        for (why, samples) in unknown {
+            line += &format!("; {} {} ({})", group(samples), stacks::why(why), share(samples, total));
+        }
+        lines.push(line);
+    }
+    if !profile.tree.is_empty() {
+        let (depth, function) = recursion(profile);
+        let paths = group(profile.tree.len() as u64);
+        lines.push(match function {
+            Some(name) if depth > 1 => {
+                format!("call tree: {paths} call paths, exact; deepest recursion: {name}, {depth} at once")
+            }
+            _ => format!("call tree: {paths} call paths, exact; no recursion"),
+        });
+    }
+    lines
+}
+
+fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let total = profile.total_insns();
+    let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
+    // Stable: equal ones stay in the order in which they first ran.
+    rows.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
+    let mut lines =
+        vec![["Task", "Instructions", "Share", "Switched in", "Stack used", "Painted"].map(str::to_owned)];
+    for (task, name) in rows {
+        lines.push([
+            name,
+            group(task.insns),
+            share(task.insns, total),
+            group(task.switches),
+            stack_used(task, !profile.tree.is_empty()),
+            painted(task),
+        ]);
+    }
+    table(&lines, out)?;
+    let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
+    let waits = profile.facts.waits;
+    writeln!(
+        out,
+        "idle: {} of the instructions; {} {} for an interrupt",
+        share(idle, total),
+        group(waits),
+        if waits == 1 { "wait" } else { "waits" }
+    )?;
+    let unseen = profile.facts.unseen_switches;
+    if unseen > 0 {
+        writeln!(
+            out,
+            "warning: {} switches between tasks were only noticed at a sample; counts per task are estimates",
+            group(unseen)
+        )?;
+    }
+    Ok(())
+}
+
+/// Address above a task's stack. FreeRTOS keeps its highest word's address, or nothing; then the stack ends
+/// below the control block that it allocates next, which is no more than a guess and not made.
+fn stack_bytes(task: &Task) -> Option<u64> {
+    task.stack_end?.checked_sub(task.stack_start?)
+}
+
+/// Bytes between the top of the stack and the lowest stack pointer seen: all of it where every move was
+/// followed, else at least that.
+pub(crate) fn stack_used(task: &Task, is_exact: bool) -> String {
+    let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
+    let bound = if is_exact { "" } else { "\u{2265} " };
+    match (task.stack_end, stack_bytes(task)) {
+        (Some(end), Some(size)) => format!("{bound}{} of {}", group(end.saturating_sub(deepest)), group(size)),
+        // The kernel does not keep the size: what is left is known all the same.
+        _ => format!("{} {} left", if is_exact { "" } else { "\u{2264}" }, group(deepest.saturating_sub(start)))
+            .trim()
+            .to_owned(),
+    }
+}
+
+/// What the kernel's paint says.
+pub(crate) fn painted(task: &Task) -> String {
+    match (task.painted_bytes, stack_bytes(task)) {
+        (None | Some(0), _) => "-".to_owned(),
+        (Some(free), Some(size)) => format!("{} of {}", group(size.saturating_sub(free)), group(size)),
+        (Some(free), None) => format!("{} left", group(free)),
+    }
+}
+
+/// The most that a function is on one path of the tree, and its name.
+fn recursion(profile: &Profile) -> (u32, Option<String>) {
+    use wire::definition::NodeKind;
+    let mut depths: Vec<u32> = Vec::with_capacity(profile.tree.len());
+    let mut deepest = (0, None);
+    for node in &profile.tree {
+        let NodeKind::Function { entry } = node.kind else {
+            depths.push(0);
+            continue;
+        };
+        // The nearest node of the same function on the way to the root counts the ones before it.
+        let mut at = node.parent;
+        let mut depth = 1;
+        while let Some(index) = at.checked_sub(1).map(|index| index as usize) {
+            let outer = &profile.tree[index];
+            if outer.kind == (NodeKind::Function { entry }) {
+                depth = depths[index] + 1;
+                break;
+            }
+            at = outer.parent;
+        }
+        depths.push(depth);
+        if depth > deepest.0 {
+            deepest = (depth, Some(crate::analysis::functions::Place::of(profile, entry).to_string()));
+        }
+    }
+    deepest
+}
+
+/// The first column to the left, the others to the right.
+///
+/// # Errors
+/// What `out` reports.
+pub fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    writeln!(out)?;
+    for line in lines {
+        let mut text = pad(&line[0], width(0));
+        for (column, cell) in line.iter().enumerate().skip(1) {
+            text += &format!("  {cell:>width$}", width = width(column));
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::functions::testing::empty;
+
+    fn task(name: &str, insns: u64) -> Task {
+        Task {
+            name: name.to_owned(),
+            tcb: 0x2000_0000,
+            stack_start: Some(0x2000_1000),
+            stack_end: Some(0x2000_1400),
+            is_idle: name == "IDLE",
+            insns,
+            switches: 3,
+            deepest_sp: Some(0x2000_1300),
+            painted_bytes: Some(0x2e0),
+        }
+    }
+
+    fn shown(profile: &Profile) -> String {
+        let mut out = Vec::new();
+        write(profile, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_image_without_tasks_has_no_table_of_them() {
+        assert_eq!(shown(&empty().function("main", 0x40, 4).insn(0x40, 10).sampled()), "");
+    }
+
+    #[test]
+    fn tasks_come_hottest_first_and_namesakes_are_told_apart() {
+        let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1000);
+        profile.tasks = vec![task("worker", 100), task("IDLE", 250), task("worker", 600)];
+        profile.tasks[2].stack_end = None;
+        profile.facts.waits = 2;
+        assert_eq!(
+            shown(&profile),
+            "
+Task        Instructions   Share  Switched in      Stack used       Painted
+worker (2)           600  60.00%            3      \u{2264} 768 left      736 left
+IDLE                 250  25.00%            3  \u{2265} 256 of 1,024  288 of 1,024
+worker               100  10.00%            3  \u{2265} 256 of 1,024  288 of 1,024
+
+idle: 25.00% of the instructions; 2 waits for an interrupt
+"
+        );
+    }
+}

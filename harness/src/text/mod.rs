@@ -1,0 +1,3 @@
+//! Text for people: what a terminal may be shown.
+
+pub mod terminal;
