@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use harness::cli::Cli;
-use harness::cli::resolve::Options;
 use harness::export::Format;
 use harness::image::kernel;
 use harness::image::mcount;
@@ -32,9 +31,12 @@ use harness::image::symbols::Symbols;
 use harness::image::unwind;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
+use harness::run::emulator;
+use harness::run::options::Options;
 use harness::run::plan::Plan;
-use harness::run::process::{self, Process, Workspace};
+use harness::run::process::Process;
 use harness::run::records::Records;
+use harness::run::workspace::Workspace;
 
 const COST_IMAGES: [&str; 9] = [
     "bench/riscv64-freertos-long",
@@ -489,7 +491,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
-    let emulator = process::locate(choice.machine.qemu)?;
+    let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
         choice: &choice,
@@ -648,7 +650,7 @@ fn describe_machine() -> Result<String> {
         cpu_model(),
         system.trim_matches('"'),
         kernel.trim(),
-        process::version(&process::locate("qemu-system-riscv64")?)?,
+        emulator::version(&emulator::locate("qemu-system-riscv64")?)?,
         load()
     ))
 }

@@ -10,6 +10,8 @@
 pub mod analysis;
 pub mod cli;
 pub mod commands;
+pub mod error;
+pub mod exit_code;
 pub mod export;
 pub mod gate;
 pub mod image;

@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use harness::analysis::describe;
-use harness::analysis::describe::runner;
 use harness::cli::{Cli, Command};
 use harness::commands;
+use harness::exit_code::{self, runner};
 use harness::text::terminal::Printable;
 
 fn main() -> ExitCode {
@@ -38,14 +37,14 @@ fn main() -> ExitCode {
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
         // clap shows the help when nothing was typed.
-        (None, None) => Ok(describe::ExitCode::Usage),
+        (None, None) => Ok(exit_code::ExitCode::Usage),
     };
     let code = result.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {
-            return describe::ExitCode::Good;
+            return exit_code::ExitCode::Good;
         }
         say(&error);
-        describe::ExitCode::of_error(&error)
+        exit_code::ExitCode::of_error(&error)
     });
     ExitCode::from(code.status())
 }

@@ -10,18 +10,20 @@ use wire::control::Word;
 use wire::definition::FrameKind;
 
 use crate::analysis::crosscheck::in_target;
-use crate::cli::resolve::Options;
+use crate::error::InputError;
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::symbols::Symbols;
 use crate::image::unwind;
-use crate::image::{Arch, Image, InputError, LoadOptions};
+use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::{Code, Facts, InTarget, Profile};
 use crate::run::directory::Output;
+use crate::run::emulator;
+use crate::run::options::Options;
 use crate::run::plan::{Outcome, Plan};
-use crate::run::process::{self, Workspace};
 use crate::run::records::{Progress, Records};
+use crate::run::workspace::Workspace;
 
 /// Who wants to know what happens meanwhile.
 pub trait Listener {
@@ -49,7 +51,7 @@ pub struct Measured {
 /// Runs the image in the run directory of `output`.
 ///
 /// # Errors
-/// When there is no profile to show; see [`crate::analysis::describe::ExitCode::of_error`].
+/// When there is no profile to show; see [`crate::exit_code::ExitCode::of_error`].
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let load = LoadOptions {
         load_addr: options.load_addr,
@@ -75,7 +77,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
     let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
 
-    let emulator = process::locate(choice.machine.qemu)?;
+    let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let arm = choice.machine.arch == Arch::CortexM;

@@ -8,7 +8,8 @@ use std::fs;
 
 use common::{names, run, tools};
 use harness::analysis::calltree::{CallTree, Path};
-use harness::analysis::functions::{self, Place};
+use harness::analysis::functions;
+use harness::analysis::place::Place;
 use harness::analysis::stacks::{Frame, Kind, View};
 use harness::profile::Profile;
 

@@ -105,7 +105,7 @@ fn assert_all_unnamed(run: &Run) {
     let profile = run.profile();
     let boot_rom = if profile.facts.machine == "virt" { 0x1000..0x2000 } else { 0..0 };
     let firmware = profile.insns().into_iter().filter(|(pc, _)| !boot_rom.contains(pc)).map(|(_, count)| count);
-    let total = harness::analysis::describe::group(firmware.sum());
+    let total = harness::text::number::group(firmware.sum());
     assert!(run.stdout.contains(&format!("not named: {total} instructions (100.00%)")), "{}", run.stdout);
     let rows: Vec<_> = run.stdout.lines().skip(1).take_while(|line| line.starts_with('[')).collect();
     assert!(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use built::{Target, cortex_m, riscv, scratch};
 use common::{Run, child_of, run_and, run_file, signal};
 use harness::analysis::functions;
-use harness::image::mcount::{Before, Mode, Protection, Table, TableArc};
+use harness::profile::in_target::{Before, Mode, Protection, Table, TableArc};
 use harness::profile::{End, InTarget, Profile};
 
 /// `tick` counts itself and is called three times before `opening`, five times before `closing`, and then what

@@ -13,13 +13,15 @@ use common::{made, names, run, synthetic, viewer};
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::crosscheck;
-use harness::analysis::describe::{self, group};
-use harness::analysis::functions::{self, Place};
+use harness::analysis::describe;
+use harness::analysis::functions;
 use harness::analysis::listing::Lister;
+use harness::analysis::place::Place;
 use harness::analysis::source::Sources;
 use harness::analysis::stacks::{self, Exceptions, Kind, View};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
 use harness::show::bins;
+use harness::text::number::group;
 use serde_json::{Value, json};
 use wire::definition::FrameKind;
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{image, run};
 use decode::Flow;
-use harness::analysis::functions::Place;
+use harness::analysis::place::Place;
 use harness::image::{Image, LoadOptions};
 use harness::profile::{Node, Profile, Span, SpanKind};
 use wire::definition::NodeKind;

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use common::{all_images, in_parallel, run};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::functions::{Kind, Place, Row};
+use harness::analysis::functions::{Kind, Row};
+use harness::analysis::place::Place;
 use harness::analysis::stacks::View;
 use harness::profile::{Profile, StackFrame};
 use wire::definition::{FrameKind, NodeKind, Unknown};

@@ -14,7 +14,7 @@ use std::hash::Hash;
 use wire::definition::NodeKind;
 use wire::sample::Sample;
 
-use crate::analysis::functions::Place;
+use crate::analysis::place::Place;
 use crate::profile::Profile;
 
 /// Where code ran.

@@ -15,7 +15,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::analysis::calltree::{CallTree, Member};
-use crate::analysis::functions::{self, BOOT_ROM, Place, Table};
+use crate::analysis::functions::{self, Table};
+use crate::analysis::place::{BOOT_ROM, Place};
 use crate::analysis::stacks::{Kind, NO_TASK};
 use crate::profile::{Arc, Profile};
 
@@ -398,8 +399,8 @@ pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::{self, empty};
     use crate::analysis::stacks::View;
+    use crate::profile::testing::{self, empty};
     use wire::definition::NodeKind;
 
     fn tree(profile: &Profile) -> CallTree {

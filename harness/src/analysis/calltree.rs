@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
-use crate::analysis::functions::Place;
+use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, Frame, Kind, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View};
 use crate::profile::Profile;
 
@@ -391,7 +391,7 @@ mod tests {
     use wire::definition::Unknown;
 
     use super::*;
-    use crate::analysis::functions::testing::{self, empty, interrupted};
+    use crate::profile::testing::{self, empty, interrupted};
 
     /// Frames as one line.
     fn line<'f>(frames: impl IntoIterator<Item = &'f Frame>) -> String {

@@ -1,5 +1,6 @@
 //! Two runs' numbers side by side: which functions account for the change, adding up to the whole.
 
+use crate::text::number::signed_percent;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -221,27 +222,15 @@ impl Comparison {
                 Fate::Stays => String::new(),
                 fate => format!(" ({})", fate.describe()),
             };
-            format!("{} {}{fate}", change.name, percent(change.self_insns.difference(), whole))
+            format!("{} {}{fate}", change.name, signed_percent(change.self_insns.difference(), whole))
         });
         let mut parts: Vec<String> = named.collect();
         if changed.len() > NAMED {
             let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns.difference()).sum();
-            parts.push(format!("{} others {}", changed.len() - NAMED, percent(rest, whole)));
+            parts.push(format!("{} others {}", changed.len() - NAMED, signed_percent(rest, whole)));
         }
-        format!("total {}: {}", percent(self.total_insns.difference(), whole), parts.join(", "))
+        format!("total {}: {}", signed_percent(self.total_insns.difference(), whole), parts.join(", "))
     }
-}
-
-/// A change in percent of a whole, with as many digits as it takes to be none of 0; in instructions where the
-/// whole is nothing.
-pub fn percent(difference: i128, whole: u64) -> String {
-    if whole == 0 || difference == 0 {
-        return format!("{difference:+}").replace("+0", "\u{b1}0").replace('-', "\u{2212}");
-    }
-    let percent = 100.0 * difference as f64 / whole as f64;
-    let digits =
-        [2_usize, 4, 6].into_iter().find(|&digits| percent.abs() >= 0.5 / 10f64.powi(digits as i32)).unwrap_or(9);
-    format!("{percent:+.digits$} %").replace('-', "\u{2212}")
 }
 
 #[cfg(test)]
@@ -292,9 +281,9 @@ mod tests {
 
     #[test]
     fn a_change_of_one_instruction_is_not_rounded_away() {
-        assert_eq!(percent(1, 2_000_000_000), "+0.000000050 %");
-        assert_eq!(percent(-1, 1000), "\u{2212}0.10 %");
-        assert_eq!(percent(0, 1000), "\u{b1}0");
-        assert_eq!(percent(5, 0), "+5");
+        assert_eq!(signed_percent(1, 2_000_000_000), "+0.000000050 %");
+        assert_eq!(signed_percent(-1, 1000), "\u{2212}0.10 %");
+        assert_eq!(signed_percent(0, 1000), "\u{b1}0");
+        assert_eq!(signed_percent(5, 0), "+5");
     }
 }

@@ -1,116 +1,10 @@
-//! From what happened to an exit code and a sentence: the one table of exit codes.
+//! What happened in a run, in a sentence each.
 
-use crate::cli::resolve::{DEFAULT_FOR_INSNS, When};
+use crate::profile::DEFAULT_FOR_INSNS;
+use crate::profile::input::When;
 use crate::profile::{End, Facts, Names, Profile};
-use crate::run::process::EmulatorError;
+use crate::text::number::group;
 use crate::text::terminal::shorten;
-
-/// Exit codes, most urgent first: when several apply, the first one is returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ExitCode {
-    /// Usage or bad input.
-    Usage,
-    /// The emulator could not run: missing, too old, failed by itself.
-    Emulator,
-    /// A limit or timeout ended the run.
-    Limit,
-    /// The firmware failed.
-    Firmware,
-    /// A regression threshold was crossed.
-    Regression,
-    /// All good.
-    Good,
-}
-
-impl ExitCode {
-    /// All of them, most urgent first.
-    pub const ALL: [ExitCode; 6] = [
-        ExitCode::Usage,
-        ExitCode::Emulator,
-        ExitCode::Limit,
-        ExitCode::Firmware,
-        ExitCode::Regression,
-        ExitCode::Good,
-    ];
-
-    /// The process's exit status.
-    pub fn status(self) -> u8 {
-        match self {
-            ExitCode::Good => 0,
-            ExitCode::Firmware => 1,
-            ExitCode::Usage => 2,
-            ExitCode::Regression => 3,
-            ExitCode::Limit => 4,
-            ExitCode::Emulator => 5,
-        }
-    }
-
-    /// The code with this status.
-    pub fn of_status(status: u8) -> Option<ExitCode> {
-        ExitCode::ALL.into_iter().find(|code| code.status() == status)
-    }
-
-    /// What the code says, in words.
-    pub fn describe(self) -> &'static str {
-        match self {
-            ExitCode::Good => "all good",
-            ExitCode::Firmware => "the firmware failed",
-            ExitCode::Usage => "usage or bad input",
-            ExitCode::Regression => "a regression threshold was crossed",
-            ExitCode::Limit => "a limit or timeout ended a run",
-            ExitCode::Emulator => "the emulator could not run",
-        }
-    }
-
-    /// The code of an error that prevented a profile. An error of none of our types is a defect or a
-    /// host that fails (a full disk, a lost directory): input, as far as the caller is concerned.
-    pub fn of_error(error: &anyhow::Error) -> ExitCode {
-        if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
-    }
-
-    /// The code of a run.
-    pub fn of_end(end: &End) -> ExitCode {
-        match end {
-            End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
-            End::Exit { .. } | End::Reset { .. } | End::LockUp { .. } | End::Asleep { .. } | End::Denied { .. } => {
-                ExitCode::Firmware
-            }
-            End::MaxInsns | End::Timeout | End::Interrupted => ExitCode::Limit,
-            End::EmulatorFailed { .. } => ExitCode::Emulator,
-        }
-    }
-}
-
-/// Exit statuses of `harness run`, beside the firmware's own: those that `timeout(1)` and `env(1)` have made
-/// known, far from what firmware returns.
-pub mod runner {
-    use super::{ExitCode, describe_unopened};
-    use crate::profile::{End, Profile};
-
-    /// A limit, timeout or Ctrl-C ended the run.
-    pub const LIMIT: u8 = 124;
-    /// harness itself failed: usage, bad input, the emulator.
-    pub const FAILURE: u8 = 125;
-
-    /// The status of a run.
-    pub fn status(profile: &Profile) -> u8 {
-        let status = match (&profile.facts.end, ExitCode::of_end(&profile.facts.end)) {
-            (End::Exit { status, .. }, _) => of_firmware(*status),
-            (_, ExitCode::Limit) => LIMIT,
-            (_, ExitCode::Usage | ExitCode::Emulator) => FAILURE,
-            (_, code @ (ExitCode::Firmware | ExitCode::Good | ExitCode::Regression)) => code.status(),
-        };
-        if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
-    }
-
-    /// A process has eight bits of status: the lowest, as exit(3) has it, but a failure never becomes 0.
-    pub(super) fn of_firmware(status: u32) -> u8 {
-        match status as u8 {
-            0 if status != 0 => ExitCode::Firmware.status(),
-            low => low,
-        }
-    }
-}
 
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
@@ -245,66 +139,6 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
-/// A part of something in percent.
-pub fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
-}
-
-/// A part of something as `12.34%`.
-pub fn share(part: u64, whole: u64) -> String {
-    format!("{:.2}%", percent(part, whole))
-}
-
-/// `1234567` as `1,234,567`.
-pub fn group(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18) in words.
-pub fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<String> {
-    let bit = |register: u64, bit: u32| register >> bit & 1 == 1;
-    let mut faults = Vec::new();
-    for (number, text) in [
-        (0, "MemManage: instruction fetch from memory that may not be executed"),
-        (1, "MemManage: data access violation"),
-        (3, "MemManage: unstacking for an exception return failed"),
-        (4, "MemManage: stacking for an exception failed"),
-        (8, "BusFault: instruction fetch"),
-        (9, "BusFault: data access"),
-        (10, "BusFault: imprecise data access"),
-        (11, "BusFault: unstacking for an exception return failed"),
-        (12, "BusFault: stacking for an exception failed"),
-        (16, "UsageFault: undefined instruction"),
-        (17, "UsageFault: invalid state (Thumb bit clear)"),
-        (18, "UsageFault: invalid EXC_RETURN"),
-        (19, "UsageFault: no coprocessor (FPU off)"),
-        (20, "UsageFault: stack overflow (below the stack limit)"),
-        (24, "UsageFault: unaligned access"),
-        (25, "UsageFault: division by zero"),
-    ] {
-        if bit(cfsr, number) {
-            let address = match number {
-                1 if bit(cfsr, 7) => format!(" at address {mmfar:#010x}"),
-                9 if bit(cfsr, 15) => format!(" at address {bfar:#010x}"),
-                _ => String::new(),
-            };
-            faults.push(format!("{text}{address}"));
-        }
-    }
-    if bit(hfsr, 1) {
-        faults.push("HardFault: the vector table could not be read".to_owned());
-    }
-    (!faults.is_empty()).then(|| faults.join("; "))
-}
-
 /// The address bins with the most samples, one line.
 pub fn describe_bins(profile: &Profile) -> Option<String> {
     let mut bins: Vec<(u64, u64)> = profile.bins().into_iter().collect();
@@ -325,35 +159,4 @@ pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     (facts.unresolved_transfers > 0).then(|| {
         format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_the_documented_ones() {
-        let all = ExitCode::ALL;
-        // design.md: "When several apply: 2, 5, 4, 1, 3".
-        assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
-        assert!(all.is_sorted());
-    }
-
-    #[test]
-    fn a_failed_firmware_never_looks_good() {
-        let statuses = [0, 1, 3, 255, 256, 259, 0x100_0000, u32::MAX];
-        assert_eq!(statuses.map(runner::of_firmware), [0, 1, 3, 255, 1, 3, 1, 255]);
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(group), ["0", "999", "1,000", "1,234,567"]);
-    }
-
-    #[test]
-    fn faults_are_said_in_words() {
-        let fault = describe_fault(1 << 9 | 1 << 15, 1 << 30, 0, 0xf000_0000).unwrap();
-        assert_eq!(fault, "BusFault: data access at address 0xf0000000");
-        assert_eq!(describe_fault(0, 0, 0, 0), None);
-    }
 }

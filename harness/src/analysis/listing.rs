@@ -5,12 +5,14 @@
 //! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
 //! them up, in the order of the source.
 
+use crate::analysis::place;
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 
 use crate::analysis::disassembly::{Disassembler, Unit};
-use crate::analysis::functions::{self, Place, Row, Table};
+use crate::analysis::functions::{self, Row, Table};
+use crate::analysis::place::Place;
 use crate::analysis::source::Sources;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
@@ -191,7 +193,10 @@ impl<'a> Lister<'a> {
                 Some(rest) => (function.start, function.start.saturating_add(rest)),
                 None => return Vec::new(),
             },
-            Place::BootRom => (*functions::BOOT_ROM_ADDRESSES.start(), *functions::BOOT_ROM_ADDRESSES.end()),
+            Place::BootRom => match place::boot_rom(self.profile) {
+                Some(addresses) => addresses.into_inner(),
+                None => return Vec::new(),
+            },
             Place::Range { start, last } => (start, last),
         };
         let is_here = |address: u64| Place::of(self.profile, address) == place;
@@ -277,8 +282,8 @@ impl Listing {
 mod tests {
     use super::*;
     use crate::analysis::functions::Kind;
-    use crate::analysis::functions::testing::empty;
     use crate::analysis::lookup;
+    use crate::profile::testing::empty;
     use crate::profile::{Code, LineCode};
 
     /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.

@@ -1,9 +1,11 @@
 //! The function that a person means, in a saved profile: for every command that is about one.
 
+use crate::analysis::place;
 use std::collections::BTreeSet;
 
-use crate::analysis::functions::{self, Kind, Place};
-use crate::image::InputError;
+use crate::analysis::functions::{self, Kind};
+use crate::analysis::place::Place;
+use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Profile};
 
@@ -19,7 +21,7 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
     if let Some(row) = rows.iter().rfind(|row| row.kind != Kind::Function && row.name == wanted) {
-        return Ok(Place::of(profile, row.start.unwrap_or(*functions::BOOT_ROM_ADDRESSES.start())));
+        return Ok(Place::of(profile, place::address_of(profile, row.start)));
     }
     let names = &profile.names;
     match names.find(wanted) {
@@ -76,7 +78,7 @@ fn inlined_into(profile: &Profile, wanted: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn named(profile: &Profile, wanted: &str) -> String {
         match place(profile, wanted) {

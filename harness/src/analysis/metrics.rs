@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::definition::NodeKind;
 
-use crate::analysis::functions::{self, Place};
+use crate::analysis::functions;
+use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::profile::Profile;
 
@@ -176,8 +177,8 @@ pub fn ambiguous<'a>(keys: impl Iterator<Item = &'a Key>) -> BTreeSet<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
     use crate::profile::Node;
+    use crate::profile::testing::empty;
 
     #[test]
     fn what_compilers_add_to_a_name_is_no_part_of_it() {

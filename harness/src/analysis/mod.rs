@@ -11,6 +11,7 @@ pub mod functions;
 pub mod listing;
 pub mod lookup;
 pub mod metrics;
+pub mod place;
 pub mod source;
 pub mod stacks;
 pub mod timeline;

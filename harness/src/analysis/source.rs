@@ -6,7 +6,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::image::InputError;
+use crate::error::InputError;
 use crate::profile::Names;
 
 /// Largest file that is taken for source text.

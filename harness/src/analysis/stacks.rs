@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
-use crate::analysis::functions::Place;
+use crate::analysis::place::Place;
 use crate::profile::{Profile, StackFrame, Task};
 
 /// How stacks are shown.
@@ -250,7 +250,7 @@ fn by_stack(profile: &Profile) -> HashMap<u32, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::{self, empty};
+    use crate::profile::testing::{self, empty};
 
     const TIMER: u64 = 1 << 63 | 7;
 

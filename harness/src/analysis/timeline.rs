@@ -126,8 +126,8 @@ pub(crate) fn outwards(tree: &CallTree, path: u32, into: &mut Vec<u32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::{empty, freertos, interrupted};
     use crate::analysis::stacks::View;
+    use crate::profile::testing::{empty, freertos, interrupted};
 
     /// The tracks as lines: name, then where each run begins and how long it is.
     fn tracks(profile: &Profile, view: View) -> Vec<(String, Vec<(u64, u64)>)> {

@@ -4,11 +4,11 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
-use crate::analysis::describe::ExitCode;
 use crate::analysis::listing::Lister;
 use crate::analysis::lookup;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::cli::AnnotateArgs;
+use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::annotation::{self, Layout};
 use crate::text::terminal;

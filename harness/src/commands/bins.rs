@@ -4,9 +4,9 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
-use crate::analysis::describe::ExitCode;
 use crate::cli::BinsArgs;
 use crate::cli::resolve;
+use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::bins::{self, Layout};
 use crate::text::terminal;

@@ -4,8 +4,8 @@ use std::io::{Write, stdout};
 
 use anyhow::Result;
 
-use crate::analysis::describe::ExitCode;
-use crate::run::process;
+use crate::exit_code::ExitCode;
+use crate::run::emulator;
 
 /// Prints one line per emulator and, when one is missing, the command that installs it.
 pub fn run() -> Result<ExitCode> {
@@ -14,7 +14,7 @@ pub fn run() -> Result<ExitCode> {
     for (program, runs) in
         [("qemu-system-arm", "Cortex-M"), ("qemu-system-riscv64", "riscv64"), ("qemu-system-riscv32", "riscv32")]
     {
-        let found = process::locate(program).and_then(|path| Ok((process::version(&path)?, path)));
+        let found = emulator::locate(program).and_then(|path| Ok((emulator::version(&path)?, path)));
         match found {
             Ok((version, path)) => writeln!(out, "ok       {program} {version} ({runs}): {}", path.display())?,
             Err(error) => {
@@ -28,7 +28,7 @@ pub fn run() -> Result<ExitCode> {
         writeln!(out, "Everything that harness needs is installed.")?;
         return Ok(ExitCode::Good);
     }
-    let (major, minor) = process::OLDEST_VERSION;
-    writeln!(out, "QEMU {major}.{minor} or newer is needed: {}", process::install_hint())?;
+    let (major, minor) = emulator::OLDEST_VERSION;
+    writeln!(out, "QEMU {major}.{minor} or newer is needed: {}", emulator::install_hint())?;
     Ok(ExitCode::Emulator)
 }

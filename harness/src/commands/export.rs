@@ -6,15 +6,15 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::analysis::describe::ExitCode;
 use crate::analysis::source::SourceMap;
 use crate::analysis::stacks::View;
 use crate::cli::ExportArgs;
-use crate::cli::resolve::parse_number;
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
 use crate::export::{Settings, json};
-use crate::image::InputError;
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
+use crate::text::number::parse_number;
 
 /// Runs the command.
 ///

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::analysis::describe::ExitCode;
 use crate::cli::MergeArgs;
-use crate::commands::test;
-use crate::export;
+use crate::exit_code::ExitCode;
 use crate::gate::lines;
-use crate::gate::result::Report;
+use crate::gate::reports;
+use crate::gate::result::{self, Report};
 use crate::run::directory::unwritable;
 
 /// Runs the command.
@@ -21,7 +20,7 @@ use crate::run::directory::unwritable;
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let mut parts = Vec::new();
     for path in &args.results {
-        let file = if path.is_dir() { path.join(export::REPORT) } else { path.clone() };
+        let file = if path.is_dir() { path.join(result::REPORT) } else { path.clone() };
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read the report {}", file.display()))?;
         let part = Report::from_json(&text).with_context(|| format!("cannot read the report {}", file.display()))?;
         parts.push((path.display().to_string(), part));
@@ -35,5 +34,5 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         lines::case(case, width, &mut text)?;
     }
     stdout().lock().write_all(&text)?;
-    test::finish(&report, &directory)
+    reports::finish(&report, &directory)
 }

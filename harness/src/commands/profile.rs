@@ -1,26 +1,28 @@
 //! `harness firmware.elf`: one image in, one profile directory and one table out.
 
-use std::io::{self, Write, stdout};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 
-use crate::analysis::crosscheck::{self, CrossCheck};
-use crate::analysis::describe::{self, ExitCode, group};
-use crate::analysis::functions::{self, Table};
+use crate::analysis::crosscheck::{self};
+use crate::analysis::describe;
+use crate::analysis::functions::{self};
 use crate::cli::ProfileArgs;
-use crate::cli::resolve::Options;
-use crate::export::{self, CONSOLE, FILES, FLAMECHART};
+use crate::exit_code::ExitCode;
+use crate::export;
 use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::Profile;
+use crate::profile::files::{CONSOLE, FILES, FLAMECHART};
 use crate::run::directory::Output;
+use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
-use crate::show::{spans, summary, tasks};
-use crate::text::terminal::{self, Printable};
+use crate::show::overview;
+use crate::text::terminal::Printable;
 
 /// Tells the terminal.
 struct Terminal(Bar);
@@ -73,48 +75,12 @@ pub(super) fn save(measured: Measured, options: &Options, output: Output) -> Res
     Ok((measured.profile, output.commit()?))
 }
 
-/// Writes the tables, and what is to be said of the run, as they are on the terminal.
-pub(super) fn show(
-    profile: &Profile,
-    table: &Table,
-    check: &CrossCheck,
-    top_rows: Option<usize>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let mut layout = summary::Layout { top_rows, ..Default::default() };
-    if let Some(columns) = terminal::width_columns() {
-        layout.width_columns = columns;
-    }
-    summary::write(table, check, layout, out)?;
-    tasks::write(profile, out)?;
-    spans::write(profile, out)?;
-    writeln!(out)?;
-    writeln!(out, "{}", describe::describe_run(&profile.facts))?;
-    if profile.facts.before_window_insns > 0 {
-        writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
-    }
-    if let Some(line) = describe::describe_bins(profile) {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "end: {}", describe::describe_end(profile))?;
-    if let Some(line) = describe::describe_input(&profile.facts) {
-        writeln!(out, "{line}")?;
-    }
-    for line in describe::describe_notes(profile).iter().chain(&describe::describe_unresolved(&profile.facts)) {
-        writeln!(out, "{line}")?;
-    }
-    if let Some(line) = describe::describe_unopened(profile) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
 /// Prints the tables and the verdict, and settles the exit code.
 fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> Result<ExitCode> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
     let mut out = Printable(stdout().lock());
-    show(profile, &table, &crosscheck, options.top_rows, &mut out)?;
+    overview::write(profile, &table, &crosscheck, options.top_rows, &mut out)?;
     let mut code = ExitCode::of_end(&profile.facts.end);
     if describe::describe_unopened(profile).is_some() {
         code = code.min(ExitCode::Firmware);

@@ -4,10 +4,10 @@ use std::io::{Write, stderr};
 
 use anyhow::Result;
 
-use crate::analysis::describe::ExitCode;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::analysis::stacks::View;
 use crate::cli::ReportArgs;
+use crate::exit_code::ExitCode;
 use crate::export::report;
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};

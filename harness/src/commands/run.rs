@@ -7,14 +7,16 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::profile::{prepare, save};
-use crate::analysis::describe::{self, group, runner};
+use crate::analysis::describe;
 use crate::cli::RunArgs;
-use crate::cli::resolve::Options;
-use crate::export::CONSOLE;
+use crate::exit_code::runner;
 use crate::measure::{Listener, measure};
+use crate::profile::files::CONSOLE;
+use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::records::Progress;
 use crate::run::tail::Tail;
+use crate::text::number::group;
 
 /// Passes on what the firmware prints. Which machine was chosen is said at the end, and progress is the firmware's
 /// to show.

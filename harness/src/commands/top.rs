@@ -6,10 +6,11 @@ use std::io::{BufWriter, Write, stdout};
 use anyhow::Result;
 
 use crate::analysis::crosscheck;
-use crate::analysis::describe::ExitCode;
 use crate::analysis::functions::{self, Row};
 use crate::cli::{Sort, TopArgs};
+use crate::exit_code::ExitCode;
 use crate::profile::Profile;
+use crate::show::overview;
 use crate::text::terminal::Printable;
 
 /// Runs the command.
@@ -28,7 +29,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
     let mut out = BufWriter::new(stdout().lock());
-    super::profile::show(&profile, &table, &check, (args.top > 0).then_some(args.top), &mut Printable(&mut out))?;
+    overview::write(&profile, &table, &check, (args.top > 0).then_some(args.top), &mut Printable(&mut out))?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

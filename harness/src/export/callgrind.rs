@@ -19,8 +19,8 @@ use super::Settings;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::functions::Place;
 use crate::analysis::metrics::file_name;
+use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::{End, Profile};
 
@@ -400,7 +400,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn text(profile: &Profile) -> String {
         let mut out = Vec::new();

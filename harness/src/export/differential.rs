@@ -15,8 +15,8 @@ use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{INLINED, clean, printable};
-use crate::analysis::describe::group;
 use crate::analysis::stacks::{Frame, Kind};
+use crate::text::number::group;
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
 const PADDING: usize = 10;

@@ -15,10 +15,10 @@ use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{clean, show};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::describe::group;
 use crate::analysis::functions;
 use crate::analysis::stacks::{Frame, Kind, View};
 use crate::profile::Profile;
+use crate::text::number::group;
 
 /// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
@@ -264,7 +264,7 @@ fn nothing(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::{empty, freertos};
+    use crate::profile::testing::{empty, freertos};
 
     fn drawn(profile: &Profile) -> String {
         String::from_utf8(svg(profile, View::default()).unwrap()).unwrap()

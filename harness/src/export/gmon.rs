@@ -23,9 +23,11 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::analysis::functions::{self, EXCEPTION, Entries, Place, RESET, UNKNOWN};
-use crate::image::{Hex, InputError};
+use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
+use crate::analysis::place::Place;
+use crate::error::InputError;
 use crate::profile::Profile;
+use crate::text::number::Hex;
 
 const VERSION: u32 = 1;
 const TAG_HISTOGRAM: u8 = 0;
@@ -259,7 +261,7 @@ fn caller(profile: &Profile, image: &Image, return_addr: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn bytes(profile: &Profile) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -18,9 +18,10 @@ use super::Settings;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
-use crate::analysis::functions::{self, Place, Row};
+use crate::analysis::functions::{self, Row};
+use crate::analysis::place::Place;
 use crate::analysis::stacks::{Exceptions, Kind, task_names};
-use crate::cli::resolve::{Input, When};
+use crate::profile::input::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
 /// Version of the format; it grows when something is removed or changes its meaning.

@@ -25,9 +25,10 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::Settings;
-use crate::analysis::functions::{self, Kind, Place};
+use crate::analysis::functions::{self, Kind};
 use crate::analysis::metrics::stable_name;
-use crate::image::InputError;
+use crate::analysis::place::Place;
+use crate::error::InputError;
 use crate::profile::{Frame, Function, Profile};
 
 /// Pieces of a function that are entered from the rest of it.
@@ -198,8 +199,8 @@ fn escaped(text: &str, needs: impl Fn(char) -> bool) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
     use crate::profile::LineCode;
+    use crate::profile::testing::empty;
 
     /// Code of one line, with the index of its file.
     fn line(profile: &mut Profile, start: u64, size_bytes: u64, file: u32, line: u32) {

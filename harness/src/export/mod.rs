@@ -15,6 +15,7 @@ pub mod report;
 mod shown;
 pub mod speedscope;
 
+use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use std::io::Write;
 use std::num::NonZeroU32;
 
@@ -22,30 +23,9 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::analysis::stacks::View;
-use crate::cli::resolve::Options;
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::directory::Output;
-
-/// All that a profile directory holds.
-pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];
-
-/// Name of the firmware's output in a profile directory.
-pub const CONSOLE: &str = "console.log";
-
-/// Name of a suite's result in its report directory: what `harness merge` joins.
-pub const REPORT: &str = "report.json";
-
-/// Name of the JUnit report there.
-pub const JUNIT: &str = "junit.xml";
-
-/// Name of the Markdown summary there.
-pub const SUMMARY: &str = "summary.md";
-
-/// Name of the flamegraph in a profile directory.
-pub const FLAMEGRAPH: &str = "flamegraph.svg";
-
-/// Name of the flamechart, where it is asked for.
-pub const FLAMECHART: &str = "flamechart.svg";
+use crate::run::options::Options;
 
 /// Adds the saved profile and the flamegraph to a profile directory.
 ///

@@ -22,7 +22,8 @@ use super::Settings;
 use super::shown::printable;
 use crate::analysis::attribution::{Context, Leaves};
 use crate::analysis::describe;
-use crate::analysis::functions::{self, Place};
+use crate::analysis::functions;
+use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::profile::{Profile, Window};
 

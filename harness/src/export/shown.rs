@@ -98,8 +98,8 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::analysis::functions::testing::empty;
     use crate::analysis::stacks::View;
+    use crate::profile::testing::empty;
 
     #[test]
     fn paths_that_are_shown_alike_are_one_and_each_is_before_all_that_begin_with_it() {

@@ -7,14 +7,14 @@ use std::fmt;
 
 use wire::definition::NodeKind;
 
-use crate::analysis::describe::{group, percent};
-use crate::analysis::functions::Place;
 use crate::analysis::metrics::{self, Metrics, stable_name};
+use crate::analysis::place::Place;
 use crate::analysis::stacks;
-use crate::cli::resolve::parse_number;
-use crate::gate::threshold::parse_millionths;
-use crate::image::InputError;
+use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
+use crate::text::number::parse_millionths;
+use crate::text::number::parse_number;
+use crate::text::number::{group, percent};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -458,7 +458,7 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn check(profile: &Profile, text: &str) -> Outcome {
         let missing = |name: &str| Err(format!("no function is called {name}"));

@@ -21,8 +21,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::analysis::metrics::{Function, Key, Metrics, Task};
-use crate::cli::resolve::Input;
-use crate::image::InputError;
+use crate::error::InputError;
+use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
 
 /// The first line: what it is, and the version of the format.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
-use crate::cli::resolve::Options;
-use crate::export::CONSOLE;
+use crate::profile::files::CONSOLE;
 use crate::profile::{End, FILE_NAME, Profile};
+use crate::run::options::Options;
 
 /// A directory of finished runs, by the hash of what they depend on.
 #[derive(Clone, Debug)]

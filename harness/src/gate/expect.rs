@@ -4,8 +4,10 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::describe::{self, ExitCode, group};
+use crate::analysis::describe;
+use crate::exit_code::ExitCode;
 use crate::profile::{End, Profile};
+use crate::text::number::group;
 
 /// All that is expected of one run.
 #[derive(Clone, Debug, Default)]

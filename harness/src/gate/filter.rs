@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use crate::image::InputError;
+use crate::error::InputError;
 
 /// A filter, as it was written.
 #[derive(Clone, Debug)]

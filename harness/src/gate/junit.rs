@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use crate::analysis::describe::ExitCode;
+use crate::exit_code::ExitCode;
 use crate::gate::result::{CaseReport, Report, RunReport};
 
 /// Writes the report.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::describe::group;
 use crate::gate::result::{CaseReport, Report};
+use crate::text::number::group;
 
 /// Writes one case; `width` columns are for names.
 ///

@@ -3,9 +3,10 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::compare::{Change, percent};
-use crate::analysis::describe::group;
+use crate::analysis::compare::Change;
 use crate::gate::result::{CaseReport, Report};
+use crate::text::number::group;
+use crate::text::number::signed_percent;
 
 /// Rows of a table of changes.
 const ROWS: usize = 10;
@@ -32,7 +33,7 @@ pub fn write(report: &Report, out: &mut impl Write) -> io::Result<()> {
         let insns = case.run.as_ref().map_or_else(|| "-".to_owned(), |run| group(run.insns));
         let comparison = case.comparison.as_ref();
         let change = comparison.map(|comparison| {
-            percent(comparison.total_insns.difference(), comparison.total_insns.before.unwrap_or(0))
+            signed_percent(comparison.total_insns.difference(), comparison.total_insns.before.unwrap_or(0))
         });
         let why = comparison.and_then(|comparison| Some(comparison.explanation.split_once(": ")?.1));
         writeln!(

@@ -8,6 +8,8 @@ pub mod filter;
 pub mod junit;
 pub mod lines;
 pub mod markdown;
+pub mod reports;
 pub mod result;
+pub mod session;
 pub mod suite;
 pub mod threshold;

@@ -8,8 +8,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::compare::{Change, Pair, TaskChange};
-use crate::analysis::describe::ExitCode;
+use crate::exit_code::ExitCode;
 use crate::gate::expect::{Finding, FindingKind};
+
+/// Name of a suite's result in its report directory: what `harness merge` joins.
+pub const REPORT: &str = "report.json";
+
+/// Name of the JUnit report there.
+pub const JUNIT: &str = "junit.xml";
+
+/// Name of the Markdown summary there.
+pub const SUMMARY: &str = "summary.md";
 
 /// Version of the JSON format; it grows when something is removed or changes its meaning.
 pub const VERSION: u32 = 1;
@@ -137,6 +146,19 @@ impl CaseReport {
 }
 
 impl Report {
+    /// The report of a suite of which these cases were chosen, and these were run.
+    pub fn new(suite: String, baseline: Option<String>, chosen: Vec<String>, cases: Vec<CaseReport>) -> Report {
+        Report {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            harness_version: env!("CARGO_PKG_VERSION").to_owned(),
+            suite,
+            baseline,
+            chosen,
+            cases,
+        }
+    }
+
     /// The exit code of it all: the most urgent of the cases'.
     pub fn code(&self) -> ExitCode {
         self.cases.iter().map(CaseReport::code).min().unwrap_or(ExitCode::Good)

@@ -12,11 +12,14 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use toml::Spanned;
 
 use crate::cli::Cli;
-use crate::cli::resolve::{Input, Options, When, parse_number};
+use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Ending, Expect, Line, Text};
 use crate::gate::threshold::{ALL, Limit, Metric, Threshold};
-use crate::image::{self, InputError};
+use crate::image;
+use crate::profile::input::{Input, When};
+use crate::run::options::Options;
+use crate::text::number::parse_number;
 
 /// The file that is looked for when none is named.
 pub const FILE_NAME: &str = "harness.toml";

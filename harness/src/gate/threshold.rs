@@ -4,13 +4,14 @@
 //! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
 //! instruction.
 
+use crate::text::number::parse_millionths;
 use globset::{Glob, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::compare::{Comparison, Pair};
-use crate::analysis::describe::group;
-use crate::cli::resolve::parse_number;
-use crate::image::InputError;
+use crate::error::InputError;
+use crate::text::number::group;
+use crate::text::number::parse_number;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -138,17 +139,6 @@ impl Limit {
     }
 }
 
-/// A percentage with up to four decimals, in millionths of the whole.
-pub fn parse_millionths(percent: &str) -> Option<u64> {
-    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
-    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || fraction.len() > 4 || !all_digits(whole) || !all_digits(fraction) {
-        return None;
-    }
-    let fraction: u64 = format!("{fraction:0<4}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(10_000)?.checked_add(fraction)
-}
-
 impl Threshold {
     /// A limit on what the pattern matches.
     ///
@@ -222,7 +212,7 @@ impl Judgement {
                 "{what}: {} \u{2192} {} ({}), limit {}",
                 group(*before),
                 group(after),
-                crate::analysis::compare::percent(self.numbers.difference(), *before),
+                crate::text::number::signed_percent(self.numbers.difference(), *before),
                 limit.describe()
             ),
         }

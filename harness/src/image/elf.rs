@@ -11,7 +11,9 @@ use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{AttributesSection, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use super::attributes::{self, Profile};
-use super::{Arch, CpuNeeds, Hex, InputError, Segment};
+use super::{Arch, CpuNeeds, Segment};
+use crate::error::InputError;
+use crate::text::number::Hex;
 
 /// What the file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

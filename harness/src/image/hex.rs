@@ -4,7 +4,9 @@ use std::path::Path;
 
 use ihex::Record;
 
-use super::{Hex, InputError, Segment};
+use super::Segment;
+use crate::error::InputError;
+use crate::text::number::Hex;
 
 /// What a HEX file loads.
 pub(super) struct Contents {

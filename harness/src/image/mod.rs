@@ -14,6 +14,8 @@ pub mod mcount;
 pub mod symbols;
 pub mod unwind;
 
+use crate::error::InputError;
+use crate::text::number::Hex;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -21,42 +23,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-
-/// Input that cannot be used. The message is complete (what, where, what to do next) and may span
-/// lines; it is exit code 2.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputError {
-    message: String,
-}
-
-impl InputError {
-    /// An error with this complete message.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
-    }
-
-    /// An error about one file, which the message starts with.
-    pub fn about(path: &Path, message: impl fmt::Display) -> Self {
-        Self::new(format!("{}: {message}", path.display()))
-    }
-}
-
-impl fmt::Display for InputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for InputError {}
-
-/// What an address in a message looks like: `0x20000000`.
-pub(crate) struct Hex(pub(crate) u64);
-
-impl fmt::Display for Hex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#010x}", self.0)
-    }
-}
 
 /// A supported processor family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

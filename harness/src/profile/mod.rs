@@ -19,11 +19,18 @@ pub use wire::definition::SpanKind;
 use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
-use crate::cli::resolve::Input;
-use crate::image::mcount::Table;
+mod facts;
+pub mod files;
+pub mod in_target;
+pub mod input;
+mod names;
+#[cfg(test)]
+pub(crate) mod testing;
 
-/// Name of the saved profile in a profile directory.
-pub const FILE_NAME: &str = "profile.fwp";
+pub use facts::{DEFAULT_FOR_INSNS, End, Facts, Note, Window};
+pub use files::FILE_NAME;
+pub use in_target::InTarget;
+pub use names::{Frame, Function, LineCode, Names};
 
 const MAGIC: &[u8; 8] = b"fwprof\x08\n";
 
@@ -58,67 +65,6 @@ pub struct Profile {
     pub code: Vec<Code>,
     /// What the firmware counted itself, where it links the in-target runtime.
     pub in_target: Option<InTarget>,
-}
-
-/// What was run, how, and how it ended. Everything that the result depends on is here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
-    /// Version of this tool.
-    pub harness_version: String,
-    /// File name of the image, without its directory.
-    pub image_name: String,
-    /// SHA-256 of the image file, in hex.
-    pub image_sha256: String,
-    /// SHA-256 of the file given with `--symbols`.
-    pub symbols_sha256: Option<String>,
-    /// QEMU's own version line's number, as `10.0.2`.
-    pub qemu_version: String,
-    /// QEMU machine.
-    pub machine: String,
-    /// QEMU CPU, when not the machine's own.
-    pub cpu: Option<String>,
-    /// Instruction set, as [`decode::Isa`] prints it.
-    pub isa: String,
-    /// Virtual time per instruction is 2^shift ns.
-    pub icount_shift: u8,
-    /// Where a raw binary was loaded.
-    pub load_addr: Option<u64>,
-    /// Bytes added to the image's addresses when it was loaded.
-    pub load_bias: u64,
-    /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
-    pub entry: u64,
-    /// Additional QEMU arguments.
-    pub qemu_args: Vec<String>,
-    /// What the firmware was given as its command line, after the program's name.
-    pub firmware_args: Vec<String>,
-    /// Mean distance of samples in instructions.
-    pub period_insns: u64,
-    /// Seed of the dither around the period.
-    pub jitter_seed: Option<u64>,
-    /// Width of an address bin in bytes, a power of two.
-    pub bin_bytes: u64,
-    /// The measuring window as asked for.
-    pub window: Window,
-    /// Instructions executed before the window opened.
-    pub before_window_insns: u64,
-    /// What was to be typed on the console, in order.
-    pub input: Vec<Input>,
-    /// Bytes of it that the machine took, all together.
-    pub input_bytes: u64,
-    /// How many of the texts had begun when the run ended.
-    pub input_begun: u64,
-    /// How the run ended.
-    pub end: End,
-    /// Most frames of a call stack; None: no call stacks were taken.
-    pub max_depth: Option<u32>,
-    /// Executions of the instruction that waits for an interrupt.
-    pub waits: u64,
-    /// Switches between tasks that were only noticed later: counts per task are then estimates.
-    pub unseen_switches: u64,
-    /// Transfers of control that could not be attributed to an arc.
-    pub unresolved_transfers: u64,
-    /// Transfers of control before whose target an exception was taken; their arcs are exact.
-    pub interrupted_transfers: u64,
 }
 
 /// One frame of a call stack.
@@ -205,100 +151,6 @@ impl Span {
     }
 }
 
-/// What is known of the table of a firmware that links the in-target runtime.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum InTarget {
-    /// What it counted inside the window.
-    Table(Table),
-    /// It could not be read: why, as the rest of a sentence that begins with "the in-target table".
-    Unread(String),
-}
-
-impl InTarget {
-    /// The table, if it could be read.
-    pub fn table(&self) -> Option<&Table> {
-        match self {
-            InTarget::Table(table) => Some(table),
-            InTarget::Unread(_) => None,
-        }
-    }
-}
-
-/// The measuring window as asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// Its length.
-    pub for_insns: Option<u64>,
-    /// Function at whose first execution it opens.
-    pub from: Option<String>,
-    /// Function at whose first execution after that it closes.
-    pub until: Option<String>,
-    /// Instructions from reset after which the run has failed.
-    pub max_insns: Option<u64>,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
-    /// The window's length was reached.
-    For,
-    /// The window's last function was reached.
-    Until,
-    /// The firmware exited.
-    Exit {
-        /// Its status.
-        status: u32,
-        /// Address of the instruction that ended it.
-        pc: u64,
-    },
-    /// The firmware asked for a reset.
-    Reset {
-        /// Address of the instruction that asked, when the profiler saw it.
-        pc: Option<u64>,
-    },
-    /// The CPU locked up.
-    LockUp {
-        /// Address of the instruction it stopped at.
-        pc: u64,
-        /// The fault in words.
-        fault: String,
-    },
-    /// The CPU waits for an interrupt that nothing will raise.
-    Asleep {
-        /// Address of the wait instruction, or where QEMU says the CPU would go on.
-        pc: u64,
-    },
-    /// The firmware asked for something outside its sandbox that only ending the run could prevent.
-    Denied {
-        /// Address of the instruction that asked.
-        pc: u64,
-    },
-    /// The limit on instructions was reached.
-    MaxInsns,
-    /// The limit on host seconds was reached. Host-ended: another run ends elsewhere.
-    Timeout,
-    /// Ctrl-C or SIGTERM. Host-ended.
-    Interrupted,
-    /// QEMU was killed or failed by itself.
-    EmulatorFailed {
-        /// What was seen of it.
-        message: String,
-    },
-}
-
-impl End {
-    /// The instruction at which it ended, where there is one.
-    pub fn pc(&self) -> Option<u64> {
-        match *self {
-            End::Exit { pc, .. } | End::LockUp { pc, .. } | End::Asleep { pc } | End::Denied { pc } => Some(pc),
-            End::Reset { pc } => pc,
-            End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
-                None
-            }
-        }
-    }
-}
-
 /// Exact counts of one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuCounts {
@@ -344,116 +196,6 @@ pub struct Arc {
     pub links: bool,
     /// How often.
     pub count: u64,
-}
-
-/// Something the firmware asked of the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
-    pub denied: bool,
-    /// Semihosting operation number.
-    pub operation: u32,
-    /// Address of the instruction that asked.
-    pub pc: u64,
-    /// What it asked for, as far as it could be read.
-    pub text: String,
-}
-
-/// What the image calls its code.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Names {
-    /// All functions of the image, executed or not, as the linker placed them, by address; they do not overlap.
-    pub functions: Vec<Function>,
-    /// Names and paths that [`Frame`]s refer to.
-    pub strings: Vec<String>,
-    /// Distinct frame lists, outermost function first.
-    pub stacks: Vec<Vec<Frame>>,
-    /// Addresses that were executed, or lie just before a return address (in the call that left it), sorted,
-    /// each with the index of its frame list in `stacks`. Addresses
-    /// without a name are absent.
-    pub locations: Vec<(u64, u32)>,
-    /// Source lines of all the image's code, executed or not, by address.
-    pub lines: Vec<LineCode>,
-    /// The compilers that made the image and their options, as DWARF has them, sorted.
-    pub producers: Vec<String>,
-}
-
-/// Code of one source line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineCode {
-    /// First address, load bias included.
-    pub start: u64,
-    /// Bytes of code.
-    pub size_bytes: u64,
-    /// Source file, index into [`Names::strings`].
-    pub file: u32,
-    /// Line in it.
-    pub line: u32,
-}
-
-/// A function as the linker placed it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Function {
-    /// Demangled name.
-    pub name: String,
-    /// Name in the symbol table.
-    pub linkage_name: String,
-    /// First address (without Thumb's bit 0), load bias included.
-    pub start: u64,
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Source file, when DWARF says it.
-    pub file: Option<String>,
-    /// Line of its definition.
-    pub line: Option<u32>,
-}
-
-/// One frame at an address: the function itself or one inlined into it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Frame {
-    /// Demangled name, index into [`Names::strings`].
-    pub function: u32,
-    /// Source file, index into [`Names::strings`].
-    pub file: Option<u32>,
-    /// Line in that file at this address.
-    pub line: Option<u32>,
-    /// Whether the compiler inlined it into the frame before it.
-    pub inlined: bool,
-}
-
-impl Names {
-    /// The function that contains `address`.
-    pub fn function_at(&self, address: u64) -> Option<&Function> {
-        let after = self.functions.partition_point(|function| function.start <= address);
-        let function = &self.functions[after.checked_sub(1)?];
-        (address - function.start < function.size_bytes).then_some(function)
-    }
-
-    /// File and line of an executed address, in the innermost function there.
-    pub fn line_at(&self, pc: u64) -> Option<(&str, u32)> {
-        let frame = self.frames_at(pc).last()?;
-        Some((self.strings.get(frame.file? as usize)?, frame.line?))
-    }
-
-    /// File and line that the code at an address was made from, executed or not.
-    pub fn code_line_at(&self, address: u64) -> Option<(&str, u32)> {
-        let after = self.lines.partition_point(|code| code.start <= address);
-        let code = &self.lines[after.checked_sub(1)?];
-        let file = self.strings.get(code.file as usize)?;
-        (address - code.start < code.size_bytes).then_some((file, code.line))
-    }
-
-    /// Number of the frame list at an executed address; None when it has no name.
-    pub fn stack_at(&self, pc: u64) -> Option<u32> {
-        let index = self.locations.binary_search_by_key(&pc, |&(at, _)| at).ok()?;
-        Some(self.locations[index].1)
-    }
-
-    /// The frames at an executed address, outermost first; empty when it has no name.
-    pub fn frames_at(&self, pc: u64) -> &[Frame] {
-        let stack = self.stack_at(pc).and_then(|stack| self.stacks.get(stack as usize));
-        stack.map_or(&[], Vec::as_slice)
-    }
 }
 
 impl Profile {

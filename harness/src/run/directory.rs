@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use tempfile::TempDir;
 
-use crate::export::FILES;
-use crate::image::InputError;
+use crate::error::InputError;
+use crate::profile::files::FILES;
 
 /// What stands for standard output where a file is asked for.
 pub const STDOUT: &str = "-";

@@ -1,9 +1,14 @@
 //! One run of one image in the emulator, from its plan to what it left.
 
+pub mod command_line;
 pub mod cores;
 pub mod directory;
+pub mod emulator;
+mod fault;
+pub mod options;
 pub mod plan;
 pub mod process;
 pub mod progress;
 pub mod records;
 pub mod tail;
+pub mod workspace;

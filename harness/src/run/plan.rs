@@ -1,5 +1,6 @@
 //! One run: QEMU started, watched, ended; what the plugin left, and how it came to an end.
 
+use crate::run::command_line;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -16,17 +17,22 @@ use nix::unistd::mkfifo;
 use serde_json::Value;
 use wire::control::{self, Word};
 
-use crate::analysis::describe::describe_fault;
-use crate::cli::resolve::Options;
+use crate::error::EmulatorError;
+use crate::error::InputError;
+use crate::image::Image;
 use crate::image::kernel::{Kernel, Layout};
 use crate::image::loops;
-use crate::image::mcount::{self, Table};
+use crate::image::mcount;
 use crate::image::unwind;
-use crate::image::{Hex, Image, InputError};
 use crate::machine::Choice;
+use crate::profile::in_target::Table;
 use crate::profile::{End, InTarget};
-use crate::run::process::{self, CpuUse, EmulatorError, Process, Workspace};
+use crate::run::fault::describe_fault;
+use crate::run::options::Options;
+use crate::run::process::{self, CpuUse, Process};
 use crate::run::records::{Progress, Records, Watch};
+use crate::run::workspace::Workspace;
+use crate::text::number::Hex;
 
 /// The plugin, as it was built with this crate.
 const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
@@ -153,7 +159,14 @@ impl Plan<'_> {
         let plugin = with_plugin.then(|| self.plugin_arguments());
         let has_input = with_plugin && !self.options.input.is_empty();
         let Options { firmware_args, qemu_args, .. } = self.options;
-        process::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, plugin.as_deref(), has_input)
+        command_line::arguments(
+            self.choice,
+            self.icount_shift,
+            firmware_args,
+            qemu_args,
+            plugin.as_deref(),
+            has_input,
+        )
     }
 
     /// Writes the files that QEMU and the plugin read.

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use console::Style;
 
-use crate::analysis::describe::{group, percent, share};
 use crate::analysis::functions::{Kind, Row};
 use crate::analysis::listing::{Instruction, Line, Listing, Run};
 use crate::analysis::metrics;
+use crate::text::number::{group, percent, share};
 use crate::text::terminal::{clip, printable, source};
 
 /// From this share of the function on, a line or instruction is hot, and written so.

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 
 use super::summary::DEFAULT_WIDTH_COLUMNS;
-use crate::analysis::describe::{group, share};
-use crate::analysis::functions::Place;
+use crate::analysis::place::Place;
 use crate::profile::Profile;
+use crate::text::number::{group, share};
 use crate::text::terminal::{pad, printable, shorten};
 
 /// Columns of the longest bar.
@@ -160,7 +160,7 @@ fn bar(insns: u64, most_insns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     #[test]
     fn bins_name_the_function_they_lie_in_and_add_up() {

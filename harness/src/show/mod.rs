@@ -2,6 +2,9 @@
 
 pub mod annotation;
 pub mod bins;
+pub mod callers;
+pub mod diff;
+pub mod overview;
 pub mod spans;
 pub mod summary;
 pub mod tasks;

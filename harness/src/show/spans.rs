@@ -1,12 +1,12 @@
 //! How long handlers, masked interrupts, PendSV and what `--span` names take, under the tables of tasks.
 
+use crate::text::table::write_table;
 use std::io::{self, Write};
 
-use super::tasks::table;
-use crate::analysis::describe::group;
-use crate::analysis::functions::Place;
+use crate::analysis::place::Place;
 use crate::analysis::stacks::Exceptions;
 use crate::profile::{Profile, Span, SpanKind};
+use crate::text::number::group;
 
 /// Writes what there is.
 ///
@@ -22,7 +22,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         }
     }
     if lines.len() > 1 {
-        table(&lines, out)?;
+        write_table(&lines, out)?;
     }
     for line in remarks(profile) {
         writeln!(out, "{line}")?;
@@ -73,7 +73,7 @@ fn place(profile: &Profile, pc: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     #[test]
     fn handlers_are_a_table_and_the_rest_has_a_line_each() {

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use crate::analysis::crosscheck::CrossCheck;
-use crate::analysis::describe::{group, share};
 use crate::analysis::functions::{Kind, Row, Table};
 use crate::image::symbols;
+use crate::text::number::{group, share};
 use crate::text::terminal::{columns, pad, shorten};
 
 /// Width of the table where there is no terminal to ask, so that a log does not depend on one.
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
     use crate::analysis::crosscheck;
     use crate::analysis::functions;
-    use crate::analysis::functions::testing::empty;
     use crate::profile::Profile;
+    use crate::profile::testing::empty;
 
     fn shown(profile: &Profile, layout: Layout) -> String {
         let table = functions::table(profile);

@@ -1,11 +1,11 @@
 //! The tables under the functions' one: tasks, interrupts, and how much of the stacks is known.
 
+use crate::text::table::write_table;
 use std::io::{self, Write};
 
-use crate::analysis::describe::{group, share};
 use crate::analysis::stacks;
 use crate::profile::{Profile, Task};
-use crate::text::terminal::{columns, pad};
+use crate::text::number::{group, share};
 
 /// Writes what there is; images without tasks and interrupts have no tables of them.
 ///
@@ -22,7 +22,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         rows.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
         let mut lines = vec![["Interrupt".to_owned(), "Samples".to_owned(), "Share".to_owned()]];
         lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
-        table(&lines, out)?;
+        write_table(&lines, out)?;
     }
     for line in remarks(profile) {
         writeln!(out, "{line}")?;
@@ -75,7 +75,7 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             painted(task),
         ]);
     }
-    table(&lines, out)?;
+    write_table(&lines, out)?;
     let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
     let waits = profile.facts.waits;
     writeln!(
@@ -148,33 +148,16 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
         depths.push(depth);
         if depth > deepest.0 {
-            deepest = (depth, Some(crate::analysis::functions::Place::of(profile, entry).to_string()));
+            deepest = (depth, Some(crate::analysis::place::Place::of(profile, entry).to_string()));
         }
     }
     deepest
 }
 
-/// The first column to the left, the others to the right.
-///
-/// # Errors
-/// What `out` reports.
-pub fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
-    let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
-    writeln!(out)?;
-    for line in lines {
-        let mut text = pad(&line[0], width(0));
-        for (column, cell) in line.iter().enumerate().skip(1) {
-            text += &format!("  {cell:>width$}", width = width(column));
-        }
-        writeln!(out, "{}", text.trim_end())?;
-    }
-    writeln!(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn task(name: &str, insns: u64) -> Task {
         Task {

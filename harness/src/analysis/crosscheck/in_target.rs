@@ -20,10 +20,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::analysis::describe::{group, share};
-use crate::analysis::functions::{self, Kind, Place, Table};
-use crate::image::mcount::{self, Mode, Protection};
+use crate::analysis::functions::{self, Kind, Table};
+use crate::analysis::place::Place;
 use crate::profile::Profile;
+use crate::profile::in_target::{self, Mode, Protection};
+use crate::text::number::{group, share};
 
 /// What the comparison came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -259,7 +260,7 @@ struct Callee {
 }
 
 /// Compares the firmware's table with the profile; `functions` is the profile's.
-pub fn compare(profile: &Profile, table: &mcount::Table, functions: &Table) -> Comparison {
+pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -> Comparison {
     let runtime = runtime(profile, table);
     let mut callees = callees(profile, table, functions, &runtime);
     let mut comparison = Comparison {
@@ -279,7 +280,7 @@ pub fn compare(profile: &Profile, table: &mcount::Table, functions: &Table) -> C
         instrumented
     });
     comparison.functions = callees.len() as u64;
-    let called = |hot: &mcount::Hot| name(profile, code(hot.callee).wrapping_sub(1));
+    let called = |hot: &in_target::Hot| name(profile, code(hot.callee).wrapping_sub(1));
     comparison.hottest = table.hottest.iter().map(|hot| (called(hot), hot.ratio)).collect();
     comparison.hottest.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     let early = early(profile, &callees);
@@ -324,7 +325,7 @@ fn code(address: u64) -> u64 {
 
 /// First addresses of the runtime's functions: the one that the compiler calls, and those that are only
 /// called from there.
-fn runtime(profile: &Profile, table: &mcount::Table) -> BTreeSet<u64> {
+fn runtime(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut callers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     for (from, to, _) in transfers(profile) {
         callers.entry(to).or_default().insert(from);
@@ -353,7 +354,7 @@ fn transfers(profile: &Profile) -> impl Iterator<Item = (u64, u64, bool)> {
 
 /// The executed instructions among which are those that return from the runtime: those of the function that
 /// the compiler calls, and of what that one jumps to.
-pub fn returning(profile: &Profile, table: &mcount::Table) -> BTreeSet<u64> {
+pub fn returning(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut functions = BTreeSet::from([code(table.entry_point)]);
     loop {
         let before = functions.len();
@@ -382,7 +383,7 @@ fn overhead(functions: &Table, runtime: &BTreeSet<u64>, callees: &BTreeMap<u64, 
 /// Puts together what both witnesses say of each function, by its first address.
 fn callees(
     profile: &Profile,
-    table: &mcount::Table,
+    table: &in_target::Table,
     functions: &Table,
     runtime: &BTreeSet<u64>,
 ) -> BTreeMap<u64, Callee> {
@@ -482,7 +483,7 @@ struct Flights {
 /// One function's case.
 struct Witness<'a> {
     profile: &'a Profile,
-    table: &'a mcount::Table,
+    table: &'a in_target::Table,
     start: u64,
     callee: &'a Callee,
     early: &'a BTreeSet<u64>,
@@ -686,8 +687,8 @@ const NO_CALL: &str = "[no call]";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
-    use crate::image::mcount::{Before, TableArc};
+    use crate::profile::in_target::{Before, TableArc};
+    use crate::profile::testing::empty;
 
     const MAIN: u64 = 0x40;
     const LEAF: u64 = 0x60;
@@ -714,8 +715,8 @@ mod tests {
             .arc((LEAF, RUNTIME), Some(0x64), true, calls)
     }
 
-    fn table(arcs: &[(u64, u64, u64)]) -> mcount::Table {
-        mcount::Table {
+    fn table(arcs: &[(u64, u64, u64)]) -> in_target::Table {
+        in_target::Table {
             mode: Mode::Arcs,
             protection: Protection::Masked,
             capacity_entries: 8,
@@ -734,7 +735,7 @@ mod tests {
         }
     }
 
-    fn compared(profile: &Profile, table: &mcount::Table) -> Comparison {
+    fn compared(profile: &Profile, table: &in_target::Table) -> Comparison {
         compare(profile, table, &functions::table(profile))
     }
 

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::analysis::crosscheck::in_target::Comparison;
-use crate::analysis::describe::group;
 use crate::analysis::functions::{Kind, Table};
 use crate::profile::{End, InTarget, Profile};
+use crate::text::number::group;
 
 /// Standard deviations beyond which chance is ruled out: 1 in 1.7 million.
 pub const MAX_Z: f64 = 5.0;
@@ -242,7 +242,7 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::analysis::functions;
-    use crate::analysis::functions::testing::empty;
+    use crate::profile::testing::empty;
 
     fn checked(profile: &Profile) -> CrossCheck {
         check(profile, &functions::table(profile))

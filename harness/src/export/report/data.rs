@@ -3,6 +3,7 @@
 //! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be
 //! larger (a kernel in the upper half of 64 bits) and are text.
 
+use crate::analysis::place;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
@@ -12,7 +13,8 @@ use super::listings::Listing;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
-use crate::analysis::functions::{self, Place, Table};
+use crate::analysis::functions::{self, Table};
+use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, Kind, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
@@ -246,7 +248,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
 
 fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
     // Only the boot ROM is a place without an address; reset and exceptions are none.
-    let is_place = start.is_some() || name == functions::BOOT_ROM;
+    let is_place = start.is_some() || name == place::BOOT_ROM;
     is_place.then(|| rows.get(&start).copied()).flatten()
 }
 
@@ -473,7 +475,7 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::freertos;
+    use crate::profile::testing::freertos;
 
     #[test]
     fn narrow_paths_are_put_together_and_nothing_is_lost() {

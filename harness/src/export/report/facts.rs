@@ -1,9 +1,11 @@
 //! The facts of a run as the report lists them, and the command that makes the same profile again.
 
-use crate::analysis::describe::{self, group};
+use crate::analysis::describe;
 use crate::analysis::stacks::View;
-use crate::cli::resolve::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS, When};
+use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
+use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::text::number::group;
 
 /// Terms and what is to be said about them, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
@@ -188,8 +190,8 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::testing::empty;
-    use crate::cli::resolve::Input;
+    use crate::profile::input::Input;
+    use crate::profile::testing::empty;
 
     #[test]
     fn the_command_says_what_is_not_the_default_and_survives_a_shell() {

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::data::{Data, Strings};
 use super::size_bytes;
-use crate::analysis::functions::{BOOT_ROM_ADDRESSES, Place};
 use crate::analysis::listing::{self, Lister};
+use crate::analysis::place::{Place, address_of};
 use crate::analysis::source::Sources;
 use crate::profile::Profile;
 
@@ -60,7 +60,7 @@ pub(super) fn add(profile: &Profile, sources: &mut Sources, budget_bytes: usize,
     let mut left = budget_bytes;
     let strings_before = size_bytes(&data.strings)?;
     for row in lister.rows() {
-        let place = Place::of(profile, row.start.unwrap_or(*BOOT_ROM_ADDRESSES.start()));
+        let place = Place::of(profile, address_of(profile, row.start));
         let listing = columns(&lister.list(place, sources), row.file.as_deref(), sources, &mut data.strings);
         let bytes = size_bytes(&listing)? + 1;
         let fits = bytes <= left;

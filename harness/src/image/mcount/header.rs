@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Mode, Protection, Reader};
-use crate::image::{Arch, Hex, Segment};
+use super::Reader;
+use crate::image::{Arch, Segment};
+use crate::profile::in_target::{Mode, Protection};
+use crate::text::number::Hex;
 
 const MAGIC: &[u8; 8] = b"\x7fmcount\n";
 

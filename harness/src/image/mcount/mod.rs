@@ -7,32 +7,8 @@
 mod header;
 mod table;
 
-use serde::{Deserialize, Serialize};
-
 pub use header::{Found, Header, find};
-pub use table::{Before, Hot, Malformed, Table, TableArc};
-
-/// What a table counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Every arc, until the table is full.
-    Arcs,
-    /// Calls of the functions that are called most; a cold one makes room for a hotter one.
-    Hottest,
-}
-
-/// How the runtime keeps two updates at the same time from losing one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Protection {
-    /// Not at all.
-    None,
-    /// Interrupts are masked.
-    Masked,
-    /// Arm's LDREX and STREX.
-    Exclusive,
-    /// RISC-V's AMO, LR and SC.
-    Atomic,
-}
+pub use table::Malformed;
 
 /// Reads little-endian numbers one after the other. What is beyond the end reads as zero: lengths are
 /// checked by whoever makes one.

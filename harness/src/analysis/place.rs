@@ -1,0 +1,91 @@
+//! What an address belongs to: a function, the boot ROM, or a range of code without a name.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::machine;
+use crate::profile::{Function, Profile};
+
+/// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
+pub const BOOT_ROM: &str = "[boot rom]";
+
+/// Addresses of the boot ROM of the machine that a profile is of, where it has one that executes.
+pub fn boot_rom(profile: &Profile) -> Option<RangeInclusive<u64>> {
+    machine::find(&profile.facts.machine, &profile.facts.isa)?.boot_rom.clone()
+}
+
+/// An address of a row of the table of functions; the boot ROM's row has none of its own.
+pub fn address_of(profile: &Profile, start: Option<u64>) -> u64 {
+    start.or_else(|| Some(*boot_rom(profile)?.start())).unwrap_or(0)
+}
+
+/// Least width of the address ranges that stand for code without a name, so that a page of it is a few
+/// rows of a table.
+const MIN_RANGE_BYTES: u64 = 256;
+
+/// What an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A function that has a name.
+    Function(&'a Function),
+    /// The machine's boot ROM.
+    BootRom,
+    /// Code without a name: what lies between functions of an aligned range of addresses.
+    Range {
+        /// First address.
+        start: u64,
+        /// Last address.
+        last: u64,
+    },
+}
+
+impl<'a> Place<'a> {
+    /// The place of an address.
+    pub fn of(profile: &'a Profile, address: u64) -> Place<'a> {
+        if let Some(function) = profile.names.function_at(address) {
+            return Place::Function(function);
+        }
+        if boot_rom(profile).is_some_and(|addresses| addresses.contains(&address)) {
+            return Place::BootRom;
+        }
+        let range_bytes = profile.facts.bin_bytes.max(MIN_RANGE_BYTES);
+        let start = address & !(range_bytes - 1);
+        let last = start + (range_bytes - 1);
+        // No place begins in another one: each is known by its first address.
+        let functions = &profile.names.functions;
+        let after = functions.partition_point(|function| function.start <= address);
+        let end_before = after.checked_sub(1).map(|index| &functions[index]);
+        let end_before = end_before.map_or(0, |function| function.start.saturating_add(function.size_bytes));
+        let next = functions.get(after).map_or(u64::MAX, |function| function.start - 1);
+        Place::Range { start: start.max(end_before), last: last.min(next) }
+    }
+
+    /// Its first address, where it is a place of the firmware's.
+    pub fn start(self) -> Option<u64> {
+        match self {
+            Place::Function(function) => Some(function.start),
+            Place::BootRom => None,
+            Place::Range { start, .. } => Some(start),
+        }
+    }
+
+    /// What tells one place from another, in the order of [`Place`] and then of addresses.
+    pub(crate) fn key(self) -> (u8, u64) {
+        match self {
+            Place::Function(function) => (0, function.start),
+            Place::BootRom => (1, 0),
+            Place::Range { start, .. } => (2, start),
+        }
+    }
+}
+
+/// As reports show it: the function's name, or something in square brackets.
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Function(function) => f.write_str(&function.name),
+            Place::BootRom => f.write_str(BOOT_ROM),
+            Place::Range { start, last } => write!(f, "[{start:#010x}..{last:#010x}]"),
+        }
+    }
+}

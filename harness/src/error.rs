@@ -1,0 +1,51 @@
+//! The two errors that have an exit code of their own. Their messages are complete: what happened, where, what to
+//! do next.
+
+use std::fmt;
+use std::path::Path;
+
+/// Input that cannot be used. The message is complete (what, where, what to do next) and may span
+/// lines; it is exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputError {
+    message: String,
+}
+
+impl InputError {
+    /// An error with this complete message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+
+    /// An error about one file, which the message starts with.
+    pub fn about(path: &Path, message: impl fmt::Display) -> Self {
+        Self::new(format!("{}: {message}", path.display()))
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// The emulator could not run; exit code 5. The message says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmulatorError(String);
+
+impl EmulatorError {
+    /// An error with this complete message.
+    pub fn new(message: impl Into<String>) -> Self {
+        EmulatorError(message.into())
+    }
+}
+
+impl fmt::Display for EmulatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EmulatorError {}

@@ -1,0 +1,131 @@
+//! The one table of exit codes, from what happened to a status.
+
+use crate::error::EmulatorError;
+use crate::profile::End;
+
+/// Exit codes, most urgent first: when several apply, the first one is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExitCode {
+    /// Usage or bad input.
+    Usage,
+    /// The emulator could not run: missing, too old, failed by itself.
+    Emulator,
+    /// A limit or timeout ended the run.
+    Limit,
+    /// The firmware failed.
+    Firmware,
+    /// A regression threshold was crossed.
+    Regression,
+    /// All good.
+    Good,
+}
+
+impl ExitCode {
+    /// All of them, most urgent first.
+    pub const ALL: [ExitCode; 6] = [
+        ExitCode::Usage,
+        ExitCode::Emulator,
+        ExitCode::Limit,
+        ExitCode::Firmware,
+        ExitCode::Regression,
+        ExitCode::Good,
+    ];
+
+    /// The process's exit status.
+    pub fn status(self) -> u8 {
+        match self {
+            ExitCode::Good => 0,
+            ExitCode::Firmware => 1,
+            ExitCode::Usage => 2,
+            ExitCode::Regression => 3,
+            ExitCode::Limit => 4,
+            ExitCode::Emulator => 5,
+        }
+    }
+
+    /// The code with this status.
+    pub fn of_status(status: u8) -> Option<ExitCode> {
+        ExitCode::ALL.into_iter().find(|code| code.status() == status)
+    }
+
+    /// What the code says, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ExitCode::Good => "all good",
+            ExitCode::Firmware => "the firmware failed",
+            ExitCode::Usage => "usage or bad input",
+            ExitCode::Regression => "a regression threshold was crossed",
+            ExitCode::Limit => "a limit or timeout ended a run",
+            ExitCode::Emulator => "the emulator could not run",
+        }
+    }
+
+    /// The code of an error that prevented a profile. An error of none of our types is a defect or a
+    /// host that fails (a full disk, a lost directory): input, as far as the caller is concerned.
+    pub fn of_error(error: &anyhow::Error) -> ExitCode {
+        if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
+    }
+
+    /// The code of a run.
+    pub fn of_end(end: &End) -> ExitCode {
+        match end {
+            End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
+            End::Exit { .. } | End::Reset { .. } | End::LockUp { .. } | End::Asleep { .. } | End::Denied { .. } => {
+                ExitCode::Firmware
+            }
+            End::MaxInsns | End::Timeout | End::Interrupted => ExitCode::Limit,
+            End::EmulatorFailed { .. } => ExitCode::Emulator,
+        }
+    }
+}
+
+/// Exit statuses of `harness run`, beside the firmware's own: those that `timeout(1)` and `env(1)` have made
+/// known, far from what firmware returns.
+pub mod runner {
+    use super::ExitCode;
+    use crate::analysis::describe::describe_unopened;
+    use crate::profile::{End, Profile};
+
+    /// A limit, timeout or Ctrl-C ended the run.
+    pub const LIMIT: u8 = 124;
+    /// harness itself failed: usage, bad input, the emulator.
+    pub const FAILURE: u8 = 125;
+
+    /// The status of a run.
+    pub fn status(profile: &Profile) -> u8 {
+        let status = match (&profile.facts.end, ExitCode::of_end(&profile.facts.end)) {
+            (End::Exit { status, .. }, _) => of_firmware(*status),
+            (_, ExitCode::Limit) => LIMIT,
+            (_, ExitCode::Usage | ExitCode::Emulator) => FAILURE,
+            (_, code @ (ExitCode::Firmware | ExitCode::Good | ExitCode::Regression)) => code.status(),
+        };
+        if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
+    }
+
+    /// A process has eight bits of status: the lowest, as exit(3) has it, but a failure never becomes 0.
+    pub(super) fn of_firmware(status: u32) -> u8 {
+        match status as u8 {
+            0 if status != 0 => ExitCode::Firmware.status(),
+            low => low,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_the_documented_ones() {
+        let all = ExitCode::ALL;
+        // design.md: "When several apply: 2, 5, 4, 1, 3".
+        assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
+        assert!(all.is_sorted());
+    }
+
+    #[test]
+    fn a_failed_firmware_never_looks_good() {
+        let statuses = [0, 1, 3, 255, 256, 259, 0x100_0000, u32::MAX];
+        assert_eq!(statuses.map(runner::of_firmware), [0, 1, 3, 255, 1, 3, 1, 255]);
+    }
+}

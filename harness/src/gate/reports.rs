@@ -1,0 +1,49 @@
+//! The reports of a suite: files for other programs, and the verdict for whoever reads the output.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+use crate::gate::result::{self, Report};
+use crate::gate::{junit, lines, markdown};
+use crate::run::directory::unwritable;
+
+/// Writes the reports and the verdict.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = directory.join(name);
+        fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
+    };
+    write(result::REPORT, report.to_json()?.as_bytes())?;
+    let (mut xml, mut summary) = (Vec::new(), Vec::new());
+    junit::write(report, &mut xml)?;
+    write(result::JUNIT, &xml)?;
+    markdown::write(report, &mut summary)?;
+    write(result::SUMMARY, &summary)?;
+    if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        let appended = fs::OpenOptions::new().create(true).append(true).open(&path);
+        appended.and_then(|mut file| file.write_all(&summary)).map_err(|error| {
+            InputError::about(&path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
+        })?;
+    }
+    let mut out = Vec::new();
+    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        lines::annotations(report, &mut out)?;
+    }
+    lines::verdict(report, &mut out)?;
+    let files = [result::REPORT, result::JUNIT, result::SUMMARY].join(", ");
+    writeln!(out, "reports in {}: {files}", directory.display())?;
+    // A reader that has seen enough (`| head`) does not make a failure a success.
+    match stdout().lock().write_all(&out) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(report.code()),
+    }
+}

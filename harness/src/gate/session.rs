@@ -1,0 +1,397 @@
+//! One run of a suite: its images over all cores, each held against expectations and a baseline, and the reports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Result;
+
+use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::crosscheck;
+use crate::analysis::functions;
+use crate::analysis::metrics::{Metrics, stable_name};
+use crate::exit_code::ExitCode;
+use crate::export;
+use crate::gate::baseline::Baseline;
+use crate::gate::cache::{Cache, Hit};
+use crate::gate::expect::{self, Finding, FindingKind};
+use crate::gate::lines;
+use crate::gate::result::{self, CaseReport, ComparisonReport, RunReport};
+use crate::gate::suite::{Case, Suite};
+use crate::gate::threshold::judge;
+use crate::image::symbols::Symbols;
+use crate::machine;
+use crate::measure::{Listener, measure};
+use crate::profile::Profile;
+use crate::profile::files::CONSOLE;
+use crate::run::cores::Cores;
+use crate::run::directory::Output;
+use crate::run::emulator;
+use crate::run::options::Options;
+use crate::run::plan::INTERRUPTED;
+use crate::run::progress::Bars;
+use crate::run::records::Progress;
+
+/// Lines of the console that a failure shows.
+const TAIL_LINES: usize = 10;
+
+/// Longest line of them.
+const TAIL_CHARS: usize = 200;
+
+/// How a suite is to be run.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where reports and profiles go.
+    pub directory: PathBuf,
+    /// Results that are known already; None: everything is run.
+    pub cache: Option<Cache>,
+    /// Name of the baseline to compare with.
+    pub baseline: Option<String>,
+    /// Name of the baseline to keep the numbers as.
+    pub save_baseline: Option<String>,
+    /// Tighten the baseline where a run is better.
+    pub ratchet: bool,
+    /// Images at a time.
+    pub jobs: usize,
+}
+
+/// Everything that all cases share.
+struct Session<'a> {
+    suite: &'a Suite,
+    settings: &'a Settings,
+    /// Part of the cache's key.
+    emulator_versions: String,
+    bars: Bars,
+}
+
+/// The cases that are the `part`-th of so many parts, of about equal cost as far as the baseline knows it.
+pub fn shard<'a>(
+    suite: &Suite,
+    chosen: &[&'a Case],
+    baseline: Option<&str>,
+    (part, parts): (usize, usize),
+) -> Vec<&'a Case> {
+    let cost = |case: &&Case| {
+        let path = baseline.map(|name| baseline_file(suite, name, case));
+        let known = path.and_then(|path| Baseline::load(&path).ok().flatten());
+        known.map_or(0, |known| known.metrics.total_insns)
+    };
+    let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
+    part.into_iter().map(|index| chosen[index]).collect()
+}
+
+/// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
+pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseReport> {
+    let session = Session {
+        suite,
+        settings,
+        emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
+        bars: Bars::new(cases.len()),
+    };
+    session.run_all(cases, settings.jobs)
+}
+
+/// The versions of all emulators that are installed.
+fn emulator_versions() -> String {
+    let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
+    thread::scope(|scope| {
+        let asked: Vec<_> =
+            machine::emulators().into_iter().map(|program| scope.spawn(move || version(program))).collect();
+        asked.into_iter().filter_map(|asked| asked.join().ok()?).collect()
+    })
+}
+
+/// A case's name as that of a file.
+fn file_stem(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
+    name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
+    suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
+}
+
+/// Collects what is said, and shows how far the run has come.
+struct Collector<'a> {
+    messages: Vec<String>,
+    bar: &'a crate::run::progress::Bar,
+}
+
+impl Listener for Collector<'_> {
+    fn say(&mut self, line: &str) {
+        self.messages.push(line.to_owned());
+    }
+
+    // It is in the report.
+    fn choice(&mut self, _line: &str) {}
+
+    fn progress(&mut self, progress: Progress) {
+        self.bar.update(progress);
+    }
+}
+
+impl Session<'_> {
+    /// Runs the cases on so many threads; results come, and are printed, in the order of the suite.
+    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseReport> {
+        let next = AtomicUsize::new(0);
+        let finished: Mutex<BTreeMap<usize, CaseReport>> = Mutex::default();
+        let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+        let printed = Mutex::new(0);
+        let work = &|| {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(case) = cases.get(index) else { break };
+                let report = if INTERRUPTED.load(Ordering::Relaxed) {
+                    let why = "it was not run: interrupted";
+                    CaseReport::without_run(&case.name, &case.tags, ExitCode::Limit, why)
+                } else {
+                    self.run(case)
+                };
+                self.bars.finished();
+                let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                finished.insert(index, report);
+                let mut printed = printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                while let Some(report) = finished.get(&printed) {
+                    let mut text = Vec::new();
+                    // Writing to memory cannot fail.
+                    let _ = lines::case(report, width, &mut text);
+                    // A reader that has seen enough does not stop the suite; the exit code still counts.
+                    self.bars.above(|| drop(stdout().lock().write_all(&text)));
+                    *printed += 1;
+                }
+            }
+        };
+        let cores = &Cores::allowed();
+        let jobs = jobs.min(cases.len());
+        thread::scope(|scope| {
+            for job in 0..jobs {
+                scope.spawn(move || {
+                    cores.stay(job, jobs);
+                    work();
+                });
+            }
+        });
+        self.bars.clear();
+        let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        finished.into_values().collect()
+    }
+
+    fn run(&self, case: &Case) -> CaseReport {
+        match self.try_run(case) {
+            Ok(report) => report,
+            Err(error) => {
+                let code = ExitCode::of_error(&error);
+                CaseReport::without_run(&case.name, &case.tags, code, &format!("{error:#}"))
+            }
+        }
+    }
+
+    fn try_run(&self, case: &Case) -> Result<CaseReport> {
+        let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
+        let options = Options { console_marks: needs_marks, ..case.options.clone() };
+        let target = self.settings.directory.join(format!("{}.profile", file_stem(&case.name)));
+        let output = Output::prepare(target)?;
+        let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
+        let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
+        let is_known = known.is_some();
+        let Hit { profile, console, messages } = match known {
+            Some(hit) => hit,
+            None => {
+                let bar = self.bars.add(&case.name, options.window.for_insns.unwrap_or(0));
+                let mut collector = Collector { messages: Vec::new(), bar: &bar };
+                let measured = measure(&options, &output, &mut collector);
+                let messages = collector.messages;
+                bar.finish();
+                let measured = measured?;
+                let console = fs::read(&measured.console).unwrap_or_default();
+                Hit { profile: measured.profile, console, messages }
+            }
+        };
+        export::write(&profile, &options, &output)?;
+        output.write(CONSOLE, &console)?;
+        let directory = output.commit()?;
+        if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
+            // Where this fails it runs again next time; nothing else is lost.
+            let _ = cache.put(key, &profile, &directory, &messages);
+        }
+        self.evaluate(case, &profile, &console, messages)
+    }
+
+    fn evaluate(&self, case: &Case, profile: &Profile, console: &[u8], messages: Vec<String>) -> Result<CaseReport> {
+        let facts = &profile.facts;
+        let insns = profile.total_insns();
+        let (ending, code) = expect::ending(&case.expect, profile);
+        let ended_well = ending.passed;
+        let mut report = CaseReport {
+            name: case.name.clone(),
+            tags: case.tags.clone(),
+            exit_code: code.status(),
+            end: crate::analysis::describe::describe_end(profile),
+            run: Some(RunReport {
+                image: facts.image_name.clone(),
+                image_sha256: facts.image_sha256.clone(),
+                qemu: facts.qemu_version.clone(),
+                machine: facts.machine.clone(),
+                insns,
+                samples: profile.samples.len() as u64,
+                virtual_ns: insns.saturating_mul(1 << facts.icount_shift),
+            }),
+            findings: vec![ending],
+            comparison: None,
+            messages,
+            console_tail: Vec::new(),
+        };
+        report.findings.extend(expect::console(&case.expect, profile, console));
+        // The numbers of half a run say nothing.
+        let new = ended_well.then(|| Baseline::of(profile));
+        if let Some(new) = &new {
+            report.findings.extend(case.expect.strict.then(|| cross_check(profile)));
+            report.findings.extend(assertions(case, profile, &new.metrics));
+        }
+        if report.failures().next().is_some() {
+            report.raise(ExitCode::Firmware);
+        }
+        if let Some(new) = &new {
+            self.compare(case, profile, new, &mut report)?;
+        }
+        if !report.passed() {
+            report.console_tail = tail(console);
+        }
+        Ok(report)
+    }
+
+    /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for.
+    fn compare(&self, case: &Case, profile: &Profile, new: &Baseline, report: &mut CaseReport) -> Result<()> {
+        let file = |name: &String| baseline_file(self.suite, name, case);
+        let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
+        // Without a baseline, ceilings hold all the same.
+        let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
+        let findings = thresholds(case, profile, &compared);
+        if findings.iter().any(|finding| !finding.passed) {
+            report.raise(ExitCode::Regression);
+        }
+        report.findings.extend(findings);
+        match (&self.settings.baseline, &old) {
+            (Some(name), Some(old)) => {
+                if self.settings.ratchet && report.passed() && is_better(&compared) {
+                    new.save(&file(name))?;
+                    report.messages.push(format!("baseline {name} tightened"));
+                }
+                report.comparison = Some(reduce(compared, old.mismatches(new)));
+            }
+            (Some(name), None) if self.settings.save_baseline.as_ref() != Some(name) => {
+                report.findings.push(Finding {
+                    kind: FindingKind::Threshold,
+                    passed: false,
+                    expected: format!("has a baseline {name:?}"),
+                    actual: format!("there is none; make it with --save-baseline {name}"),
+                    place: None,
+                });
+                report.raise(ExitCode::Usage);
+            }
+            _ => {}
+        }
+        if let Some(name) = &self.settings.save_baseline {
+            if report.code() >= ExitCode::Regression {
+                new.save(&file(name))?;
+            } else {
+                report.messages.push(format!("baseline {name} not saved: the run failed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cross_check(profile: &Profile) -> Finding {
+    let check = crosscheck::check(profile, &functions::table(profile));
+    let passed = check.counts_agree();
+    let actual = if passed { "they do" } else { "they differ: harness profile --strict names each one" };
+    Finding {
+        kind: FindingKind::CrossCheck,
+        passed,
+        expected: "the firmware's own counts are the exact ones".to_owned(),
+        actual: actual.to_owned(),
+        place: None,
+    }
+}
+
+fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding> {
+    if case.assertions.is_empty() {
+        return Vec::new();
+    }
+    let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
+    let elf = fs::read(file).ok();
+    let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, !profile.facts.isa.starts_with("riscv"));
+    let exists = crate::gate::assertion::finder(&symbols);
+    let findings = case.assertions.iter().map(|assertion| {
+        let outcome = assertion.check(profile, metrics, &exists);
+        Finding {
+            kind: FindingKind::Assertion,
+            passed: outcome.holds,
+            expected: assertion.to_string(),
+            actual: outcome.actual,
+            place: None,
+        }
+    });
+    findings.collect()
+}
+
+/// Each threshold that was crossed, or that none was.
+fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Finding> {
+    let judgements = judge(&case.thresholds, compared);
+    let finding = |passed, expected: &str, actual, place| Finding {
+        kind: FindingKind::Threshold,
+        passed,
+        expected: expected.to_owned(),
+        actual,
+        place,
+    };
+    let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
+        let mut functions = profile.names.functions.iter();
+        let function = functions.find(|function| stable_name(&function.name) == judgement.subject);
+        let place = function.and_then(|function| Some((function.file.clone()?, function.line?)));
+        finding(false, "stays within its threshold", judgement.describe(), place)
+    });
+    let crossed: Vec<Finding> = crossed.collect();
+    if crossed.is_empty() && !judgements.is_empty() {
+        let actual = format!("{} numbers do", judgements.len());
+        return vec![finding(true, "stays within its thresholds", actual, None)];
+    }
+    crossed
+}
+
+/// Whether a run is better than its baseline and nowhere worse as a whole.
+fn is_better(comparison: &Comparison) -> bool {
+    comparison.total_insns.difference() < 0
+        || (comparison.total_insns.difference() == 0
+            && comparison.tasks.iter().any(|task| task.stack_bytes.difference() < 0))
+}
+
+/// What changed, for the report.
+fn reduce(comparison: Comparison, mismatches: Vec<String>) -> ComparisonReport {
+    let explanation = comparison.explain();
+    let Comparison { total_insns, functions, tasks } = comparison;
+    ComparisonReport {
+        total_insns,
+        explanation,
+        mismatches,
+        functions: functions.into_iter().filter(crate::analysis::compare::Change::is_one).collect(),
+        tasks: tasks.into_iter().filter(crate::analysis::compare::TaskChange::is_one).collect(),
+    }
+}
+
+/// The last lines of what was printed, without what a terminal would obey.
+fn tail(console: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(console);
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = lines[lines.len().saturating_sub(TAIL_LINES)..].iter();
+    shown
+        .map(|line| {
+            line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+        })
+        .collect()
+}

@@ -1,0 +1,319 @@
+//! The choice: the machines that fit, the best of them, and why the others were not taken.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::placement::{Placement, biases, home, place, shift, start};
+use super::processor::{Processor, processor};
+use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
+use crate::error::InputError;
+use crate::image::{Arch, Image, list_segments};
+use crate::text::number::Hex;
+
+/// The machine that was chosen for an image, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The machine.
+    pub machine: Machine,
+    /// The argument of `-cpu`, when the machine's own will not do.
+    pub cpu: Option<String>,
+    /// Why this one, in one clause: `its memory fits, and cortex-m3 is what v7-M code was built for`.
+    pub because: String,
+    /// Machines that would have done too, the next best first: title and why not.
+    pub runners_up: Vec<(String, String)>,
+    /// Machines of the same family that would not do: title and reason.
+    pub rejected: Vec<(String, String)>,
+    /// What looked odd about the user's own choice, each one sentence.
+    pub warnings: Vec<String>,
+    /// Added to all addresses of the image; 0 unless it is position-independent.
+    pub load_bias: u64,
+    /// The address of the image's first instruction (bit 0 clear), bias included.
+    pub entry: u64,
+    /// The stack pointer at reset, where the hardware sets it.
+    pub initial_sp: Option<u64>,
+}
+
+impl Choice {
+    /// The memory that can be read without a side effect and can hold a stack or data, in ascending
+    /// order, neighbours joined. Empty when the machine's memory is unknown: then read nothing.
+    pub fn ram(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> =
+            self.machine.memory.iter().filter(|region| region.kind != MemoryKind::Rom).map(Region::range).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup_by(|next, previous| {
+            let touches = previous.end == next.start;
+            if touches {
+                previous.end = next.end;
+            }
+            touches
+        });
+        ranges
+    }
+
+    /// The file to pass to the emulator: see [`Image::loadable_elf`].
+    pub fn loadable_elf(&self, image: &Image) -> Vec<u8> {
+        // What a Cortex-M is given as entry does not matter; QEMU wants bit 0 there all the same.
+        let thumb = u64::from(self.machine.arch == Arch::CortexM);
+        image.loadable_elf(self.machine.arch, self.load_bias, self.entry | thumb)
+    }
+}
+
+/// Chooses the machine for an image.
+///
+/// `forced_machine` (`--machine`) is a name of the table, or any other that QEMU knows: it is then
+/// passed on unchecked. `riscv64:virt`, `riscv32:virt` and `arm:NAME` say which emulator is meant when
+/// the file does not. `forced_cpu` (`--cpu`) is passed on as it is; the table then only offers Arm
+/// machines that have that processor.
+///
+/// # Errors
+/// [`InputError`] when nothing fits; it lists every machine considered with the reason.
+pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
+    if let Some(name) = forced_machine {
+        return force(image, name, forced_cpu);
+    }
+    let arch = known_arch(image)?;
+
+    let mut fits: Vec<Fit<'_>> = Vec::new();
+    let mut rejected: Vec<(String, String)> = Vec::new();
+    for machine in MACHINES.iter().filter(|machine| machine.arch == arch) {
+        let verdict = match processor(machine, image, forced_cpu) {
+            Ok(processor) => place(machine, image).map(|placement| Fit { machine, processor, placement }),
+            Err(reason) => Err(reason),
+        };
+        match verdict {
+            Ok(fit) => fits.push(fit),
+            Err(reason) => rejected.push((machine.title(), reason)),
+        }
+    }
+    // A stable sort: equals stay in the table's order.
+    fits.sort_by_key(|fit| fit.processor.distance);
+    let mut fits = fits.into_iter();
+    let Some(best) = fits.next() else {
+        return Err(none_fits(image, arch, &rejected));
+    };
+    let mut because = format!("its memory fits, and {}", best.processor.because);
+    let mut runners_up: Vec<(String, String)> = Vec::new();
+    for fit in fits {
+        let reason = if fit.processor.distance > best.processor.distance {
+            fit.processor.because
+        } else {
+            if runners_up.is_empty() {
+                because.push_str("; the first such machine of the table");
+            }
+            "fits as well, but comes later in the table".to_owned()
+        };
+        runners_up.push((fit.machine.title(), reason));
+    }
+    Ok(Choice {
+        machine: best.machine.clone(),
+        cpu: forced_cpu.map(str::to_owned).or(best.processor.cpu),
+        because,
+        runners_up,
+        rejected,
+        warnings: Vec::new(),
+        load_bias: best.placement.load_bias,
+        entry: best.placement.entry,
+        initial_sp: best.placement.initial_sp,
+    })
+}
+
+struct Fit<'a> {
+    machine: &'a Machine,
+    processor: Processor,
+    placement: Placement,
+}
+
+fn known_arch(image: &Image) -> Result<Arch, InputError> {
+    image.arch.ok_or_else(|| {
+        InputError::about(
+            &image.path,
+            format_args!(
+                "a {} file does not say which processor it is for, and this one does not begin with \
+                 a Cortex-M vector table (stack pointer, then an odd reset address); give the ELF \
+                 that it was made from (--symbols FILE.elf), or the machine: --machine riscv64:virt, \
+                 riscv32:virt or arm:NAME",
+                image.format
+            ),
+        )
+    })
+}
+
+fn none_fits(image: &Image, arch: Arch, rejected: &[(String, String)]) -> InputError {
+    let mut message = format!(
+        "{}: no {arch} machine can run this image.\n  It loads {}",
+        image.path.display(),
+        list_segments(&image.segments)
+    );
+    if let Some(table) = image.vector_table {
+        let _ = write!(
+            message,
+            "; its vector table at {} starts with stack pointer {} and reset vector {}",
+            Hex(table.address),
+            Hex(table.initial_sp),
+            Hex(table.reset_vector)
+        );
+    } else if let Some(entry) = image.entry {
+        let _ = write!(message, "; it starts at {}", Hex(entry));
+    }
+    message.push_str(".\n  Considered:");
+    for (title, reason) in rejected {
+        let _ = write!(message, "\n    {title}: {reason}");
+    }
+    message.push_str(
+        "\n  Link it for one of these, or name another machine that QEMU has: --machine NAME \
+         (and --cpu NAME)",
+    );
+    InputError::new(message)
+}
+
+/// The user's own choice. The family must be right and the bytes must go somewhere; all else is the
+/// user's business and only said.
+fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
+    let (arch, name) = match name.split_once(':') {
+        Some(("riscv64", name)) => (Some(Arch::Riscv64), name),
+        Some(("riscv32", name)) => (Some(Arch::Riscv32), name),
+        Some(("arm", name)) => (Some(Arch::CortexM), name),
+        _ => (None, name),
+    };
+    // A machine may come with properties of its own: virt,aclint=on.
+    let base = name.split(',').next().unwrap_or(name);
+    if base.is_empty() {
+        return Err(InputError::new("--machine is empty; give a machine's name, such as mps2-an385"));
+    }
+    let named: Vec<&Machine> = MACHINES.iter().filter(|m| m.name == base).collect();
+    let arch = match (arch.or(image.arch), &named[..]) {
+        (Some(arch), _) => arch,
+        (None, [only]) => only.arch,
+        (None, _) => known_arch(image)?,
+    };
+    if let Some(own) = image.arch
+        && own != arch
+    {
+        return Err(InputError::about(
+            &image.path,
+            format_args!("this is a {own} image, and --machine {arch}:{name} asks for {arch}"),
+        ));
+    }
+    let mut warnings = Vec::new();
+    let Some(machine) = named.iter().find(|machine| machine.arch == arch) else {
+        if let Some(other) = named.first() {
+            let mut names: Vec<&str> =
+                MACHINES.iter().filter(|machine| machine.arch == arch).map(|machine| &*machine.name).collect();
+            names.dedup();
+            return Err(InputError::about(
+                &image.path,
+                format_args!(
+                    "this is a {arch} image, but --machine {base} is a {} machine; leave --machine \
+                     out, or give one of: {}",
+                    if other.arch.is_riscv() { "RISC-V" } else { "Cortex-M" },
+                    names.join(", ")
+                ),
+            ));
+        }
+        return Ok(unknown(image, arch, name, forced_cpu));
+    };
+
+    let processor = match processor(machine, image, forced_cpu) {
+        Ok(processor) => processor.cpu,
+        Err(reason) => {
+            warnings.push(format!("--machine {name}: {reason}"));
+            None
+        }
+    };
+    let placement = match place(machine, image) {
+        Ok(placement) => placement,
+        Err(reason) => {
+            let bias = place_loosely(machine, image).map_err(|reason| {
+                InputError::about(
+                    &image.path,
+                    format_args!(
+                        "--machine {name} has no memory for this image: {reason}. Link it for this \
+                         machine, or leave --machine out to see which fit"
+                    ),
+                )
+            })?;
+            warnings.push(format!("--machine {name}: {reason}"));
+            start(machine, image, bias)
+        }
+    };
+    let mut machine = (*machine).clone();
+    machine.name = Cow::Owned(name.to_owned());
+    Ok(Choice {
+        machine,
+        cpu: forced_cpu.map(str::to_owned).or(processor),
+        because: "--machine asks for it".to_owned(),
+        runners_up: Vec::new(),
+        rejected: Vec::new(),
+        warnings,
+        load_bias: placement.load_bias,
+        entry: placement.entry,
+        initial_sp: placement.initial_sp,
+    })
+}
+
+/// The bias with which all bytes go somewhere, which is all that is asked of a machine the user named.
+/// RAM may be larger than the table says (`--qemu-arg -m`).
+fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
+    let lost = |bias: u64| {
+        image.segments.iter().filter(|segment| !segment.data.is_empty()).find_map(|segment| {
+            let range = shift(&segment.load_range(), bias);
+            let reason = home(machine, &range, "segment").err()?;
+            let resizable =
+                machine.core == Core::Riscv && machine.main_ram().is_some_and(|ram| ram.start <= range.start);
+            (!resizable).then_some(reason)
+        })
+    };
+    let biases = biases(machine, image);
+    match biases.iter().copied().find(|&bias| lost(bias).is_none()) {
+        Some(bias) => Ok(bias),
+        None => Err(lost(biases[0]).unwrap_or_default()),
+    }
+}
+
+/// A machine that QEMU may know and the table does not: nothing is checked.
+fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> Choice {
+    let (qemu, isa, load) = match arch {
+        Arch::Riscv64 => ("qemu-system-riscv64", "riscv64", LoadOption::Bios),
+        Arch::Riscv32 => ("qemu-system-riscv32", "riscv32", LoadOption::Bios),
+        // The CPU is not known: the newest architecture, where most instructions can trap, is always safe.
+        Arch::CortexM => ("qemu-system-arm", "thumb-v8m", LoadOption::Kernel),
+    };
+    // Options of a machine that is in the table: `virt,aia=aplic`.
+    let like = table::find(name, isa);
+    let machine = Machine {
+        name: Cow::Owned(name.to_owned()),
+        qemu,
+        arch,
+        core: Core::Unknown,
+        isa,
+        shift: DEFAULT_SHIFT,
+        load,
+        max_cpus: u32::MAX,
+        boot_rom: like.and_then(|machine| machine.boot_rom.clone()),
+        finisher: like.and_then(|machine| machine.finisher),
+        memory: Cow::Borrowed(&[]),
+    };
+    let mut warnings = vec![format!(
+        "--machine {name} is not in the table: its memory is not known, so nothing was checked, and \
+         virtual time runs at 2^{DEFAULT_SHIFT} ns per instruction (--shift)"
+    )];
+    if image.position_independent && image.load_bias.is_none() {
+        warnings.push(format!(
+            "the image is position-independent and is placed at {}; --load-bias moves it",
+            Hex(image.link_range().start)
+        ));
+    }
+    let placement = start(&machine, image, image.load_bias.unwrap_or(0));
+    Choice {
+        machine,
+        cpu: forced_cpu.map(str::to_owned),
+        because: "--machine asks for it".to_owned(),
+        runners_up: Vec::new(),
+        rejected: Vec::new(),
+        warnings,
+        load_bias: placement.load_bias,
+        entry: placement.entry,
+        initial_sp: placement.initial_sp,
+    }
+}

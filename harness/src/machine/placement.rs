@@ -1,0 +1,179 @@
+//! The placement: where in a machine's memory an image comes to lie, and where it starts.
+
+use std::ops::Range;
+
+use super::table::{Core, Machine, MemoryKind, Region};
+use crate::image::{Arch, Image, Segment, VectorTable, show_range};
+use crate::text::number::Hex;
+
+/// Where an image ends up on a machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placement {
+    pub(super) load_bias: u64,
+    pub(super) entry: u64,
+    pub(super) initial_sp: Option<u64>,
+}
+
+/// Places an image in a machine's memory, or says what does not fit.
+pub(super) fn place(machine: &Machine, image: &Image) -> Result<Placement, String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for bias in biases(machine, image) {
+        match fit(machine, image, bias) {
+            Ok(placement) => return Ok(placement),
+            Err(reason) if bias == 0 => reasons.push(reason),
+            Err(reason) => reasons.push(format!("moved by {}: {reason}", Hex(bias))),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+/// What may be added to the image's addresses, in the order to try; never empty.
+pub(super) fn biases(machine: &Machine, image: &Image) -> Vec<u64> {
+    match (image.position_independent, image.load_bias) {
+        (false, _) => vec![0],
+        (true, Some(bias)) => vec![bias],
+        // As linked, else from the start of the RAM: it keeps its offset, and with it its alignment.
+        (true, None) => [0].into_iter().chain(machine.main_ram().map(|ram| ram.start)).collect(),
+    }
+}
+
+/// Saturating: a range that leaves the address space fits nowhere.
+pub(super) fn shift(range: &Range<u64>, bias: u64) -> Range<u64> {
+    range.start.saturating_add(bias)..range.end.saturating_add(bias)
+}
+
+pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placement, String> {
+    for segment in &image.segments {
+        fit_segment(machine, segment, bias)?;
+    }
+    match machine.core {
+        Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
+        Core::Riscv => {
+            let entry = elf_entry(image, bias);
+            if !image.segments.iter().any(|segment| shift(&segment.load_range(), bias).contains(&entry)) {
+                return Err(format!(
+                    "the image starts at {}, where it loads nothing (is the entry symbol _start \
+                     missing?)",
+                    Hex(entry)
+                ));
+            }
+        }
+        Core::Unknown => {}
+    }
+    Ok(start(machine, image, bias))
+}
+
+/// The region that holds a whole range, or why there is none.
+pub(super) fn home<'a>(machine: &'a Machine, range: &Range<u64>, what: &str) -> Result<&'a Region, String> {
+    if let Some(region) = machine.memory.iter().find(|region| region.holds(range)) {
+        return Ok(region);
+    }
+    match machine.memory.iter().find(|region| region.range().contains(&range.start)) {
+        Some(region) => Err(format!(
+            "{what} {} does not fit: {} ends at {}",
+            show_range(range),
+            region.name,
+            Hex(region.range().end)
+        )),
+        None => Err(format!("{what} {} is outside its memory ({})", show_range(range), machine.list_memory())),
+    }
+}
+
+pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Result<(), String> {
+    let (load, run) = (shift(&segment.load_range(), bias), shift(&segment.run_range(), bias));
+    if !segment.data.is_empty() {
+        let what = if load == run { "segment" } else { "load address" };
+        home(machine, &load, what)?;
+    }
+    if load == run {
+        return Ok(());
+    }
+    // It is copied or cleared before it is used, so it needs memory that can be written.
+    let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
+    let region = home(machine, &run, what)?;
+    if region.kind == MemoryKind::Rom {
+        return Err(format!("{what} {} lies in {}, which cannot be written", show_range(&run), region.name));
+    }
+    Ok(())
+}
+
+/// The vector table that the processor of this machine sees at reset.
+pub(super) fn table_seen(machine: &Machine, image: &Image, bias: u64) -> Option<VectorTable> {
+    let Core::Arm { vector_table, vector_table_alias, .. } = machine.core else {
+        return image.vector_table;
+    };
+    [Some(vector_table), vector_table_alias]
+        .into_iter()
+        .flatten()
+        .find_map(|address| image.vector_table_at(address.wrapping_sub(bias)))
+}
+
+pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> Result<(), String> {
+    let Core::Arm { vector_table, .. } = machine.core else {
+        return Ok(());
+    };
+    let Some(table) = table_seen(machine, image, bias) else {
+        return Err(format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table)));
+    };
+    if table.initial_sp == u64::from(u32::from_le_bytes(*b"\x7fELF")) {
+        return Err(format!(
+            "it takes its vector table from {}, where the linker put the ELF file's own headers; \
+             link with -z max-page-size=4096",
+            Hex(vector_table)
+        ));
+    }
+    let (sp, reset) = (table.initial_sp, table.reset_vector & !1);
+    if !machine
+        .memory
+        .iter()
+        .any(|region| region.kind == MemoryKind::Ram && region.start < sp && sp <= region.range().end)
+    {
+        return Err(format!("initial stack pointer {} is outside its RAM ({})", Hex(sp), machine.list_memory()));
+    }
+    if table.reset_vector & 1 == 0 {
+        return Err(format!("the reset vector {} has bit 0 clear, which is not Thumb code", Hex(reset)));
+    }
+    match machine.memory.iter().find(|region| region.range().contains(&reset)) {
+        Some(region) if region.kind == MemoryKind::NonSecure => Err(format!(
+            "the reset vector {} points to Non-secure memory, and the processor starts Secure",
+            Hex(reset)
+        )),
+        Some(_) => Ok(()),
+        None => Err(format!("the reset vector {} is outside its memory ({})", Hex(reset), machine.list_memory())),
+    }
+}
+
+/// Where execution starts, with no question asked.
+pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
+    let (entry, initial_sp) = match machine.arch {
+        Arch::CortexM => {
+            let table = table_seen(machine, image, bias).or(image.vector_table);
+            (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp))
+        }
+        // The words of a vector table are absolute; an ELF's entry moves with it.
+        Arch::Riscv64 | Arch::Riscv32 => (None, None),
+    };
+    let entry = entry.unwrap_or_else(|| elf_entry(image, bias));
+    Placement {
+        load_bias: bias,
+        entry: match machine.arch {
+            Arch::CortexM => entry & !1,
+            Arch::Riscv64 | Arch::Riscv32 => entry,
+        },
+        initial_sp,
+    }
+}
+
+/// Where the bytes of the stated entry (the start of the image, if none is) are loaded. An image that
+/// turns on address translation states its entry as it will see it later.
+pub(super) fn elf_entry(image: &Image, bias: u64) -> u64 {
+    let entry = image.entry.unwrap_or_else(|| image.link_range().start);
+    let loaded = |segment: &Segment| segment.load_range().contains(&entry);
+    let address = match image.segments.iter().find(|s| s.run_range().contains(&entry)) {
+        Some(segment) if !image.segments.iter().any(loaded) => {
+            (entry - segment.run_addr).saturating_add(segment.load_addr)
+        }
+        _ => entry,
+    };
+    address.wrapping_add(bias)
+}

@@ -1,0 +1,180 @@
+//! The processor: whether a machine's executes the image's code, and with which `-cpu`.
+
+use super::table::{Core, Machine};
+use crate::image::{Arch, ArmLevel, Fpu, Image};
+
+/// How well a machine's processor suits an image.
+pub(super) struct Processor {
+    /// 0 when it is what the image was built for, more the further above that it is.
+    pub(super) distance: u8,
+    /// In one clause.
+    pub(super) because: String,
+    /// The argument of `-cpu`, when the default will not do.
+    pub(super) cpu: Option<String>,
+}
+
+pub(super) fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&str>) -> Result<Processor, String> {
+    match machine.core {
+        Core::Arm { cpu, level, fpu, .. } => {
+            if let Some(forced) = forced_cpu {
+                return if forced.split(',').next() == Some(cpu) {
+                    Ok(Processor {
+                        distance: 0,
+                        because: format!("{cpu} is the processor that --cpu asks for"),
+                        cpu: None,
+                    })
+                } else {
+                    Err(format!("its processor is {cpu}, not the {forced} of --cpu"))
+                };
+            }
+            arm_processor(cpu, level, fpu, image)
+        }
+        Core::Riscv if forced_cpu.is_some() => {
+            Ok(Processor { distance: 0, because: "--cpu says which processor".to_owned(), cpu: None })
+        }
+        Core::Riscv => riscv_processor(image),
+        Core::Unknown => Ok(Processor { distance: 0, because: String::new(), cpu: None }),
+    }
+}
+
+pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image) -> Result<Processor, String> {
+    let Some(needs) = &image.needs.arm else {
+        // Nothing is known: assume what most of today's firmware is built for.
+        let distance = match level {
+            ArmLevel::V7EM => 0,
+            ArmLevel::V8MMain | ArmLevel::V81MMain => 1,
+            ArmLevel::V7M => 2,
+            ArmLevel::V6M | ArmLevel::V8MBase => 3,
+        };
+        return Ok(Processor {
+            distance,
+            because: format!(
+                "the image does not say what it was built for; {cpu} runs {level} code (an ELF with \
+                 attributes, --symbols, would tell)"
+            ),
+            cpu: None,
+        });
+    };
+    if !level.runs(needs.level) {
+        let hint = match needs.level {
+            ArmLevel::V81MMain => "; QEMU's mps3-an547 has one that does: --machine mps3-an547",
+            _ => "",
+        };
+        return Err(format!("its {cpu} ({level}) cannot run code built for {}{hint}", needs.level));
+    }
+    if fpu < needs.fpu {
+        return Err(format!("its {cpu} has {fpu}, and the image was built for {}", needs.fpu));
+    }
+    let distance = level as u8 - needs.level as u8;
+    Ok(Processor {
+        distance,
+        because: if distance == 0 {
+            format!("{cpu} is what {} code is built for", needs.level)
+        } else {
+            format!("{cpu} ({level}) also runs code built for {}", needs.level)
+        },
+        cpu: None,
+    })
+}
+
+/// What QEMU's default processors `rv64` and `rv32` have. `zcf` exists on rv32 only.
+pub(super) const RISCV_DEFAULT: &str = "i e m a f d c h b zic64b zicbom zicbop zicboz ziccamoa ziccif zicclsm \
+    ziccrse zicntr zicsr zifencei zihintntl zihintpause zihpm zmmul za64rs zaamo zalrsc zawrs zfa zca \
+    zcf zcd zba zbb zbc zbs shcounterenw shgatpa shtvala shvsatpa shvstvala shvstvecd ssccptr \
+    sscounterenw sstc sstvala sstvecd ssu64xl svadu svvptc";
+
+/// What the processor model `max` has beyond that.
+pub(super) const RISCV_MAX: &str = "v zicfilp zicfiss zicond zimop zabha zacas zama16b zfbfmin zfh zfhmin zcb \
+    zcmop zbkb zbkc zbkx zk zkn zknd zkne zknh zkr zks zksed zksh zkt ztso zvbb zvbc zve32f zve32x \
+    zve64f zve64d zve64x zvfbfmin zvfbfwma zvfh zvfhmin zvkb zvkg zvkn zvknc zvkned zvkng zvknha \
+    zvknhb zvks zvksc zvksed zvksg zvksh zvkt sha smaia smcdeleg smcntrpmf smcsrind smepmp smmpm \
+    smnpm smstateen ssaia ssccfg sscofpmf sscsrind ssdbltrp ssnpm sspm ssstateen supm smctr ssctr \
+    svinval svnapot svpbmt zvl32b zvl64b zvl128b";
+
+pub(super) fn riscv_processor(image: &Image) -> Result<Processor, String> {
+    let ready = |because: &str, cpu: Option<&str>| Processor {
+        distance: 0,
+        because: because.to_owned(),
+        cpu: cpu.map(str::to_owned),
+    };
+    let Some(isa) = &image.needs.riscv else {
+        return Ok(ready(
+            "the image does not say which RISC-V extensions it uses; QEMU's default processor has \
+             the usual ones",
+            None,
+        ));
+    };
+    let has = |list: &str, wanted: &str| list.split_whitespace().any(|one| one == wanted);
+    let beyond: Vec<String> =
+        riscv_extensions(isa).into_iter().filter(|extension| !has(RISCV_DEFAULT, extension)).collect();
+    if beyond.is_empty() {
+        return Ok(ready("QEMU's default processor has all the extensions that the image uses", None));
+    }
+    let missing: Vec<&str> =
+        beyond.iter().map(String::as_str).filter(|extension| !has(RISCV_MAX, extension)).collect();
+    if missing.is_empty() {
+        return Ok(ready(
+            &format!(
+                "the image uses {}, which QEMU's processor `max` has and the default one has not",
+                beyond.join(", ")
+            ),
+            Some("max"),
+        ));
+    }
+    Err(format!(
+        "the image uses the extension {}, which neither QEMU's default processor nor `max` has; name \
+         one that has: --cpu NAME, or --cpu {},{}=true",
+        missing.join(", "),
+        if image.arch == Some(Arch::Riscv32) { "rv32" } else { "rv64" },
+        missing[0]
+    ))
+}
+
+/// The extensions in an ISA string: `rv64i2p1_m2p0_zicsr2p0` or `rv32imac`. Versions are dropped, and
+/// `g` is spelled out.
+pub fn riscv_extensions(isa: &str) -> Vec<String> {
+    let isa = isa.to_ascii_lowercase();
+    let mut extensions: Vec<String> = Vec::new();
+    let mut add = |name: &str| {
+        if !extensions.iter().any(|known| known == name) {
+            extensions.push(name.to_owned());
+        }
+    };
+    let letters = isa.strip_prefix("rv64").or_else(|| isa.strip_prefix("rv32")).unwrap_or(&isa);
+    for part in letters.split('_') {
+        if part.starts_with(['z', 's', 'x']) {
+            add(without_version(part));
+            continue;
+        }
+        // Single letters, each perhaps with a version such as 2p1.
+        let mut rest = part;
+        while let Some(letter) = rest.chars().next() {
+            rest = &rest[letter.len_utf8()..];
+            let version = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            if version > 0 {
+                rest = &rest[version..];
+                if let Some(minor) = rest.strip_prefix('p')
+                    && minor.starts_with(|c: char| c.is_ascii_digit())
+                {
+                    rest = minor.trim_start_matches(|c: char| c.is_ascii_digit());
+                }
+            }
+            match letter {
+                'g' => ["i", "m", "a", "f", "d", "zicsr", "zifencei"].iter().for_each(|name| add(name)),
+                letter if letter.is_ascii_digit() => {}
+                letter => add(letter.encode_utf8(&mut [0; 4])),
+            }
+        }
+    }
+    extensions
+}
+
+/// `zba1p0` is `zba`; `zve32x` and `zvl128b` have no version.
+pub(super) fn without_version(extension: &str) -> &str {
+    let digits = |text: &str| text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let minor = digits(extension);
+    match extension[..minor].strip_suffix('p') {
+        Some(rest) if minor < extension.len() && digits(rest) < rest.len() => &rest[..digits(rest)],
+        _ => extension,
+    }
+}

@@ -1,0 +1,292 @@
+//! The machines that QEMU emulates, one row each.
+//!
+//! Facts here were read from QEMU 10.0.2, and `tests/machine.rs` reads them again:
+//! - memory: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`, the view
+//!   `cpu-memory-0` (mirrors of the same memory are left out where no firmware uses them);
+//! - processors: `info qom-tree`; what their FPU executes was tried with one instruction of each kind;
+//! - RISC-V extensions: `riscv,isa-extensions` of `qemu-system-riscv64 -M virt,dumpdtb=FILE`.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::{Range, RangeInclusive};
+
+use crate::image::{Arch, ArmLevel, Fpu, show_range};
+
+/// What a stretch of memory can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Loaded before the start and read-only afterwards.
+    Rom,
+    /// Everything: code, data, stack.
+    Ram,
+    /// The Non-secure alias of memory on a machine with TrustZone. A part of an image may be loaded
+    /// here, but the processor starts in the Secure state and can neither run from it nor (before the
+    /// firmware has said so) store to it.
+    NonSecure,
+}
+
+/// One stretch of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Its first address.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// What it can hold.
+    pub kind: MemoryKind,
+    /// What its users call it.
+    pub name: &'static str,
+}
+
+impl Region {
+    /// Its addresses.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.start + self.bytes
+    }
+
+    pub(super) fn holds(&self, range: &Range<u64>) -> bool {
+        self.start <= range.start && range.end <= self.start + self.bytes
+    }
+}
+
+/// How the machine is told what to execute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadOption {
+    /// `-bios FILE`: the boot ROM jumps to the ELF's entry (with `-kernel` it would jump to the start
+    /// of RAM whatever the ELF says).
+    Bios,
+    /// `-kernel FILE`: loaded, and the processor starts from the vector table.
+    Kernel,
+}
+
+/// The processor of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Core {
+    /// An M-profile Arm.
+    Arm {
+        /// QEMU's name for it.
+        cpu: &'static str,
+        /// What it executes.
+        level: ArmLevel,
+        /// Its floating-point unit.
+        fpu: Fpu,
+        /// Where it looks for the vector table at reset.
+        vector_table: u64,
+        /// Another address of that same memory, where images may be linked instead.
+        vector_table_alias: Option<u64>,
+    },
+    /// A configurable RISC-V.
+    Riscv,
+    /// A machine that is not in the table.
+    Unknown,
+}
+
+/// A machine that QEMU emulates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The argument of QEMU's `-M`.
+    pub name: Cow<'static, str>,
+    /// The emulator's command.
+    pub qemu: &'static str,
+    /// The processor family.
+    pub arch: Arch,
+    /// The processor.
+    pub core: Core,
+    /// The instruction set, as the plugin's `isa` argument names it.
+    pub isa: &'static str,
+    /// `-icount shift=`: an instruction takes 2^shift ns of virtual time, nearest the real clock.
+    pub shift: u8,
+    /// How the image is passed.
+    pub load: LoadOption,
+    /// The largest `-smp`.
+    pub max_cpus: u32,
+    /// Addresses of its own boot ROM, where that executes before the firmware.
+    pub boot_rom: Option<RangeInclusive<u64>>,
+    /// Address of a device by which firmware ends the run: a store of 0x5555 (pass) or 0x3333 (fail) in its low half.
+    pub finisher: Option<u64>,
+    /// All its memory, main RAM first; empty for a machine that is not in the table.
+    pub memory: Cow<'static, [Region]>,
+}
+
+/// Nanoseconds per instruction as a power of two where the real clock is unknown (125 MHz).
+pub(super) const DEFAULT_SHIFT: u8 = 3;
+const K: u64 = 1024;
+const M: u64 = 1024 * K;
+
+const fn region(start: u64, bytes: u64, kind: MemoryKind, name: &'static str) -> Region {
+    Region { start, bytes, kind, name }
+}
+
+const VIRT_MEMORY: &[Region] = &[
+    region(0x8000_0000, 128 * M, MemoryKind::Ram, "RAM"),
+    region(0x2000_0000, 32 * M, MemoryKind::Rom, "flash 0"),
+    region(0x2200_0000, 32 * M, MemoryKind::Rom, "flash 1"),
+];
+const AN385_MEMORY: &[Region] = &[
+    region(0x2000_0000, 4 * M, MemoryKind::Ram, "SSRAM 2/3"),
+    region(0x0000_0000, 4 * M, MemoryKind::Ram, "SSRAM 1"),
+    region(0x0100_0000, 16 * K, MemoryKind::Ram, "block RAM"),
+    region(0x2100_0000, 16 * M, MemoryKind::Ram, "PSRAM"),
+];
+const AN500_MEMORY: &[Region] = &[
+    region(0x2000_0000, 4 * M, MemoryKind::Ram, "SSRAM 2/3"),
+    region(0x0000_0000, 4 * M, MemoryKind::Ram, "SSRAM 1"),
+    region(0x6000_0000, 16 * M, MemoryKind::Ram, "PSRAM"),
+];
+// The SSRAMs are behind protection controllers; `info mtree -f` shows them as `tz-mpc-upstream`.
+const AN505_MEMORY: &[Region] = &[
+    region(0x3800_0000, 4 * M, MemoryKind::Ram, "SSRAM 2/3"),
+    region(0x1000_0000, 4 * M, MemoryKind::Ram, "SSRAM 1"),
+    region(0x3000_0000, 32 * K, MemoryKind::Ram, "SRAM"),
+    region(0x8000_0000, 16 * M, MemoryKind::Ram, "PSRAM"),
+    region(0x0000_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 1"),
+    region(0x2000_0000, 32 * K, MemoryKind::NonSecure, "SRAM"),
+    region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
+];
+
+const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
+    Machine {
+        name: Cow::Borrowed("virt"),
+        qemu,
+        arch,
+        core: Core::Riscv,
+        isa,
+        shift: 3,
+        load: LoadOption::Bios,
+        max_cpus: 512,
+        // hw/riscv/virt.c, VIRT_MROM and VIRT_TEST.
+        boot_rom: Some(0x1000..=0xffff),
+        finisher: Some(0x10_0000),
+        memory: Cow::Borrowed(VIRT_MEMORY),
+    }
+}
+
+const fn cortex_m(
+    name: &'static str,
+    core: Core,
+    isa: &'static str,
+    shift: u8,
+    memory: &'static [Region],
+) -> Machine {
+    Machine {
+        name: Cow::Borrowed(name),
+        qemu: "qemu-system-arm",
+        arch: Arch::CortexM,
+        core,
+        isa,
+        shift,
+        load: LoadOption::Kernel,
+        max_cpus: 1,
+        boot_rom: None,
+        finisher: None,
+        memory: Cow::Borrowed(memory),
+    }
+}
+
+const fn core(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
+    Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: None }
+}
+
+/// All machines that are chosen from, in the order of preference.
+pub const MACHINES: &[Machine] = &[
+    virt(Arch::Riscv64, "qemu-system-riscv64", "riscv64"),
+    virt(Arch::Riscv32, "qemu-system-riscv32", "riscv32"),
+    cortex_m(
+        "microbit",
+        core("cortex-m0", ArmLevel::V6M, Fpu::None),
+        "thumb-v6m",
+        6,
+        &[
+            region(0x2000_0000, 16 * K, MemoryKind::Ram, "RAM"),
+            region(0x0000_0000, 256 * K, MemoryKind::Rom, "flash"),
+        ],
+    ),
+    cortex_m("mps2-an385", core("cortex-m3", ArmLevel::V7M, Fpu::None), "thumb-v7m", 5, AN385_MEMORY),
+    cortex_m(
+        "lm3s6965evb",
+        core("cortex-m3", ArmLevel::V7M, Fpu::None),
+        "thumb-v7m",
+        4,
+        &[
+            region(0x2000_0000, 64 * K, MemoryKind::Ram, "RAM"),
+            region(0x0000_0000, 256 * K, MemoryKind::Rom, "flash"),
+        ],
+    ),
+    cortex_m("mps2-an386", core("cortex-m4", ArmLevel::V7EM, Fpu::V4Single), "thumb-v7m", 5, AN385_MEMORY),
+    cortex_m(
+        "netduinoplus2",
+        Core::Arm {
+            cpu: "cortex-m4",
+            level: ArmLevel::V7EM,
+            fpu: Fpu::V4Single,
+            vector_table: 0,
+            vector_table_alias: Some(0x0800_0000),
+        },
+        "thumb-v7m",
+        3,
+        &[
+            region(0x2000_0000, 128 * K, MemoryKind::Ram, "RAM"),
+            region(0x0800_0000, M, MemoryKind::Rom, "flash"),
+            region(0x0000_0000, M, MemoryKind::Rom, "flash"),
+            region(0x1000_0000, 64 * K, MemoryKind::Ram, "CCM"),
+        ],
+    ),
+    cortex_m("mps2-an500", core("cortex-m7", ArmLevel::V7EM, Fpu::V5Double), "thumb-v7m", 5, AN500_MEMORY),
+    cortex_m(
+        "mps2-an505",
+        Core::Arm {
+            cpu: "cortex-m33",
+            level: ArmLevel::V8MMain,
+            fpu: Fpu::V5Single,
+            vector_table: 0x1000_0000,
+            vector_table_alias: None,
+        },
+        "thumb-v8m",
+        5,
+        AN505_MEMORY,
+    ),
+];
+
+/// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and
+/// its instruction set.
+pub fn find(name: &str, isa: &str) -> Option<&'static Machine> {
+    let name = name.split(',').next()?;
+    MACHINES.iter().find(|machine| machine.name == name && machine.isa == isa)
+}
+
+/// The emulators' commands, sorted.
+pub fn emulators() -> BTreeSet<&'static str> {
+    MACHINES.iter().map(|machine| machine.qemu).collect()
+}
+
+impl Machine {
+    /// The name with what tells it apart: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
+    pub fn title(&self) -> String {
+        match self.core {
+            Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),
+            Core::Riscv => format!("{} {}", self.arch, self.name),
+            Core::Unknown => format!("{} ({})", self.name, self.qemu),
+        }
+    }
+
+    /// The memory where an image without fixed addresses is placed: the main RAM.
+    pub(super) fn main_ram(&self) -> Option<&Region> {
+        self.memory.first()
+    }
+
+    pub(super) fn list_memory(&self) -> String {
+        let mut regions: Vec<&Region> = self.memory.iter().collect();
+        regions.sort_by_key(|region| region.start);
+        let regions: Vec<String> = regions
+            .iter()
+            .map(|region| {
+                let alias = match region.kind {
+                    MemoryKind::NonSecure => "Non-secure ",
+                    MemoryKind::Rom | MemoryKind::Ram => "",
+                };
+                format!("{alias}{} {}", region.name, show_range(&region.range()))
+            })
+            .collect();
+        regions.join(", ")
+    }
+}

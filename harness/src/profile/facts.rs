@@ -1,0 +1,157 @@
+//! The facts of a run: what it depends on, and how it ended.
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::input::Input;
+
+/// What was run, how, and how it ended. Everything that the result depends on is here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Version of this tool.
+    pub harness_version: String,
+    /// File name of the image, without its directory.
+    pub image_name: String,
+    /// SHA-256 of the image file, in hex.
+    pub image_sha256: String,
+    /// SHA-256 of the file given with `--symbols`.
+    pub symbols_sha256: Option<String>,
+    /// QEMU's own version line's number, as `10.0.2`.
+    pub qemu_version: String,
+    /// QEMU machine.
+    pub machine: String,
+    /// QEMU CPU, when not the machine's own.
+    pub cpu: Option<String>,
+    /// Instruction set, as [`decode::Isa`] prints it.
+    pub isa: String,
+    /// Virtual time per instruction is 2^shift ns.
+    pub icount_shift: u8,
+    /// Where a raw binary was loaded.
+    pub load_addr: Option<u64>,
+    /// Bytes added to the image's addresses when it was loaded.
+    pub load_bias: u64,
+    /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
+    pub entry: u64,
+    /// Additional QEMU arguments.
+    pub qemu_args: Vec<String>,
+    /// What the firmware was given as its command line, after the program's name.
+    pub firmware_args: Vec<String>,
+    /// Mean distance of samples in instructions.
+    pub period_insns: u64,
+    /// Seed of the dither around the period.
+    pub jitter_seed: Option<u64>,
+    /// Width of an address bin in bytes, a power of two.
+    pub bin_bytes: u64,
+    /// The measuring window as asked for.
+    pub window: Window,
+    /// Instructions executed before the window opened.
+    pub before_window_insns: u64,
+    /// What was to be typed on the console, in order.
+    pub input: Vec<Input>,
+    /// Bytes of it that the machine took, all together.
+    pub input_bytes: u64,
+    /// How many of the texts had begun when the run ended.
+    pub input_begun: u64,
+    /// How the run ended.
+    pub end: End,
+    /// Most frames of a call stack; None: no call stacks were taken.
+    pub max_depth: Option<u32>,
+    /// Executions of the instruction that waits for an interrupt.
+    pub waits: u64,
+    /// Switches between tasks that were only noticed later: counts per task are then estimates.
+    pub unseen_switches: u64,
+    /// Transfers of control that could not be attributed to an arc.
+    pub unresolved_transfers: u64,
+    /// Transfers of control before whose target an exception was taken; their arcs are exact.
+    pub interrupted_transfers: u64,
+}
+
+/// The measuring window as asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its length.
+    pub for_insns: Option<u64>,
+    /// Function at whose first execution it opens.
+    pub from: Option<String>,
+    /// Function at whose first execution after that it closes.
+    pub until: Option<String>,
+    /// Instructions from reset after which the run has failed.
+    pub max_insns: Option<u64>,
+}
+
+/// The window's length of `harness profile` unless `--for` says otherwise: most firmware never exits.
+pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// The window's length was reached.
+    For,
+    /// The window's last function was reached.
+    Until,
+    /// The firmware exited.
+    Exit {
+        /// Its status.
+        status: u32,
+        /// Address of the instruction that ended it.
+        pc: u64,
+    },
+    /// The firmware asked for a reset.
+    Reset {
+        /// Address of the instruction that asked, when the profiler saw it.
+        pc: Option<u64>,
+    },
+    /// The CPU locked up.
+    LockUp {
+        /// Address of the instruction it stopped at.
+        pc: u64,
+        /// The fault in words.
+        fault: String,
+    },
+    /// The CPU waits for an interrupt that nothing will raise.
+    Asleep {
+        /// Address of the wait instruction, or where QEMU says the CPU would go on.
+        pc: u64,
+    },
+    /// The firmware asked for something outside its sandbox that only ending the run could prevent.
+    Denied {
+        /// Address of the instruction that asked.
+        pc: u64,
+    },
+    /// The limit on instructions was reached.
+    MaxInsns,
+    /// The limit on host seconds was reached. Host-ended: another run ends elsewhere.
+    Timeout,
+    /// Ctrl-C or SIGTERM. Host-ended.
+    Interrupted,
+    /// QEMU was killed or failed by itself.
+    EmulatorFailed {
+        /// What was seen of it.
+        message: String,
+    },
+}
+
+impl End {
+    /// The instruction at which it ended, where there is one.
+    pub fn pc(&self) -> Option<u64> {
+        match *self {
+            End::Exit { pc, .. } | End::LockUp { pc, .. } | End::Asleep { pc } | End::Denied { pc } => Some(pc),
+            End::Reset { pc } => pc,
+            End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
+                None
+            }
+        }
+    }
+}
+
+/// Something the firmware asked of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
+    pub denied: bool,
+    /// Semihosting operation number.
+    pub operation: u32,
+    /// Address of the instruction that asked.
+    pub pc: u64,
+    /// What it asked for, as far as it could be read.
+    pub text: String,
+}

@@ -1,0 +1,100 @@
+//! What the image calls its code.
+
+use serde::{Deserialize, Serialize};
+
+/// What the image calls its code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// All functions of the image, executed or not, as the linker placed them, by address; they do not overlap.
+    pub functions: Vec<Function>,
+    /// Names and paths that [`Frame`]s refer to.
+    pub strings: Vec<String>,
+    /// Distinct frame lists, outermost function first.
+    pub stacks: Vec<Vec<Frame>>,
+    /// Addresses that were executed, or lie just before a return address (in the call that left it), sorted,
+    /// each with the index of its frame list in `stacks`. Addresses
+    /// without a name are absent.
+    pub locations: Vec<(u64, u32)>,
+    /// Source lines of all the image's code, executed or not, by address.
+    pub lines: Vec<LineCode>,
+    /// The compilers that made the image and their options, as DWARF has them, sorted.
+    pub producers: Vec<String>,
+}
+
+/// Code of one source line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineCode {
+    /// First address, load bias included.
+    pub start: u64,
+    /// Bytes of code.
+    pub size_bytes: u64,
+    /// Source file, index into [`Names::strings`].
+    pub file: u32,
+    /// Line in it.
+    pub line: u32,
+}
+
+/// A function as the linker placed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Demangled name.
+    pub name: String,
+    /// Name in the symbol table.
+    pub linkage_name: String,
+    /// First address (without Thumb's bit 0), load bias included.
+    pub start: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Source file, when DWARF says it.
+    pub file: Option<String>,
+    /// Line of its definition.
+    pub line: Option<u32>,
+}
+
+/// One frame at an address: the function itself or one inlined into it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// Demangled name, index into [`Names::strings`].
+    pub function: u32,
+    /// Source file, index into [`Names::strings`].
+    pub file: Option<u32>,
+    /// Line in that file at this address.
+    pub line: Option<u32>,
+    /// Whether the compiler inlined it into the frame before it.
+    pub inlined: bool,
+}
+
+impl Names {
+    /// The function that contains `address`.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = &self.functions[after.checked_sub(1)?];
+        (address - function.start < function.size_bytes).then_some(function)
+    }
+
+    /// File and line of an executed address, in the innermost function there.
+    pub fn line_at(&self, pc: u64) -> Option<(&str, u32)> {
+        let frame = self.frames_at(pc).last()?;
+        Some((self.strings.get(frame.file? as usize)?, frame.line?))
+    }
+
+    /// File and line that the code at an address was made from, executed or not.
+    pub fn code_line_at(&self, address: u64) -> Option<(&str, u32)> {
+        let after = self.lines.partition_point(|code| code.start <= address);
+        let code = &self.lines[after.checked_sub(1)?];
+        let file = self.strings.get(code.file as usize)?;
+        (address - code.start < code.size_bytes).then_some((file, code.line))
+    }
+
+    /// Number of the frame list at an executed address; None when it has no name.
+    pub fn stack_at(&self, pc: u64) -> Option<u32> {
+        let index = self.locations.binary_search_by_key(&pc, |&(at, _)| at).ok()?;
+        Some(self.locations[index].1)
+    }
+
+    /// The frames at an executed address, outermost first; empty when it has no name.
+    pub fn frames_at(&self, pc: u64) -> &[Frame] {
+        let stack = self.stack_at(pc).and_then(|stack| self.stacks.get(stack as usize));
+        stack.map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,73 @@
+//! QEMU's command line.
+
+use std::ffi::OsString;
+
+use crate::machine::{Choice, LoadOption};
+
+/// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
+/// further ones of QEMU, `plugin` are the plugin's; without them QEMU runs bare, for comparison. `has_input`:
+/// something is typed on the console.
+pub fn arguments(
+    choice: &Choice,
+    shift: u8,
+    firmware: &[String],
+    user: &[String],
+    plugin: Option<&str>,
+    has_input: bool,
+) -> Vec<OsString> {
+    let machine = match choice.machine.load {
+        LoadOption::Bios => vec!["-bios", "../firmware.elf"],
+        LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
+    };
+    let icount = format!("shift={shift},align=off,sleep=off");
+    // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
+    let mut semihosting = "enable=on,target=native,chardev=console,arg=firmware".to_owned();
+    for argument in firmware {
+        semihosting += ",arg=";
+        semihosting += &argument.replace(',', ",,");
+    }
+    let plugin = plugin.map(|plugin| format!("../plugin.so,dir=../records,{plugin}"));
+    let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
+    if let Some(cpu) = &choice.cpu {
+        arguments.extend(["-cpu", cpu]);
+    }
+    arguments.extend(machine);
+    arguments.extend([
+        "-icount",
+        &icount,
+        // Else virt's clock starts at the host's date, and its device tree holds a random seed.
+        "-rtc",
+        "clock=vm,base=2000-01-01T00:00:00",
+        "-seed",
+        "1",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        "-monitor",
+        "none",
+        "-sandbox",
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt.
+        "-chardev",
+        if has_input {
+            "file,id=console,path=../console.log,input-path=../console.in,mux=on"
+        } else {
+            "file,id=console,path=../console.log,mux=on"
+        },
+        "-serial",
+        "chardev:console",
+        "-semihosting-config",
+        &semihosting,
+        "-chardev",
+        "stdio,id=monitor,signal=off",
+        "-mon",
+        "chardev=monitor,mode=control",
+    ]);
+    if let Some(plugin) = &plugin {
+        arguments.extend(["-plugin", plugin]);
+    }
+    arguments.extend(user.iter().map(String::as_str));
+    arguments.into_iter().map(OsString::from).collect()
+}

@@ -1,0 +1,204 @@
+//! The emulator as a program: where it is, which version, how to get one.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fmt, fs, thread};
+
+use nix::errno::Errno;
+use serde_json::Value;
+
+use crate::error::EmulatorError;
+
+/// The oldest QEMU whose plugin API (4) has what the plugin needs.
+pub const OLDEST_VERSION: (u32, u32) = (9, 2);
+
+/// How to get a QEMU that is new enough, for this host.
+pub fn install_hint() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let field = |name: &str| {
+        let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
+    };
+    let (id, like, version) = (field("ID"), field("ID_LIKE"), field("VERSION_ID"));
+    let is = |name: &str| id == name || like.split(' ').any(|word| word == name);
+    let packages = "qemu-system-arm qemu-system-riscv";
+    if id == "debian" && version == "12" {
+        return format!(
+            "run ci/setup, or: echo 'deb http://deb.debian.org/debian bookworm-backports main' | sudo tee \
+             /etc/apt/sources.list.d/backports.list && sudo apt-get update && sudo apt-get install -t \
+             bookworm-backports {packages}"
+        );
+    }
+    let command = if is("debian") || is("ubuntu") {
+        format!("sudo apt-get install {packages}")
+    } else if is("fedora") || is("rhel") {
+        "sudo dnf install qemu-system-arm qemu-system-riscv".to_owned()
+    } else if is("arch") {
+        format!("sudo pacman -S {packages}")
+    } else if cfg!(target_os = "macos") {
+        "brew install qemu".to_owned()
+    } else {
+        "install QEMU's system emulators for arm and riscv".to_owned()
+    };
+    format!("run ci/setup, or: {command}")
+}
+
+/// A version of QEMU, as both the program and the monitor say it: `10.0.2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    major: u32,
+    minor: u32,
+    micro: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Version { major, minor, micro } = self;
+        write!(f, "{major}.{minor}.{micro}")
+    }
+}
+
+impl Version {
+    /// From the first line of `qemu-system-… --version`.
+    fn printed(text: &str) -> Option<Version> {
+        let version = text.split_once("version ")?.1.split_whitespace().next()?;
+        let mut parts = version.split('.').map(str::parse::<u32>);
+        let mut part = || parts.next()?.ok();
+        Some(Version { major: part()?, minor: part()?, micro: part()? })
+    }
+
+    /// From the monitor's greeting.
+    pub(crate) fn greeted(message: &Value) -> Option<Version> {
+        let version = message.get("QMP")?.get("version")?.get("qemu")?;
+        let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
+        Some(Version { major: part("major")?, minor: part("minor")?, micro: part("micro")? })
+    }
+
+    /// What users are told, of an emulator that will do.
+    pub(crate) fn new_enough(self, path: &Path) -> Result<String, EmulatorError> {
+        if (self.major, self.minor) < OLDEST_VERSION {
+            return Err(unfit(format!("{} is QEMU {self}, which is too old", path.display())));
+        }
+        Ok(self.to_string())
+    }
+}
+
+/// How long `--version` may take; it takes milliseconds.
+const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a program answered to `--version`.
+struct Answer {
+    said: String,
+    ended: String,
+}
+
+/// A program that hangs must not hang us.
+fn ask_version(path: &Path) -> std::io::Result<Answer> {
+    let mut child = Command::new(path)
+        .arg("--version")
+        .env_clear()
+        // Ctrl-C is not its business.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let deadline = Instant::now() + VERSION_PATIENCE;
+    loop {
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            return Ok(Answer { said: said.join("\n"), ended: output.status.to_string() });
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            let ended = format!("it had not ended after {} seconds", VERSION_PATIENCE.as_secs());
+            return Ok(Answer { said: String::new(), ended });
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The error of an emulator that will not do, with the remedy.
+fn unfit(what: String) -> EmulatorError {
+    let (major, minor) = OLDEST_VERSION;
+    EmulatorError::new(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
+}
+
+pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorError {
+    let what = format!("{} cannot be run: {cause}", path.display());
+    // Another QEMU is no remedy for a command line that is too long, or a host that is out of memory.
+    let is_unfit = matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        || cause.raw_os_error() == Some(Errno::ENOEXEC as i32);
+    if is_unfit { unfit(what) } else { EmulatorError::new(what) }
+}
+
+/// Finds an emulator on the PATH.
+///
+/// # Errors
+/// When it is missing; the message says how to get it.
+pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
+    env::var_os("PATH")
+        .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
+        .ok_or_else(|| unfit(format!("{program} is not installed (not found on the PATH)")))
+}
+
+/// Asks an emulator for its version, as it prints it: `10.0.2`.
+///
+/// # Errors
+/// When it does not run, or is too old; the message says how to get another.
+pub fn version(path: &Path) -> Result<String, EmulatorError> {
+    // A suite may ask for each of its images. Two that ask at once need not wait for each other.
+    static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known().get(path) {
+        return version.clone();
+    }
+    let version = read_version(path);
+    known().insert(path.to_owned(), version.clone());
+    version
+}
+
+fn read_version(path: &Path) -> Result<String, EmulatorError> {
+    let answer = ask_version(path).map_err(|cause| cannot_be_run(path, &cause))?;
+    let version = Version::printed(&answer.said).ok_or_else(|| {
+        let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        let Answer { ended, .. } = &answer;
+        unfit(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
+    })?;
+    version.new_enough(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_of_all_distributions_are_read() {
+        let version = |text: &str| Version::printed(text).map(|version| version.to_string());
+        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright";
+        assert_eq!(version(debian).as_deref(), Some("10.0.2"));
+        assert_eq!(version("QEMU emulator version 7.2.18").as_deref(), Some("7.2.18"));
+        assert_eq!(version("QEMU emulator version 11.0.50 (v11)").as_deref(), Some("11.0.50"));
+        assert_eq!(version("QEMU emulator version 9.2.2.1").as_deref(), Some("9.2.2"), "as it greets");
+        assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn the_greeting_says_the_version_as_the_program_does() {
+        let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 2, "minor": 0, "major": 10}, "package": "Debian 1:10.0.2"},
+                          "capabilities": ["oob"]}}"#;
+        let greeted = Version::greeted(&serde_json::from_str(greeting).unwrap());
+        assert!(greeted.is_some());
+        assert_eq!(greeted, Version::printed("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"));
+        assert_eq!(Version::greeted(&json!({"event": "RESUME"})), None);
+    }
+}

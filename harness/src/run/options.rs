@@ -1,0 +1,74 @@
+//! The options as meant: what a run needs to know, whoever asks for it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::analysis::stacks::View;
+use crate::profile::Window;
+use crate::profile::input::Input;
+
+/// Distance of samples unless `--period` says otherwise: a prime, which few loops keep step with.
+pub const DEFAULT_PERIOD_INSNS: u64 = 10_007;
+
+/// Most frames of a call stack unless `--max-depth` says otherwise.
+pub const DEFAULT_MAX_DEPTH: u32 = 256;
+
+/// Width of an address bin unless `--bin-bytes` says otherwise: the smallest instruction's.
+pub const DEFAULT_BIN_BYTES: u64 = 2;
+
+/// Everything that a profiling run needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The firmware file.
+    pub firmware: PathBuf,
+    /// What the firmware is given as its command line, after the program's name.
+    pub firmware_args: Vec<String>,
+    /// The profile directory; None: `./<stem>.profile`.
+    pub output: Option<PathBuf>,
+    /// Rows of the table, None for all.
+    pub top_rows: Option<usize>,
+    /// A difference in the cross-check is a failure.
+    pub strict: bool,
+    /// Mean distance of samples.
+    pub period_insns: u64,
+    /// Seed of the dither.
+    pub jitter_seed: Option<u64>,
+    /// Most frames of a call stack; None: no call stacks.
+    pub max_depth: Option<u32>,
+    /// Keep the exact call tree.
+    pub exact: bool,
+    /// `--span`: functions between whose first instructions instructions are counted.
+    pub spans: Vec<(String, String)>,
+    /// How call stacks are shown.
+    pub view: View,
+    /// Draw the flamechart.
+    pub flamechart: bool,
+    /// Width of an address bin.
+    pub bin_bytes: u64,
+    /// The measuring window.
+    pub window: Window,
+    /// What is typed on the console, in order.
+    pub input: Vec<Input>,
+    /// Host time after which the run has failed.
+    pub timeout: Option<Duration>,
+    /// `--machine`.
+    pub machine: Option<String>,
+    /// `--cpu`.
+    pub cpu: Option<String>,
+    /// Further QEMU arguments.
+    pub qemu_args: Vec<String>,
+    /// `--shift`.
+    pub icount_shift: Option<u8>,
+    /// `--load-addr`.
+    pub load_addr: Option<u64>,
+    /// `--load-bias`.
+    pub load_bias: Option<u64>,
+    /// `--symbols`.
+    pub symbols: Option<PathBuf>,
+    /// Files for the firmware: name in its directory, file.
+    pub files: Vec<(String, PathBuf)>,
+    /// Note how much is printed when.
+    pub console_marks: bool,
+    /// One callback per instruction.
+    pub oracle: bool,
+}

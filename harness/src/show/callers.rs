@@ -1,0 +1,277 @@
+//! The table of a function between its callers and its callees, with what each costs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::place::Place;
+use crate::analysis::stacks::View;
+use crate::profile::Profile;
+use crate::text::number::{group, share};
+use crate::text::terminal::printable;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Calls followed in each direction.
+    pub depth: usize,
+    /// Most callers and callees of each; 0: all.
+    pub top: usize,
+}
+
+/// One line: calls, instructions, their share, and what it is about. What is not known is `-`.
+type Line = [String; 4];
+
+const INDENT: &str = "    ";
+
+/// Writes the callers, the function, itself and what it calls, and the tasks and interrupts it ran in.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl Write) -> io::Result<()> {
+    let tree = CallTree::new(profile, View::default());
+    let graph = CallGraph::new(profile, &tree);
+    let function = place.start().map_or(Party::BootRom, Party::Code);
+    let node = graph.nodes.get(&function).copied().unwrap_or_default();
+    let around =
+        if graph.has_inclusive { Surroundings::new(&tree, &function, layout.depth) } else { Surroundings::default() };
+    let whole = graph.has_inclusive.then_some(node.inclusive.insns);
+    let mut block = Block { profile, graph: &graph, layout, whole, lines: Vec::new() };
+
+    block.rows(Side { chains: &around.callers, is_above: true }, &mut vec![], &function);
+    let location = match place {
+        Place::Function(function) => match (&function.file, function.line) {
+            (Some(file), Some(line)) => format!("  {file}:{line}"),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    };
+    let name = printable(&format!("{}{location}", function.name(profile))).into_owned();
+    // Nobody knows where code without a name begins.
+    let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
+    block.line(calls, whole, Some(graph.total_insns), name);
+    let total = whole.or(Some(graph.total_insns));
+    block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
+    block.rows(Side { chains: &around.callees, is_above: false }, &mut vec![], &function);
+    let mut lines = vec![["Calls", "Instructions", "Share", "Callers, function, callees"].map(str::to_owned)];
+    lines.append(&mut block.lines);
+    table(&lines, out)?;
+
+    let named = around.contexts.iter().filter(|(name, _)| !name.is_empty());
+    let mut contexts: Vec<(&String, &Inclusive)> = named.collect();
+    if !contexts.is_empty() {
+        // Stable: equal ones stay in the order of names.
+        contexts.sort_by_key(|(_, inclusive)| std::cmp::Reverse(inclusive.insns));
+        let mut lines = vec![["", "Instructions", "Share", "In"].map(str::to_owned)];
+        for (name, inclusive) in contexts {
+            let name = printable(name);
+            lines.push([
+                String::new(),
+                group(inclusive.insns),
+                share(inclusive.insns, node.inclusive.insns),
+                name.into_owned(),
+            ]);
+        }
+        writeln!(out)?;
+        table(&lines, out)?;
+    }
+    writeln!(out)?;
+    let rule = match (graph.has_inclusive, graph.is_exact) {
+        (true, true) => "all exact",
+        (true, false) => {
+            "calls are exact; instructions are exact by function, and divided over callers as its samples are, \
+             `-` where there are none (exact with --exact)"
+        }
+        (false, _) => "calls are exact; the profile has no stacks, and who executed on whose behalf is not known",
+    };
+    writeln!(out, "{rule}")
+}
+
+/// One direction.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    /// What each chain of calls from or to the function cost.
+    chains: &'a BTreeMap<Vec<Party>, Inclusive>,
+    /// Callers, which are shown above what they call.
+    is_above: bool,
+}
+
+struct Block<'a> {
+    profile: &'a Profile,
+    graph: &'a CallGraph,
+    layout: Layout,
+    /// Instructions of the function and all that it calls, where they are known.
+    whole: Option<u64>,
+    lines: Vec<Line>,
+}
+
+impl Block<'_> {
+    fn line(&mut self, calls: Option<u64>, insns: Option<u64>, of: Option<u64>, name: String) {
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
+        let part = insns.zip(of).map_or_else(|| "-".to_owned(), |(insns, of)| share(insns, of));
+        self.lines.push([calls.map_or_else(String::new, group), number(insns), part, name]);
+    }
+
+    /// The callers or callees of the last in a chain, each with those beyond it.
+    fn rows(&mut self, side: Side<'_>, chain: &mut Vec<Party>, last: &Party) {
+        let graph = self.graph;
+        let edges = if side.is_above { graph.callers(last) } else { graph.callees(last) };
+        let mut rows: Vec<(Party, &Edge, Option<u64>)> = Vec::new();
+        for (other, edge) in edges {
+            let insns = if chain.is_empty() {
+                // What a recursive function spends in itself is only known by pair.
+                Some(edge.inclusive.insns)
+            } else {
+                chain.push(other.clone());
+                let cost = side.chains.get(chain);
+                chain.pop();
+                cost.map(|cost| cost.insns)
+            };
+            if !graph.has_inclusive {
+                rows.push((other.clone(), edge, None));
+            } else if insns.is_some() {
+                rows.push((other.clone(), edge, insns));
+            }
+        }
+        rows.sort_by_key(|(_, edge, insns)| std::cmp::Reverse((*insns, edge.calls)));
+        let most = if self.layout.top == 0 { rows.len() } else { self.layout.top.min(rows.len()) };
+        let others = rows.split_off(most);
+        let indent = INDENT.repeat(chain.len() + 1);
+        let rest = (!others.is_empty()).then(|| {
+            let calls = others.iter().map(|(_, edge, _)| edge.calls).sum();
+            let insns = graph.has_inclusive.then(|| others.iter().filter_map(|(.., insns)| *insns).sum());
+            (calls, insns, format!("{indent}{} others", others.len()))
+        });
+        // The greatest is next to what calls it, or what it calls.
+        if side.is_above {
+            rows.reverse();
+        }
+        if side.is_above
+            && let Some((calls, insns, name)) = rest.clone()
+        {
+            self.line(Some(calls), insns, self.whole, name);
+        }
+        for (other, edge, insns) in rows {
+            let goes_on = chain.len() + 1 < self.layout.depth
+                && !matches!(other, Party::Outside(_))
+                && !chain.contains(&other)
+                && other != *last;
+            let mut beyond = |block: &mut Self| {
+                if goes_on {
+                    chain.push(other.clone());
+                    block.rows(side, chain, &other);
+                    chain.pop();
+                }
+            };
+            if side.is_above {
+                beyond(self);
+            }
+            let name = format!("{indent}{}{}", printable(&other.name(self.profile)), self.through(edge));
+            // Calls in which no sample was taken are not free.
+            let known = insns.filter(|&insns| insns > 0 || graph.is_exact);
+            self.line(Some(edge.calls), known, self.whole, name);
+            if !side.is_above {
+                beyond(self);
+            }
+        }
+        if !side.is_above
+            && let Some((calls, insns, name)) = rest
+        {
+            self.line(Some(calls), insns, self.whole, name);
+        }
+    }
+
+    /// Who jumped, where a call was taken over by a tail call.
+    fn through(&self, edge: &Edge) -> String {
+        let jumps = edge.tail_calls.iter().map(|(party, count)| {
+            format!("{} by tail call from {}", group(*count), printable(&party.name(self.profile)))
+        });
+        let jumps: Vec<String> = jumps.collect();
+        if jumps.is_empty() { String::new() } else { format!("  ({})", jumps.join(", ")) }
+    }
+}
+
+/// The last column to the left, the others to the right.
+fn table(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    for [calls, insns, share, name] in lines {
+        let [first, second, third] = widths;
+        writeln!(out, "{calls:>first$}  {insns:>second$}  {share:>third$}  {name}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::lookup;
+    use crate::profile::testing::empty;
+
+    fn shown(profile: &Profile, function: &str, layout: Layout) -> String {
+        let mut out = Vec::new();
+        write(profile, lookup::place(profile, function).unwrap(), layout, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// `main` calls `front`, which jumps to `back`; `idle` calls `back`, and no sample says so.
+    fn profile() -> Profile {
+        empty()
+            .function("main", 0x40, 0x10)
+            .function("front", 0x50, 0x10)
+            .function("back\x1b[2J", 0x60, 0x10)
+            .function("idle", 0x70, 0x10)
+            .insn(0x40, 10)
+            .insn(0x50, 20)
+            .insn(0x60, 70)
+            .insn(0x70, 100)
+            .arc((0x44, 0x50), Some(0x48), true, 20)
+            .arc((0x58, 0x60), Some(0x48), false, 20)
+            .arc((0x74, 0x60), Some(0x78), true, 50)
+            .task_called("blink")
+            .caller(0, 0x48)
+            .taken(1, 0x40, 0, 1)
+            .taken(2, 0x50, 1, 1)
+            .taken(7, 0x60, 1, 1)
+    }
+
+    const ONE: Layout = Layout { depth: 1, top: 20 };
+
+    #[test]
+    fn the_function_is_between_its_callers_and_its_callees() {
+        let profile = profile();
+        let expected = "\
+Calls  Instructions    Share  Callers, function, callees
+   10           100  100.00%      [no caller]
+   10           100   50.00%  main  src/blinky.c:7
+                 10   10.00%      (itself)
+   20            70   70.00%      back\u{fffd}[2J  (20 by tail call from front)
+   20            20   20.00%      front
+
+  Instructions    Share  In
+           100  100.00%  task blink
+
+calls are exact; instructions are exact by function, and divided over callers as its samples are, `-` where there are none \
+                        (exact with --exact)
+";
+        assert_eq!(shown(&profile, "main", ONE), expected);
+    }
+
+    #[test]
+    fn what_was_not_sampled_is_not_shown_as_free() {
+        let text = shown(&profile(), "0x62", ONE);
+        assert!(text.contains("\n   50             -        -      idle\n"), "{text}");
+        assert!(text.contains("\n   20            70  100.00%      main  (20 by tail call from front)\n"), "{text}");
+    }
+
+    #[test]
+    fn rows_that_are_too_many_are_added_up_at_the_far_end() {
+        let profile = profile();
+        let text = shown(&profile, "main", Layout { depth: 1, top: 1 });
+        assert!(text.contains("front)\n   20            20   20.00%      1 others\n"), "{text}");
+        let text = shown(&profile, "0x60", Layout { depth: 1, top: 1 });
+        let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{text}"));
+        assert!(at("1 others") < at("main"), "{text}");
+    }
+}

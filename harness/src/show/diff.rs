@@ -1,0 +1,45 @@
+//! The table of what changed between two profiles.
+
+use std::io::{self, Write};
+
+use crate::analysis::compare::{Change, Comparison, Pair};
+use crate::text::number::{group, signed_percent};
+use crate::text::table::write_table;
+
+/// Writes the functions and tasks that changed, those that account for most first.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
+    let whole = comparison.total_insns.before.unwrap_or(0);
+    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
+    let row = |name: String, numbers: Pair, calls: Pair| {
+        let calls = if calls.difference() == 0 {
+            String::new()
+        } else {
+            format!("{} \u{2192} {}", number(calls.before), number(calls.after))
+        };
+        let change = signed_percent(numbers.difference(), whole);
+        [name, number(numbers.before), number(numbers.after), change, calls]
+    };
+    let mut lines = vec![["Function", "Before", "After", "Of the total", "Calls"].map(str::to_owned)];
+    let shown = most_rows.unwrap_or(changed.len()).min(changed.len());
+    for change in &changed[..shown] {
+        let fate = match change.fate.describe() {
+            "" => String::new(),
+            fate => format!(" [{fate}]"),
+        };
+        lines.push(row(format!("{}{fate}", change.name), change.self_insns, change.calls));
+    }
+    if shown < changed.len() {
+        let rest: i128 = changed[shown..].iter().map(|change| change.self_insns.difference()).sum();
+        let name = format!("{} others", changed.len() - shown);
+        lines.push([name, String::new(), String::new(), signed_percent(rest, whole), String::new()]);
+    }
+    for task in comparison.tasks.iter().filter(|task| task.is_one()) {
+        lines.push(row(format!("task {}", task.name), task.insns, Pair::default()));
+    }
+    lines.push(row("total".to_owned(), comparison.total_insns, Pair::default()));
+    write_table(&lines, out)
+}

@@ -1,0 +1,50 @@
+//! All that the terminal shows of one run: the tables, and what is to be said of it.
+
+use std::io::{self, Write};
+
+use crate::analysis::crosscheck::CrossCheck;
+use crate::analysis::describe;
+use crate::analysis::functions::Table;
+use crate::profile::Profile;
+use crate::show::{spans, summary, tasks};
+use crate::text::number::group;
+use crate::text::terminal;
+
+/// Writes the tables, and what is to be said of the run, as they are on the terminal.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(
+    profile: &Profile,
+    table: &Table,
+    check: &CrossCheck,
+    top_rows: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut layout = summary::Layout { top_rows, ..Default::default() };
+    if let Some(columns) = terminal::width_columns() {
+        layout.width_columns = columns;
+    }
+    summary::write(table, check, layout, out)?;
+    tasks::write(profile, out)?;
+    spans::write(profile, out)?;
+    writeln!(out)?;
+    writeln!(out, "{}", describe::describe_run(&profile.facts))?;
+    if profile.facts.before_window_insns > 0 {
+        writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
+    }
+    if let Some(line) = describe::describe_bins(profile) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "end: {}", describe::describe_end(profile))?;
+    if let Some(line) = describe::describe_input(&profile.facts) {
+        writeln!(out, "{line}")?;
+    }
+    for line in describe::describe_notes(profile).iter().chain(&describe::describe_unresolved(&profile.facts)) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(line) = describe::describe_unopened(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Numbers as people read and write them: the one place where they become text, and text becomes one.
+
+use std::fmt;
+
+use indicatif::HumanCount;
+
+use crate::error::InputError;
+
+/// A part of something in percent.
+pub fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// A part of something as `12.34%`.
+pub fn share(part: u64, whole: u64) -> String {
+    format!("{:.2}%", percent(part, whole))
+}
+
+/// `1234567` as `1,234,567`.
+pub fn group(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+/// A change in percent of a whole, with as many digits as it takes to be none of 0; in instructions where the
+/// whole is nothing.
+pub fn signed_percent(difference: i128, whole: u64) -> String {
+    if whole == 0 || difference == 0 {
+        return format!("{difference:+}").replace("+0", "\u{b1}0").replace('-', "\u{2212}");
+    }
+    let percent = 100.0 * difference as f64 / whole as f64;
+    let digits =
+        [2_usize, 4, 6].into_iter().find(|&digits| percent.abs() >= 0.5 / 10f64.powi(digits as i32)).unwrap_or(9);
+    format!("{percent:+.digits$} %").replace('-', "\u{2212}")
+}
+
+/// What an address in a message looks like: `0x20000000`.
+pub(crate) struct Hex(pub(crate) u64);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// Reads `123`, `0x7b`, `1_000`, `10k`, `1.5M`, `2G`.
+pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
+    let error = || InputError::new(format!("{option} {text}: not a number; write it as 2000000, 2M, 1.5G or 0x1000"));
+    let plain = text.replace('_', "");
+    if let Some(hex) = plain.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).map_err(|_| error());
+    }
+    let (digits, scale) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&plain[..at], 1_000),
+        Some((at, 'M')) => (&plain[..at], 1_000_000),
+        Some((at, 'G')) => (&plain[..at], 1_000_000_000),
+        _ => (&plain[..], 1),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let valid = !whole.is_empty() && [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    // In decimal, so that 1.1G is exactly 1100000000.
+    let fraction_scale = u32::try_from(fraction.len()).ok().and_then(|len| 10u64.checked_pow(len));
+    let value = (|| {
+        let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+        let fraction_scale = fraction_scale?;
+        let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()?.checked_mul(scale)? };
+        (parts % fraction_scale == 0).then_some(whole.checked_add(parts / fraction_scale)?)
+    })();
+    value.filter(|_| valid).ok_or_else(error)
+}
+
+/// Reads a number of instructions that a run can reach.
+///
+/// # Errors
+/// When it is none, or out of range.
+pub fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
+    let insns = parse_number(option, text)?;
+    if insns == 0 || insns >= wire::counters::MAX_INSNS {
+        return Err(InputError::new(format!("{option} {text}: must be at least 1 and below 2^48 instructions")));
+    }
+    Ok(insns)
+}
+
+/// A percentage with up to four decimals, in millionths of the whole.
+pub fn parse_millionths(percent: &str) -> Option<u64> {
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 4 || !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<4}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(10_000)?.checked_add(fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(group), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, value) in [
+            ("7", 7),
+            ("10_007", 10_007),
+            ("0x10", 16),
+            ("10k", 10_000),
+            ("2M", 2_000_000),
+            ("1.1G", 1_100_000_000),
+            ("0.5k", 500),
+        ] {
+            assert_eq!(parse_number("--for", text), Ok(value), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5", "1e9", "2 G", "0x", ".5k", "99999999999G", "1.0001k", "１"] {
+            let error = parse_number("--for", text).unwrap_err().to_string();
+            assert!(error.contains("--for"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The table printer: columns as wide as their widest cell.
+
+use std::io::{self, Write};
+
+use crate::text::terminal::{columns, pad};
+
+/// The first column to the left, the others to the right.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    writeln!(out)?;
+    for line in lines {
+        let mut text = pad(&line[0], width(0));
+        for (column, cell) in line.iter().enumerate().skip(1) {
+            text += &format!("  {cell:>width$}", width = width(column));
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    writeln!(out)
+}
