@@ -39,6 +39,7 @@ pub mod progress;
 pub mod qemu;
 pub mod records;
 pub mod report;
+pub mod request;
 pub mod run;
 pub mod source;
 pub mod stacks;

@@ -217,9 +217,8 @@ impl Request {
             *flag = read_flag(reader)?;
         }
         let [is_exact, has_marks, is_oracle] = flags;
-        let spans = read_list(reader, |reader| {
-            Ok((reader.varint("request's span")?, reader.varint("request's span")?))
-        })?;
+        let spans =
+            read_list(reader, |reader| Ok((reader.varint("request's span")?, reader.varint("request's span")?)))?;
         let memory = read_list(reader, read_range)?;
         let snapshot = read_at_most_one(reader, read_range)?;
         let functions = read_list(reader, read_range)?;
