@@ -1,150 +1,40 @@
-//! The plugin's arguments, as the harness gives them on QEMU's command line.
-//!
-//! Parsed here from the raw `key=value` words: the `qemu-plugin` crate turns `on` into a boolean and
-//! `0x10` into a string. The harness is the only caller, so an error is a defect and ends QEMU.
+//! The request, and where it was found.
 
-use std::ops::Range;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
 
-use decode::Isa;
+use wire::request::{self, Request};
 
-use crate::task::Kernel;
-
-/// What the plugin is asked to do. Numbers may be decimal or `0x…`.
-#[derive(Debug)]
+/// What the plugin is asked to do.
 pub(crate) struct Args {
-    /// `dir`: where the records go, relative to QEMU's working directory. Also holds two lists of
-    /// addresses as little-endian u64: `functions`, start and end of each of the firmware's, sorted,
-    /// `loops`, branches to their function's start that need no watching (see [`wire::definition`]), and
-    /// `forgetful`, functions that do not keep their return address; and the table `unwind`.
+    /// The records' directory, relative to QEMU's working directory.
     pub(crate) dir: String,
-    /// `isa`: how to read instructions.
-    pub(crate) isa: Isa,
-    /// `period`: instructions from one sample to the next.
-    pub(crate) period_insns: u64,
-    /// `jitter`: seed of the dither around the period.
-    pub(crate) jitter_seed: Option<u64>,
-    /// `for`: the window's length.
-    pub(crate) for_insns: Option<u64>,
-    /// `max`: instructions from reset after which the run has failed.
-    pub(crate) max_insns: Option<u64>,
-    /// `from`: address whose execution opens the window; reset does when absent.
-    pub(crate) from: Option<u64>,
-    /// `until`: address whose execution closes the window.
-    pub(crate) until: Option<u64>,
-    /// `finisher`: address of the RISC-V `virt` machine's test device.
-    pub(crate) finisher: Option<u64>,
-    /// `memory`: `start+bytes:start+bytes…`, what may be read without side effects.
-    pub(crate) memory: Vec<Range<u64>>,
-    /// `snapshot`: `start+bytes`, memory to copy when the window opens and when the run ends.
-    pub(crate) snapshot: Option<Range<u64>>,
-    /// `depth`: most frames of a call stack; absent: no call stacks.
-    pub(crate) max_depth: Option<u64>,
-    /// `exact=on`: keep the exact call tree.
-    pub(crate) exact: bool,
-    /// `console`: its path without the ending: `.log` is what the firmware printed, `.in` the pipe to it.
-    pub(crate) console: String,
-    /// `marks=on`: note how much is printed when.
-    pub(crate) marks: bool,
-    /// `entry`: address of the firmware's first instruction.
-    pub(crate) entry: Option<u64>,
-    /// `current`, `running`: `start+bytes` of the kernel's variables; `idle`, `start:start…`; `name`,
-    /// `offset+bytes`, `stack`, `stackend`: where in a control block; `switchers`, `start+bytes:…`, `delete`.
-    pub(crate) kernel: Kernel,
-    /// `input=on`: something is typed on the console; what, lies in `dir`, see [`wire::input`].
-    pub(crate) input: bool,
-    /// `spans`: `from-until:from-until…`, addresses between which instructions are counted.
-    pub(crate) spans: Vec<(u64, u64)>,
-    /// `oracle=on`: one callback per instruction instead of inline counters, for the tests.
-    pub(crate) oracle: bool,
+    pub(crate) isa: decode::Isa,
+    request: Request,
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| format!("'{text}' is not a number"))
-}
+impl Deref for Args {
+    type Target = Request;
 
-fn range(text: &str) -> Result<Range<u64>, String> {
-    let (start, bytes) = text.split_once('+').ok_or_else(|| format!("'{text}' is not start+bytes"))?;
-    let start = number(start)?;
-    Ok(start..start.saturating_add(number(bytes)?))
-}
-
-fn span(text: &str) -> Result<(u64, u64), String> {
-    let (from, until) = text.split_once('-').ok_or_else(|| format!("'{text}' is not from-until"))?;
-    Ok((number(from)?, number(until)?))
+    fn deref(&self) -> &Request {
+        &self.request
+    }
 }
 
 impl Args {
-    /// Reads QEMU's `key=value` words.
-    pub(crate) fn parse(raw: &[String]) -> Result<Args, String> {
-        let mut args = Args {
-            dir: String::new(),
-            isa: Isa::Riscv64,
-            period_insns: 0,
-            jitter_seed: None,
-            for_insns: None,
-            max_insns: None,
-            from: None,
-            until: None,
-            finisher: None,
-            memory: Vec::new(),
-            snapshot: None,
-            max_depth: None,
-            exact: false,
-            marks: false,
-            entry: None,
-            kernel: Kernel::default(),
-            console: String::new(),
-            input: false,
-            spans: Vec::new(),
-            oracle: false,
+    /// Reads the request out of the directory.
+    pub(crate) fn read(dir: &str) -> io::Result<Args> {
+        let bytes = std::fs::read(Path::new(dir).join(request::FILE_NAME))?;
+        let request = Request::read(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let isa = match request.isa {
+            request::Isa::Riscv32 => decode::Isa::Riscv32,
+            request::Isa::Riscv64 => decode::Isa::Riscv64,
+            request::Isa::ThumbV6m => decode::Isa::ThumbV6m,
+            request::Isa::ThumbV7m => decode::Isa::ThumbV7m,
+            request::Isa::ThumbV8m => decode::Isa::ThumbV8m,
         };
-        let mut isa = None;
-        for word in raw {
-            let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is not key=value"))?;
-            match key {
-                "dir" => args.dir = value.to_owned(),
-                "isa" => isa = Some(value.parse().map_err(|_| format!("unknown isa '{value}'"))?),
-                "period" => args.period_insns = number(value)?,
-                "jitter" => args.jitter_seed = Some(number(value)?),
-                "for" => args.for_insns = Some(number(value)?),
-                "max" => args.max_insns = Some(number(value)?),
-                "from" => args.from = Some(number(value)?),
-                "until" => args.until = Some(number(value)?),
-                "finisher" => args.finisher = Some(number(value)?),
-                "spans" => args.spans = value.split(':').map(span).collect::<Result<_, _>>()?,
-                "oracle" => args.oracle = value == "on",
-                "memory" => args.memory = value.split(':').map(range).collect::<Result<_, _>>()?,
-                "depth" => args.max_depth = Some(number(value)?),
-                "exact" => args.exact = value == "on",
-                "marks" => args.marks = value == "on",
-                "entry" => args.entry = Some(number(value)?),
-                "current" => args.kernel.current = range(value)?,
-                "running" => args.kernel.running = Some(range(value)?),
-                "idle" => args.kernel.idle = value.split(':').map(number).collect::<Result<_, _>>()?,
-                "name" => args.kernel.name = Some(range(value)?),
-                "stack" => args.kernel.stack = Some(number(value)?),
-                "stackend" => args.kernel.stack_end = Some(number(value)?),
-                "switchers" => args.kernel.switchers = value.split(':').map(range).collect::<Result<_, _>>()?,
-                "delete" => args.kernel.delete = Some(number(value)?),
-                "console" => args.console = value.to_owned(),
-                "input" => args.input = value == "on",
-                "snapshot" => args.snapshot = Some(range(value)?),
-                _ => return Err(format!("unknown argument '{key}'")),
-            }
-        }
-        args.isa = isa.ok_or("no isa")?;
-        let limits = [Some(args.period_insns), args.for_insns, args.max_insns];
-        if limits.into_iter().flatten().any(|insns| insns == 0 || insns >= wire::counters::MAX_INSNS) {
-            return Err("period, for and max must be at least 1 and below 2^48".into());
-        }
-        if args.dir.is_empty() {
-            return Err("no dir".into());
-        }
-        Ok(args)
+        Ok(Args { dir: dir.to_owned(), isa, request })
     }
 
     /// The file of what the firmware has printed.

@@ -18,7 +18,7 @@ pub(crate) struct Console {
 impl State {
     /// At a sample: notes how much has been printed, if that is more than before.
     pub(crate) fn mark_console(&mut self, vcpu: u32) {
-        if !self.args.marks {
+        if !self.args.has_marks {
             return;
         }
         // QEMU opens it after the plugin is installed, and never where the machine has no console.

@@ -59,7 +59,7 @@ impl State {
         let plan = self.plan(qemu_block);
         let Some(first) = plan.first() else { return };
         let mut segments = Vec::new();
-        let (oracle, isa) = (self.args.oracle, self.args.isa);
+        let (oracle, isa) = (self.args.is_oracle, self.args.isa);
         let inline = self.counts_inline();
         for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !oracle) {
             let segment = Segment {
@@ -190,16 +190,18 @@ impl State {
         if self.is_forgetful(pc) {
             insn.call::<OnForgetful>(id);
         }
-        if self.args.kernel.delete == Some(pc) {
+        if self.args.kernel.as_ref().is_some_and(|kernel| kernel.delete == Some(pc)) {
             insn.call::<OnDelete>(0);
         }
-        if planned.may_store && self.args.kernel.switchers.iter().any(|code| code.contains(&pc)) {
+        if planned.may_store
+            && self.args.kernel.iter().flat_map(|kernel| &kernel.switchers).any(|code| code.contains(&pc))
+        {
             insn.call_after_store::<OnSwitch>(id);
         }
     }
 
     fn plan(&mut self, block: &QemuBlock) -> Vec<Planned> {
-        let (isa, exact) = (self.args.isa, self.args.exact);
+        let (isa, exact) = (self.args.isa, self.args.is_exact);
         let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
         let mut conditional =
             block.insns().next().and_then(|insn| self.it_blocks.get(&insn.pc()).copied()).unwrap_or(0);

@@ -16,12 +16,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use wire::control::Word;
 use wire::counters::INPUT;
-use wire::input::{FILE_NAME, Step, When};
+use wire::input::{Step, When};
 
 use crate::args::Args;
 use crate::qemu::{self, ExecCallback, Hook};
@@ -132,14 +131,13 @@ impl Pipe {
 impl Input {
     /// Opens the console, where something is to be typed.
     pub(crate) fn open(args: &Args, main_thread: &MainThread) -> io::Result<Option<Input>> {
-        if !args.input {
+        if args.input.is_empty() {
             return Ok(None);
         }
         if !main_thread.can_be_seen() {
             return Err(io::Error::other("console input needs a host with /proc/self/task/ID/syscall"));
         }
-        let steps =
-            wire::input::read(&std::fs::read(Path::new(&args.dir).join(FILE_NAME))?).map_err(io::Error::other)?;
+        let steps = args.input.clone();
         let mut pipe = OpenOptions::new();
         pipe.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         qemu::allow_interrupts();
@@ -251,7 +249,7 @@ impl Hook for OnInput {
         }
         flag.store(0, Ordering::Relaxed);
         state.look(false);
-        if state.counts_inline() && !state.args.oracle {
+        if state.counts_inline() && !state.args.is_oracle {
             state.suspect(vcpu, block, 0);
         } else {
             let insns = state.insns(vcpu);
@@ -293,7 +291,7 @@ impl State {
         self.look(true);
         // The next look may now be at another instruction, and a look that was due has been.
         self.records.counter(INPUT, TIMEKEEPER).store(0, Ordering::Relaxed);
-        if self.counts_inline() && !self.args.oracle {
+        if self.counts_inline() && !self.args.is_oracle {
             self.recheck(TIMEKEEPER);
         } else {
             let insns = self.insns(TIMEKEEPER);

@@ -62,16 +62,27 @@ impl Register for Plugin {
     fn register_default(&mut self, id: PluginId, args: &QemuArgs, info: &Info) -> qemu_plugin::Result<()> {
         qemu::die_with_parent();
         let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
-        let installed = args::Args::parse(&args.raw)
-            .and_then(|args| state::install(args, vcpus as u32).map_err(|error| error.to_string()));
-        if let Err(error) = installed {
-            eprintln!("profiler plugin: {error}");
+        // The only argument; the harness is the only caller.
+        let dir = args.raw.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
+        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32) {
+            eprintln!("profiler plugin: {why}");
+            refuse(dir, refusal);
             qemu::exit(1);
         }
         qemu::on_vcpu_init::<state::VcpuInit>(id);
         qemu::on_translate::<count::Translate>(id);
         end::watch(id);
         Ok(())
+    }
+}
+
+/// Tells the harness. The file is there already, so that this needs no room on the disk.
+fn refuse(dir: &str, refusal: wire::refusal::Refusal) {
+    use std::io::Write as _;
+    let path = std::path::Path::new(dir).join(wire::refusal::FILE_NAME);
+    if let (Ok(bytes), Ok(mut file)) = (refusal.bytes(), std::fs::OpenOptions::new().write(true).open(path)) {
+        // There is nothing better to do if this fails, too: the harness then shows what was said.
+        let _ = file.write_all(&bytes);
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 
 use wire::definition::{Definition, Transfer, TransferKind};
+use wire::refusal::Refusal;
 
 use crate::args::Args;
 use crate::console::Console;
@@ -137,24 +138,17 @@ impl Blocks {
 }
 
 /// Sets the plugin up; called once, before any vCPU exists.
-pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
+pub(crate) fn install(dir: &str, vcpus: u32) -> Result<(), Refused> {
+    let args = Args::read(dir)?;
     if vcpus > 1 && !args.isa.is_riscv() {
-        return Err(io::Error::other("several vCPUs can only be told apart on RISC-V"));
+        return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
-    let addresses = |name: &str| -> io::Result<Vec<u64>> {
-        let bytes = std::fs::read(std::path::Path::new(&args.dir).join(name))?;
-        Ok(bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect())
-    };
-    let loops = addresses("loops")?;
-    let functions = addresses("functions")?.as_chunks().0.iter().map(|&[start, end]| start..end).collect();
-    let forgetful = addresses("forgetful")?;
-    let rows = wire::unwind::read(&std::fs::read(std::path::Path::new(&args.dir).join("unwind"))?)
-        .map_err(io::Error::other)?;
+    let (functions, loops) = (args.functions.clone(), args.loops.clone());
     let max_depth = args.max_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
-    let unwinder = max_depth.map(|max_depth| Unwinder::new(rows, forgetful, max_depth));
-    let tree = args.exact.then(Tree::default);
+    let unwinder = max_depth.map(|max_depth| Unwinder::new(args.unwind.clone(), args.forgetful.clone(), max_depth));
+    let tree = args.is_exact.then(Tree::default);
     if vcpus > 1 && tree.is_some() {
-        return Err(io::Error::other("the exact call tree follows one vCPU"));
+        return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
     let records = Records::create(&args.dir, vcpus)?;
     let main_thread = MainThread::find();
@@ -201,7 +195,21 @@ pub(crate) fn install(args: Args, vcpus: u32) -> io::Result<()> {
             state.set_clock(vcpu, 0, false);
         }
     }
-    STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice"))
+    STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice").into())
+}
+
+/// Why the plugin does not start: for the harness, and for who reads QEMU's error output.
+pub(crate) struct Refused(pub(crate) Refusal, pub(crate) String);
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        let refusal = match (error.raw_os_error(), error.kind()) {
+            (Some(errno), _) if errno > 0 => Refusal::Io { errno },
+            (_, io::ErrorKind::InvalidData) => Refusal::Request,
+            _ => Refusal::Host,
+        };
+        Refused(refusal, error.to_string())
+    }
 }
 
 /// The state, for one callback.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TaskCounter};
+use wire::request::Kernel;
 
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::sample::from_insn_id;
@@ -21,29 +22,6 @@ use crate::tree::Shadow;
 
 /// Longest stack that is searched for the kernel's paint.
 const MAX_STACK_BYTES: u64 = 1 << 20;
-
-/// FreeRTOS's tskSTACK_FILL_BYTE.
-const PAINT: u8 = 0xa5;
-
-/// Where the kernel keeps what; see `harness/src/kernel.rs`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kernel {
-    /// The pointer to the running task's control block, one per core.
-    pub(crate) current: Range<u64>,
-    /// The variable that says whether the scheduler runs.
-    pub(crate) running: Option<Range<u64>>,
-    /// Variables that hold the idle tasks.
-    pub(crate) idle: Vec<u64>,
-    /// Bytes of a control block that are the name.
-    pub(crate) name: Option<Range<u64>>,
-    /// Offsets of the stack's lowest address and its end.
-    pub(crate) stack: Option<u64>,
-    pub(crate) stack_end: Option<u64>,
-    /// Code whose stores may switch.
-    pub(crate) switchers: Vec<Range<u64>>,
-    /// Where a task is deleted.
-    pub(crate) delete: Option<u64>,
-}
 
 /// The tasks seen so far.
 #[derive(Default)]
@@ -72,7 +50,7 @@ pub(crate) struct OnSwitch;
 impl StoreHook for OnSwitch {
     const CALL: StoreCallback = |vcpu, address, _, id| {
         let mut state = state::lock();
-        let Kernel { current, running, .. } = &state.args.kernel;
+        let Some(Kernel { current, running, .. }) = &state.args.kernel else { return };
         if !current.contains(&address) && !running.as_ref().is_some_and(|running| running.contains(&address)) {
             return;
         }
@@ -82,7 +60,7 @@ impl StoreHook for OnSwitch {
         state.leave_exceptions(vcpu);
         state.switch_task(vcpu);
         // What is sampled in the rest of the block belongs to the new task.
-        if state.counts_inline() && !state.args.oracle {
+        if state.counts_inline() && !state.args.is_oracle {
             state.suspect(vcpu, block, index + 1);
         }
     };
@@ -117,9 +95,9 @@ impl State {
 
     /// The control block of the task that a vCPU runs; 0: none.
     fn current_tcb(&mut self, vcpu: u32) -> u64 {
-        let Kernel { current, running, .. } = &self.args.kernel;
+        let Some(Kernel { current, running, .. }) = &self.args.kernel else { return 0 };
         let at = current.start + u64::from(vcpu) * self.pointer_bytes();
-        if current.is_empty() || !current.contains(&at) {
+        if !current.contains(&at) {
             return 0;
         }
         if let Some(Range { start, end }) = running.clone()
@@ -132,10 +110,7 @@ impl State {
 
     /// Looks whether the running task is still the one that was switched in last.
     pub(crate) fn check_task(&mut self, vcpu: u32) {
-        let current = &self.args.kernel.current;
-        if current.is_empty() {
-            return;
-        }
+        let Some(Kernel { current, .. }) = &self.args.kernel else { return };
         let at = current.start + u64::from(vcpu) * self.pointer_bytes();
         let tcb = self.cores[vcpu as usize].tcb;
         // Nearly always, and cheaper than the rest.
@@ -157,11 +132,12 @@ impl State {
             return;
         }
         self.attribute(vcpu);
+        let saved_sp = self.args.kernel.as_ref().and_then(|kernel| kernel.saved_sp);
         if old != 0
-            && let Some(sp) = self.pointer(old_tcb)
+            && let Some(offset) = saved_sp
+            && let Some(sp) = self.pointer(old_tcb + offset)
         {
-            // The kernel has saved the task's registers, and this is the lowest of them: it must be the
-            // first member of the control block (FreeRTOS tasks.c, tskTaskControlBlock).
+            // The kernel has saved the task's registers, and this is the lowest of them.
             self.note_stack_pointer(vcpu, sp);
         }
         let insns = self.insns(vcpu);
@@ -219,7 +195,7 @@ impl State {
             return task;
         }
         // Few tasks are ever new.
-        let kernel = self.args.kernel.clone();
+        let Some(kernel) = self.args.kernel.clone() else { return 0 };
         let name = kernel.name.and_then(|name| self.memory(tcb + name.start, (name.end - name.start) as usize));
         let name = name.unwrap_or_default();
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
@@ -229,8 +205,8 @@ impl State {
         }
         let field = |state: &mut State, offset: Option<u64>| state.pointer(tcb + offset?);
         let stack_start = field(self, kernel.stack).unwrap_or(0);
-        // The kernel notes the last word's address.
-        let stack_end = field(self, kernel.stack_end).map_or(0, |last| last + self.pointer_bytes());
+        let stack_end = kernel.stack_end.and_then(|end| Some(field(self, Some(end.offset))? + end.plus_bytes));
+        let stack_end = stack_end.unwrap_or(0);
         let is_idle = kernel.idle.iter().any(|&variable| self.pointer(variable) == Some(tcb));
         let slot = self.new_slots(wire::definition::TASK_COUNTERS);
         self.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle });
@@ -245,12 +221,13 @@ impl State {
         let Some(&(slot, start)) = task.checked_sub(1).and_then(|index| self.tasks.list.get(index as usize)) else {
             return;
         };
+        let Some(paint) = self.args.kernel.as_ref().and_then(|kernel| kernel.paint) else { return };
         let mut bytes = 0;
         while start != 0 && bytes < MAX_STACK_BYTES {
             // A piece never crosses the end of a memory that ends at a multiple of its size.
             let piece = 256 - (start + bytes) % 256;
             let Some(piece) = self.memory(start + bytes, piece as usize) else { break };
-            let painted = piece.iter().take_while(|&&byte| byte == PAINT).count();
+            let painted = piece.iter().take_while(|&&byte| byte == paint).count();
             bytes += painted as u64;
             if painted < piece.len() {
                 break;

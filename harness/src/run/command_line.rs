@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use crate::machine::{Choice, LoadOption};
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
-/// further ones of QEMU, `plugin` are the plugin's; without them QEMU runs bare, for comparison. `has_input`:
+/// further ones of QEMU; without the plugin QEMU runs bare, for comparison. `has_input`:
 /// something is typed on the console.
 pub fn arguments(
     choice: &Choice,
     shift: u8,
     firmware: &[String],
     user: &[String],
-    plugin: Option<&str>,
+    with_plugin: bool,
     has_input: bool,
 ) -> Vec<OsString> {
     let machine = match choice.machine.load {
@@ -26,7 +26,6 @@ pub fn arguments(
         semihosting += ",arg=";
         semihosting += &argument.replace(',', ",,");
     }
-    let plugin = plugin.map(|plugin| format!("../plugin.so,dir=../records,{plugin}"));
     let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
     if let Some(cpu) = &choice.cpu {
         arguments.extend(["-cpu", cpu]);
@@ -65,8 +64,8 @@ pub fn arguments(
         "-mon",
         "chardev=monitor,mode=control",
     ]);
-    if let Some(plugin) = &plugin {
-        arguments.extend(["-plugin", plugin]);
+    if with_plugin {
+        arguments.extend(["-plugin", "../plugin.so,dir=../records"]);
     }
     arguments.extend(user.iter().map(String::as_str));
     arguments.into_iter().map(OsString::from).collect()

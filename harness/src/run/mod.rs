@@ -10,5 +10,6 @@ pub mod plan;
 pub mod process;
 pub mod progress;
 pub mod records;
+pub mod request;
 pub mod tail;
 pub mod workspace;

@@ -16,12 +16,12 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
 use wire::control::{self, Word};
+use wire::refusal::Refusal;
 
 use crate::error::EmulatorError;
 use crate::error::InputError;
 use crate::image::Image;
-use crate::image::kernel::{Kernel, Layout};
-use crate::image::loops;
+use crate::image::kernel::Kernel;
 use crate::image::mcount;
 use crate::image::unwind;
 use crate::machine::Choice;
@@ -31,6 +31,7 @@ use crate::run::fault::describe_fault;
 use crate::run::options::Options;
 use crate::run::process::{self, CpuUse, Process};
 use crate::run::records::{Progress, Records, Watch};
+use crate::run::request;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
 
@@ -96,56 +97,8 @@ pub struct Outcome {
 }
 
 impl Plan<'_> {
-    /// The plugin's arguments; see `plugin/src/args.rs`.
-    fn plugin_arguments(&self) -> String {
-        let Plan { choice, options, .. } = self;
-        let mut arguments = vec![
-            format!("isa={}", choice.machine.isa),
-            "console=../console".to_owned(),
-            format!("period={}", options.period_insns),
-        ];
-        // A name may carry options: `virt,aia=aplic`.
-        let is_virt = choice.machine.arch.is_riscv() && choice.machine.name.split(',').next() == Some("virt");
-        let numbers = [
-            ("jitter", options.jitter_seed),
-            ("for", options.window.for_insns),
-            ("max", options.window.max_insns),
-            ("from", self.from),
-            ("until", self.until),
-            ("finisher", is_virt.then_some(VIRT_TEST_DEVICE)),
-            ("depth", options.max_depth.map(u64::from)),
-            ("entry", Some(choice.entry)),
-        ];
-        arguments.extend(numbers.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))));
-        let memory: Vec<String> = self.memory().into_iter().map(range).collect();
-        if let Some(header) = self.mcount {
-            arguments.push(format!("snapshot={}", range(header.state.clone())));
-        }
-        if !memory.is_empty() {
-            arguments.push(format!("memory={}", memory.join(":")));
-        }
-        arguments.extend(self.kernel.map(kernel_arguments).unwrap_or_default());
-        if !self.spans.is_empty() {
-            let spans: Vec<String> = self.spans.iter().map(|(from, until)| format!("{from:#x}-{until:#x}")).collect();
-            arguments.push(format!("spans={}", spans.join(":")));
-        }
-        if options.exact {
-            arguments.push("exact=on".to_owned());
-        }
-        if options.console_marks {
-            arguments.push("marks=on".to_owned());
-        }
-        if !options.input.is_empty() {
-            arguments.push("input=on".to_owned());
-        }
-        if options.oracle {
-            arguments.push("oracle=on".to_owned());
-        }
-        arguments.join(",")
-    }
-
     /// What the plugin may read: the machine's memory, or the image's own where that is unknown.
-    fn memory(&self) -> Vec<Range<u64>> {
+    pub fn memory(&self) -> Vec<Range<u64>> {
         let known = self.choice.machine.memory.iter().map(|region| region.range());
         let own = self.image.segments.iter().map(|segment| {
             let Range { start, end } = segment.run_range();
@@ -156,17 +109,9 @@ impl Plan<'_> {
 
     /// QEMU's arguments for this run, or for the same run without the plugin.
     pub fn arguments(&self, with_plugin: bool) -> Vec<OsString> {
-        let plugin = with_plugin.then(|| self.plugin_arguments());
         let has_input = with_plugin && !self.options.input.is_empty();
         let Options { firmware_args, qemu_args, .. } = self.options;
-        command_line::arguments(
-            self.choice,
-            self.icount_shift,
-            firmware_args,
-            qemu_args,
-            plugin.as_deref(),
-            has_input,
-        )
+        command_line::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, with_plugin, has_input)
     }
 
     /// Writes the files that QEMU and the plugin read.
@@ -176,25 +121,8 @@ impl Plan<'_> {
     pub fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
         fs::write(workspace.plugin(), PLUGIN)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
-        let write = |name: &str, addresses: Vec<u64>| {
-            let bytes: Vec<u8> = addresses.into_iter().flat_map(u64::to_le_bytes).collect();
-            fs::write(workspace.records().join(name), bytes)
-        };
-        write("functions", self.functions.iter().flat_map(|function| [function.start, function.end]).collect())?;
-        let isa = self.choice.machine.isa.parse().ok();
-        let loops = isa.map(|isa| loops::find(isa, &self.image.segments, self.choice.load_bias, self.functions));
-        write("loops", loops.unwrap_or_default())?;
-        write("forgetful", self.unwind.forgetful.clone())?;
-        let mut rows = Vec::new();
-        self.unwind.rows.iter().for_each(|row| row.put(&mut rows));
-        fs::write(workspace.records().join("unwind"), rows)?;
+        request::write(self, &workspace.records())?;
         if !self.options.input.is_empty() {
-            let mut steps = Vec::new();
-            for input in &self.options.input {
-                // `options.rs` has seen to it that it can be written.
-                input.step().put(&mut steps).map_err(io::Error::other)?;
-            }
-            fs::write(workspace.records().join(wire::input::FILE_NAME), steps)?;
             mkfifo(&workspace.console_input(), Mode::S_IRUSR | Mode::S_IWUSR)?;
         }
         Ok(())
@@ -224,16 +152,17 @@ impl Plan<'_> {
         // What will not do as an emulator fails in many ways.
         let qemu_version = process.version(self.emulator)?;
         let Some(progress) = progress else {
-            return Err(match records_error(&said) {
-                Some(error) => workspace.unwritable(&error).into(),
-                None if said.contains(SEVERAL_VCPUS) => InputError::new(format!(
-                    "{SEVERAL_VCPUS}; leave -smp out, or profile one core's firmware at a time"
-                ))
+            return Err(match request::refusal(&workspace.records()) {
+                Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
+                Some(Refusal::SeveralVcpus) => InputError::new(
+                    "several vCPUs can only be told apart on RISC-V; leave -smp out, or profile one core's firmware \
+                     at a time",
+                )
                 .into(),
-                None if said.contains(ONE_VCPU) => {
-                    InputError::new(format!("--exact: {ONE_VCPU}; leave --exact or -smp out")).into()
+                Some(Refusal::ExactOfSeveralVcpus) => {
+                    InputError::new("--exact: the exact call tree follows one vCPU; leave --exact or -smp out").into()
                 }
-                None => never_ran(status, None, &said).into(),
+                Some(Refusal::Request | Refusal::Host) | None => never_ran(status, None, &said).into(),
             });
         };
         let records = Records::read(&workspace.records())?;
@@ -346,35 +275,6 @@ impl Plan<'_> {
     }
 }
 
-/// `start+bytes`, as the plugin reads a range.
-fn range(Range { start, end }: Range<u64>) -> String {
-    format!("{start:#x}+{:#x}", end - start)
-}
-
-/// The plugin's arguments that say where the kernel keeps what.
-fn kernel_arguments(kernel: &Kernel) -> Vec<String> {
-    let Kernel { current, cores, pointer_bytes, running, idle, layout, switchers, delete } = kernel;
-    let list = |items: Vec<String>| (!items.is_empty()).then(|| items.join(":"));
-    let field = |field: fn(&Layout) -> Option<u64>| Some(format!("{:#x}", layout.as_ref().and_then(field)?));
-    let arguments = [
-        ("current", Some(range(*current..current + u64::from(cores * pointer_bytes)))),
-        (
-            "running",
-            running.as_ref().map(|running| range(running.address..running.address + u64::from(running.bytes))),
-        ),
-        ("idle", list(idle.iter().map(|address| format!("{address:#x}")).collect())),
-        ("name", layout.as_ref().map(|layout| range(layout.name.clone()))),
-        ("stack", field(|layout| Some(layout.stack))),
-        ("stackend", field(|layout| layout.stack_end)),
-        ("switchers", list(switchers.iter().cloned().map(range).collect())),
-        ("delete", delete.map(|address| format!("{address:#x}"))),
-    ];
-    arguments.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect()
-}
-
-/// The test finisher of the RISC-V `virt` machine (hw/riscv/virt.c, VIRT_TEST).
-const VIRT_TEST_DEVICE: u64 = 0x10_0000;
-
 /// Notices that a CPU sleeps and nothing is left that could wake it: under `sleep=off` virtual time
 /// jumps to the next timer, so a guest that stands still while the host has nothing to do stays so.
 #[derive(Default)]
@@ -411,19 +311,6 @@ fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorErr
         "" => format!("{what}; it said nothing"),
         said => format!("{what}; it said:\n{said}"),
     })
-}
-
-/// What the plugin says when it cannot tell vCPUs apart (`plugin/src/state.rs`).
-const SEVERAL_VCPUS: &str = "several vCPUs can only be told apart on RISC-V";
-
-/// What the plugin says when it cannot keep the exact call tree (`plugin/src/state.rs`).
-const ONE_VCPU: &str = "the exact call tree follows one vCPU";
-
-/// What kept the plugin from creating its records, in what it said.
-fn records_error(said: &str) -> Option<io::Error> {
-    let error = said.lines().find_map(|line| line.strip_prefix("profiler plugin: "))?;
-    let (_, code) = error.rsplit_once("(os error ")?;
-    Some(io::Error::from_raw_os_error(code.strip_suffix(')')?.parse().ok()?))
 }
 
 /// Puts together how a run ended: the plugin's word first, then ours, then QEMU's.

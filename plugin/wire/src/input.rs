@@ -1,10 +1,7 @@
-//! What is typed on the firmware's console, and when. The harness writes it, the plugin reads it.
+//! What is typed on the firmware's console, and when: a part of the [`crate::request`].
 
 use crate::Malformed;
 use crate::varint::{self, Reader};
-
-/// Name of the file.
-pub const FILE_NAME: &str = "input";
 
 /// Longest prompt or text, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;

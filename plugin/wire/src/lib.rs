@@ -13,8 +13,8 @@
 //! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //!
-//! Next to them lies what the harness tells the plugin: the `unwind` table ([`unwind`]), the console's
-//! `input` ([`input`]) and lists of addresses (`plugin/src/args.rs`).
+//! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
+//! [`input`] in it), and what the plugin refuses of it ([`refusal`]).
 //!
 //! Where the harness asked for a range of the guest's memory there are up to three more. One that is
 //! absent or short could not be copied:
@@ -30,6 +30,8 @@ pub mod control;
 pub mod counters;
 pub mod definition;
 pub mod input;
+pub mod refusal;
+pub mod request;
 pub mod sample;
 pub mod unwind;
 mod varint;

@@ -34,6 +34,34 @@ pub struct Kernel {
     pub delete: Option<u64>,
 }
 
+/// tskSTACK_FILL_BYTE.
+const PAINT: u8 = 0xa5;
+
+impl Kernel {
+    /// What the plugin needs of it: facts that any kernel could have.
+    pub fn request(&self) -> wire::request::Kernel {
+        let layout = self.layout.as_ref();
+        let sized = |start: u64, bytes: u32| -> Range<u64> { start..start.saturating_add(bytes.into()) };
+        wire::request::Kernel {
+            current: sized(self.current, self.cores * self.pointer_bytes),
+            running: self.running.as_ref().map(|running| sized(running.address, running.bytes)),
+            idle: self.idle.clone(),
+            name: layout.map(|layout| layout.name.clone()),
+            // tasks.c, tskTaskControlBlock: pxTopOfStack must be the first member.
+            saved_sp: Some(0),
+            stack: layout.map(|layout| layout.stack),
+            stack_end: layout.and_then(|layout| layout.stack_end).map(|offset| wire::request::StackEnd {
+                offset,
+                // It is the last word's address.
+                plus_bytes: self.pointer_bytes.into(),
+            }),
+            paint: Some(PAINT),
+            switchers: self.switchers.clone(),
+            delete: self.delete,
+        }
+    }
+}
+
 /// A variable of the firmware's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {

@@ -1,0 +1,69 @@
+//! What the plugin is asked to do, made of a run's plan; and what it refused of it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use wire::refusal::Refusal;
+use wire::request::{self, Isa, Request};
+
+use crate::image::kernel::Kernel;
+use crate::image::loops;
+use crate::run::plan::Plan;
+
+/// The console's path without its ending, as QEMU sees it from its working directory.
+const CONSOLE: &str = "../console";
+
+/// Writes the request into the records' directory, and the room for a refusal.
+///
+/// # Errors
+/// When it cannot be written, or something in the plan cannot be asked for.
+pub fn write(plan: &Plan<'_>, records: &Path) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    build(plan)?.put(&mut bytes).map_err(io::Error::other)?;
+    fs::write(records.join(request::FILE_NAME), bytes)?;
+    fs::write(records.join(wire::refusal::FILE_NAME), [0; wire::refusal::BYTES])
+}
+
+/// What the plugin refused, if it did.
+pub fn refusal(records: &Path) -> Option<Refusal> {
+    let bytes = fs::read(records.join(wire::refusal::FILE_NAME)).ok()?;
+    Refusal::read(&bytes).ok().flatten()
+}
+
+fn build(plan: &Plan<'_>) -> io::Result<Request> {
+    let Plan { image, choice, options, .. } = plan;
+    let machine = &choice.machine;
+    let isa: decode::Isa = machine.isa.parse().map_err(io::Error::other)?;
+    Ok(Request {
+        isa: match isa {
+            decode::Isa::Riscv32 => Isa::Riscv32,
+            decode::Isa::Riscv64 => Isa::Riscv64,
+            decode::Isa::ThumbV6m => Isa::ThumbV6m,
+            decode::Isa::ThumbV7m => Isa::ThumbV7m,
+            decode::Isa::ThumbV8m => Isa::ThumbV8m,
+        },
+        period_insns: options.period_insns,
+        jitter_seed: options.jitter_seed,
+        for_insns: options.window.for_insns,
+        max_insns: options.window.max_insns,
+        from: plan.from,
+        until: plan.until,
+        spans: plan.spans.to_vec(),
+        entry: Some(choice.entry),
+        finisher: machine.finisher,
+        memory: plan.memory(),
+        snapshot: plan.mcount.map(|header| header.state.clone()),
+        functions: plan.functions.to_vec(),
+        loops: loops::find(isa, &image.segments, choice.load_bias, plan.functions),
+        forgetful: plan.unwind.forgetful.clone(),
+        unwind: plan.unwind.rows.clone(),
+        max_depth: options.max_depth,
+        is_exact: options.exact,
+        has_marks: options.console_marks,
+        is_oracle: options.oracle,
+        console: CONSOLE.to_owned(),
+        input: options.input.iter().map(|input| input.step()).collect(),
+        kernel: plan.kernel.map(Kernel::request),
+    })
+}

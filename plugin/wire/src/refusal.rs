@@ -1,0 +1,127 @@
+//! Why the plugin did not start: one small record of fixed size.
+//!
+//! The harness creates the file, all zero, so that a plugin whose records do not fit on the disk any more only
+//! overwrites bytes that are already there.
+
+use crate::Malformed;
+
+/// Name of the file.
+pub const FILE_NAME: &str = "refusal";
+
+/// Size of the file in bytes: magic, code and value, each a little-endian u64.
+pub const BYTES: usize = 24;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"fwrefus\n");
+
+/// What the plugin refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request is none that it knows; the reader of its error output learns more.
+    Request,
+    /// Several vCPUs, on a processor that does not say which of them executes.
+    SeveralVcpus,
+    /// The exact call tree, of several vCPUs.
+    ExactOfSeveralVcpus,
+    /// A file could not be read, created or mapped.
+    Io {
+        /// The host's error number, above 0.
+        errno: i32,
+    },
+    /// Something that the host does not offer, see its error output.
+    Host,
+}
+
+impl Refusal {
+    fn code(self) -> u64 {
+        match self {
+            Refusal::Request => 1,
+            Refusal::SeveralVcpus => 2,
+            Refusal::ExactOfSeveralVcpus => 3,
+            Refusal::Io { .. } => 4,
+            Refusal::Host => 5,
+        }
+    }
+
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// When the error number is none.
+    pub fn bytes(self) -> Result<[u8; BYTES], Malformed> {
+        let value = match self {
+            Refusal::Io { errno } if errno <= 0 => return Err(Malformed { what: "refusal", offset: 0 }),
+            Refusal::Io { errno } => errno as u64,
+            _ => 0,
+        };
+        let mut bytes = [0; BYTES];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip([MAGIC, self.code(), value]) {
+            *place = word.to_le_bytes();
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the file; None: nothing was refused.
+    ///
+    /// # Errors
+    /// When it holds something else.
+    pub fn read(bytes: &[u8]) -> Result<Option<Refusal>, Malformed> {
+        let malformed = |offset| Malformed { what: "refusal", offset };
+        let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| malformed(0))?;
+        let mut words = [0; 3];
+        for (word, &bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(bytes);
+        }
+        match words {
+            [0, 0, 0] => Ok(None),
+            [MAGIC, 1, 0] => Ok(Some(Refusal::Request)),
+            [MAGIC, 2, 0] => Ok(Some(Refusal::SeveralVcpus)),
+            [MAGIC, 3, 0] => Ok(Some(Refusal::ExactOfSeveralVcpus)),
+            [MAGIC, 4, value] => {
+                let errno = i32::try_from(value).ok().filter(|&errno| errno > 0).ok_or(malformed(16))?;
+                Ok(Some(Refusal::Io { errno }))
+            }
+            [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
+            [MAGIC, ..] => Err(malformed(8)),
+            _ => Err(malformed(0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Refusal; 5] = [
+        Refusal::Request,
+        Refusal::SeveralVcpus,
+        Refusal::ExactOfSeveralVcpus,
+        Refusal::Io { errno: 28 },
+        Refusal::Host,
+    ];
+
+    #[test]
+    fn refusals_survive_the_wire() {
+        for refusal in ALL {
+            assert_eq!(Refusal::read(&refusal.bytes().unwrap()), Ok(Some(refusal)));
+        }
+        assert_eq!(Refusal::read(&[0; BYTES]), Ok(None), "as the harness creates it");
+    }
+
+    #[test]
+    fn what_is_no_refusal_is_refused() {
+        assert!(Refusal::Io { errno: 0 }.bytes().is_err());
+        for refusal in ALL {
+            let bytes = refusal.bytes().unwrap();
+            for cut in 0..BYTES {
+                assert!(Refusal::read(&bytes[..cut]).is_err());
+                for bit in 0..8 {
+                    let mut flipped = bytes;
+                    flipped[cut] ^= 1 << bit;
+                    assert_ne!(Refusal::read(&flipped), Ok(Some(refusal)), "byte {cut} bit {bit} does not matter");
+                }
+            }
+            let mut unknown = bytes;
+            unknown[8] = 99;
+            assert!(Refusal::read(&unknown).is_err());
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! What the harness asks of the plugin: one record, written before QEMU starts.
+//!
+//! QEMU's command line only says in which directory it lies ([`FILE_NAME`]). It is checked as a whole when it is
+//! written and again when it is read: the plugin searches these lists and adds these offsets without asking
+//! again. What the plugin refuses, it says as a [`crate::refusal`].
+//!
+//! All addresses are those of the running guest, load bias included.
+
+use std::ops::Range;
+
+use crate::input::{self, Step};
+use crate::unwind::{self, Row};
+use crate::varint::{self, Reader};
+use crate::{Malformed, counters};
+
+/// Name of the file.
+pub const FILE_NAME: &str = "request";
+
+/// First eight bytes of the file.
+const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
+
+/// Changes whenever any byte of the file changes its meaning.
+const VERSION: u64 = 1;
+
+/// Longest path, in bytes.
+pub const MAX_PATH_BYTES: usize = 4096;
+
+/// No member of a kernel's control block lies so far from its start.
+pub const MAX_OFFSET_BYTES: u64 = 1 << 32;
+
+/// The instruction set of the emulated processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// RV32.
+    Riscv32,
+    /// RV64.
+    Riscv64,
+    /// Armv6-M.
+    ThumbV6m,
+    /// Armv7-M and Armv7E-M.
+    ThumbV7m,
+    /// Armv8-M.
+    ThumbV8m,
+}
+
+impl Isa {
+    const ALL: [Isa; 5] = [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m];
+}
+
+/// Everything that one run's plugin is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// How instructions are read.
+    pub isa: Isa,
+    /// Instructions from one sample to the next, below [`counters::MAX_INSNS`] like the next three limits.
+    pub period_insns: u64,
+    /// Seed of the dither around the period; None: no dither.
+    pub jitter_seed: Option<u64>,
+    /// The window's length.
+    pub for_insns: Option<u64>,
+    /// Instructions from reset after which the run has failed.
+    pub max_insns: Option<u64>,
+    /// Address whose execution opens the window; None: reset does.
+    pub from: Option<u64>,
+    /// Address whose execution closes the window.
+    pub until: Option<u64>,
+    /// Addresses between which instructions are counted: from, until.
+    pub spans: Vec<(u64, u64)>,
+    /// Address of the firmware's first instruction.
+    pub entry: Option<u64>,
+    /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
+    pub finisher: Option<u64>,
+    /// What may be read without a device noticing.
+    pub memory: Vec<Range<u64>>,
+    /// Memory that is copied as the window opens and as the run ends.
+    pub snapshot: Option<Range<u64>>,
+    /// The firmware's functions, sorted by their start.
+    pub functions: Vec<Range<u64>>,
+    /// Branches to their function's start that need no watching (see [`crate::definition::TransferKind::Branch`]),
+    /// sorted.
+    pub loops: Vec<u64>,
+    /// Entries of the functions that never return and do not keep their return address, sorted.
+    pub forgetful: Vec<u64>,
+    /// How stacks are walked, sorted by address.
+    pub unwind: Vec<Row>,
+    /// Most frames of a call stack; None: no call stacks are taken.
+    pub max_depth: Option<u32>,
+    /// The exact call tree is kept.
+    pub is_exact: bool,
+    /// How much is printed when is noted.
+    pub has_marks: bool,
+    /// One callback per instruction replaces the inline counters, for the tests.
+    pub is_oracle: bool,
+    /// The console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
+    pub console: String,
+    /// What is typed on the console.
+    pub input: Vec<Step>,
+    /// The firmware's kernel, where it has one.
+    pub kernel: Option<Kernel>,
+}
+
+/// Where a kernel keeps what its tasks are told apart by. Nothing in here is any one kernel's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The pointers to the running tasks' control blocks, one per core.
+    pub current: Range<u64>,
+    /// The variable that is not zero while the scheduler runs; None: it always does.
+    pub running: Option<Range<u64>>,
+    /// Variables that hold the idle tasks' control blocks.
+    pub idle: Vec<u64>,
+    /// Bytes of a control block that are the task's name.
+    pub name: Option<Range<u64>>,
+    /// Offset of the stack pointer that is saved as a task is switched out.
+    pub saved_sp: Option<u64>,
+    /// Offset of the stack's lowest address.
+    pub stack: Option<u64>,
+    /// Where the stack ends.
+    pub stack_end: Option<StackEnd>,
+    /// The byte that fills a stack before it is used.
+    pub paint: Option<u8>,
+    /// Code whose stores may switch tasks.
+    pub switchers: Vec<Range<u64>>,
+    /// The function that deletes the task whose control block is its first argument; 0 is the running one.
+    pub delete: Option<u64>,
+}
+
+/// A member of a control block that says where the stack ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackEnd {
+    /// Offset of the member.
+    pub offset: u64,
+    /// Added to its value, this is the address above the stack: the size of a word, where the member points to
+    /// the last one.
+    pub plus_bytes: u64,
+}
+
+impl Request {
+    /// Appends the record.
+    ///
+    /// # Errors
+    /// When something in it cannot be meant; nothing is appended.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.check().map_err(|what| Malformed { what, offset: out.len() })?;
+        let mut steps = Vec::new();
+        self.input.iter().try_for_each(|step| step.put(&mut steps))?;
+        let mut rows = Vec::new();
+        self.unwind.iter().for_each(|row| row.put(&mut rows));
+        out.extend(MAGIC);
+        varint::put(out, VERSION);
+        out.push(self.isa as u8);
+        varint::put(out, self.period_insns);
+        for number in [
+            self.jitter_seed,
+            self.for_insns,
+            self.max_insns,
+            self.from,
+            self.until,
+            self.entry,
+            self.finisher,
+            self.max_depth.map(u64::from),
+        ] {
+            put_option(out, number);
+        }
+        for flag in [self.is_exact, self.has_marks, self.is_oracle] {
+            out.push(flag.into());
+        }
+        put_list(out, &self.spans, |out, &(from, until)| {
+            varint::put(out, from);
+            varint::put(out, until);
+        });
+        put_list(out, &self.memory, put_range);
+        put_list(out, self.snapshot.as_slice(), put_range);
+        put_list(out, &self.functions, put_range);
+        put_list(out, &self.loops, |out, &address| varint::put(out, address));
+        put_list(out, &self.forgetful, |out, &address| varint::put(out, address));
+        put_bytes(out, &rows);
+        put_bytes(out, self.console.as_bytes());
+        put_bytes(out, &steps);
+        put_list(out, self.kernel.as_slice(), Kernel::put);
+        Ok(())
+    }
+
+    /// Reads the record, which is all of `bytes`.
+    ///
+    /// # Errors
+    /// When it is damaged, of another version, or something in it cannot be meant.
+    pub fn read(bytes: &[u8]) -> Result<Request, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.bytes(MAGIC.len() as u64, "request")? != MAGIC {
+            return Err(Malformed { what: "request's magic", offset: 0 });
+        }
+        let request = Request::fields(&mut reader)?;
+        if !reader.is_empty() {
+            return Err(Malformed { what: "request's end", offset: reader.offset });
+        }
+        request.check().map_err(|what| Malformed { what, offset: 0 })?;
+        Ok(request)
+    }
+
+    fn fields(reader: &mut Reader<'_>) -> Result<Request, Malformed> {
+        let malformed = |what, reader: &Reader<'_>| Malformed { what, offset: reader.offset };
+        if reader.varint("request's version")? != VERSION {
+            return Err(malformed("request's version", reader));
+        }
+        let isa = usize::from(reader.byte("request's isa")?);
+        let isa = *Isa::ALL.get(isa).ok_or(malformed("request's isa", reader))?;
+        let period_insns = reader.varint("request's period")?;
+        let mut numbers = [None; 8];
+        for number in &mut numbers {
+            *number = read_option(reader)?;
+        }
+        let [jitter_seed, for_insns, max_insns, from, until, entry, finisher, max_depth] = numbers;
+        let max_depth = max_depth.map(u32::try_from).transpose();
+        let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
+        let mut flags = [false; 3];
+        for flag in &mut flags {
+            *flag = read_flag(reader)?;
+        }
+        let [is_exact, has_marks, is_oracle] = flags;
+        let spans =
+            read_list(reader, |reader| Ok((reader.varint("request's span")?, reader.varint("request's span")?)))?;
+        let memory = read_list(reader, read_range)?;
+        let snapshot = read_at_most_one(reader, read_range)?;
+        let functions = read_list(reader, read_range)?;
+        let address = |reader: &mut Reader<'_>| reader.varint("request's address");
+        let loops = read_list(reader, address)?;
+        let forgetful = read_list(reader, address)?;
+        let unwind = unwind::read(read_bytes(reader)?)?;
+        let console = std::str::from_utf8(read_bytes(reader)?).map_err(|_| malformed("request's console", reader))?;
+        let console = console.to_owned();
+        let input = input::read(read_bytes(reader)?)?;
+        let kernel = read_at_most_one(reader, Kernel::read)?;
+        Ok(Request {
+            isa,
+            period_insns,
+            jitter_seed,
+            for_insns,
+            max_insns,
+            from,
+            until,
+            spans,
+            entry,
+            finisher,
+            memory,
+            snapshot,
+            functions,
+            loops,
+            forgetful,
+            unwind,
+            max_depth,
+            is_exact,
+            has_marks,
+            is_oracle,
+            console,
+            input,
+            kernel,
+        })
+    }
+
+    /// Names the first thing that cannot be meant.
+    fn check(&self) -> Result<(), &'static str> {
+        let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
+        let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
+        let rules: [(bool, &'static str); 7] = [
+            (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
+            (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
+            (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
+            (self.loops.is_sorted(), "request's loops"),
+            (self.forgetful.is_sorted(), "request's forgetful functions"),
+            (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
+            ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
+        ];
+        let broken = rules.into_iter().find(|(holds, _)| !holds);
+        broken.map_or(Ok(()), |(_, what)| Err(what))?;
+        self.kernel.as_ref().map_or(Ok(()), Kernel::check)
+    }
+}
+
+impl Kernel {
+    fn put(out: &mut Vec<u8>, kernel: &Kernel) {
+        put_range(out, &kernel.current);
+        put_list(out, kernel.running.as_slice(), put_range);
+        put_list(out, &kernel.idle, |out, &address| varint::put(out, address));
+        put_list(out, kernel.name.as_slice(), put_range);
+        for number in [
+            kernel.saved_sp,
+            kernel.stack,
+            kernel.stack_end.map(|end| end.offset),
+            kernel.stack_end.map(|end| end.plus_bytes),
+            kernel.paint.map(u64::from),
+            kernel.delete,
+        ] {
+            put_option(out, number);
+        }
+        put_list(out, &kernel.switchers, put_range);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Kernel, Malformed> {
+        let current = read_range(reader)?;
+        let running = read_at_most_one(reader, read_range)?;
+        let idle = read_list(reader, |reader| reader.varint("kernel's idle task"))?;
+        let name = read_at_most_one(reader, read_range)?;
+        let malformed = Malformed { what: "kernel", offset: reader.offset };
+        let mut numbers = [None; 6];
+        for number in &mut numbers {
+            *number = read_option(reader)?;
+        }
+        let [saved_sp, stack, end, plus, paint, delete] = numbers;
+        let stack_end = match (end, plus) {
+            (Some(offset), Some(plus_bytes)) => Some(StackEnd { offset, plus_bytes }),
+            (None, None) => None,
+            _ => return Err(malformed),
+        };
+        let paint = paint.map(u8::try_from).transpose().map_err(|_| malformed)?;
+        let switchers = read_list(reader, read_range)?;
+        Ok(Kernel { current, running, idle, name, saved_sp, stack, stack_end, paint, switchers, delete })
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let ranges = self.running.iter().chain(&self.name).chain(&self.switchers);
+        let offsets = [
+            self.saved_sp,
+            self.stack,
+            self.stack_end.map(|end| end.offset),
+            self.stack_end.map(|end| end.plus_bytes),
+            self.name.as_ref().map(|name| name.end),
+        ];
+        let rules: [(bool, &'static str); 4] = [
+            (self.current.start < self.current.end, "kernel's current task"),
+            (ranges.into_iter().all(|range| range.start <= range.end), "kernel's range"),
+            (self.running.iter().all(|running| running.end.saturating_sub(running.start) <= 8), "kernel's flag"),
+            (offsets.into_iter().flatten().all(|offset| offset < MAX_OFFSET_BYTES), "kernel's offset"),
+        ];
+        let broken = rules.into_iter().find(|(holds, _)| !holds);
+        broken.map_or(Ok(()), |(_, what)| Err(what))
+    }
+}
+
+fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+    out.push(number.is_some().into());
+    if let Some(number) = number {
+        varint::put(out, number);
+    }
+}
+
+fn read_flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    let malformed = Malformed { what: "request's flag", offset: reader.offset };
+    match reader.byte("request's flag")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(malformed),
+    }
+}
+
+fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+    if read_flag(reader)? { reader.varint("request's number").map(Some) } else { Ok(None) }
+}
+
+fn put_range(out: &mut Vec<u8>, range: &Range<u64>) {
+    varint::put(out, range.start);
+    varint::put(out, range.end.wrapping_sub(range.start));
+}
+
+fn read_range(reader: &mut Reader<'_>) -> Result<Range<u64>, Malformed> {
+    let malformed = Malformed { what: "request's range", offset: reader.offset };
+    let start = reader.varint("request's range")?;
+    let end = start.checked_add(reader.varint("request's range")?).ok_or(malformed)?;
+    Ok(start..end)
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn read_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let len = reader.varint("request's length")?;
+    reader.bytes(len, "request")
+}
+
+fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    varint::put(out, items.len() as u64);
+    items.iter().for_each(|item| put(out, item));
+}
+
+/// Reads a list. Each item takes at least a byte, so that a damaged length ends at the end of the file.
+fn read_list<T>(
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = reader.varint("request's length")?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(read(reader)?);
+    }
+    Ok(items)
+}
+
+fn read_at_most_one<T>(
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    if read_flag(reader)? { read(reader).map(Some) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::When;
+    use crate::unwind::{Base, Rule, Saved};
+
+    fn plain() -> Request {
+        Request {
+            isa: Isa::ThumbV7m,
+            period_insns: 10_007,
+            jitter_seed: None,
+            for_insns: None,
+            max_insns: None,
+            from: None,
+            until: None,
+            spans: vec![],
+            entry: None,
+            finisher: None,
+            memory: vec![],
+            snapshot: None,
+            functions: vec![],
+            loops: vec![],
+            forgetful: vec![],
+            unwind: vec![],
+            max_depth: None,
+            is_exact: false,
+            has_marks: false,
+            is_oracle: false,
+            console: "../console".into(),
+            input: vec![],
+            kernel: None,
+        }
+    }
+
+    fn kernel() -> Kernel {
+        Kernel {
+            current: 0x2000_0000..0x2000_0004,
+            running: Some(0x2000_0010..0x2000_0014),
+            idle: vec![0x2000_0020],
+            name: Some(0x34..0x44),
+            saved_sp: Some(0),
+            stack: Some(0x30),
+            stack_end: Some(StackEnd { offset: 0x44, plus_bytes: 4 }),
+            paint: Some(0xa5),
+            switchers: vec![0x100..0x180, 0x200..0x240],
+            delete: Some(0x300),
+        }
+    }
+
+    fn full() -> Request {
+        let rule = Rule {
+            base: Base::StackPointer,
+            cfa_offset_bytes: 8,
+            return_addr: Saved::AtCfa(-4),
+            frame_pointer: Saved::Register,
+        };
+        Request {
+            isa: Isa::Riscv64,
+            jitter_seed: Some(u64::MAX),
+            for_insns: Some(1),
+            max_insns: Some(counters::MAX_INSNS - 1),
+            from: Some(0x100),
+            until: Some(0),
+            spans: vec![(0x100, 0x200), (u64::MAX, 0)],
+            entry: Some(0x80),
+            finisher: Some(0x10_0000),
+            memory: vec![0x8000_0000..0x8800_0000, 0..0x1000],
+            snapshot: Some(0x2000_0000..0x2000_1000),
+            functions: vec![0x80..0x100, 0x100..u64::MAX],
+            loops: vec![0x90, 0x98],
+            forgetful: vec![0x100],
+            unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
+            max_depth: Some(1024),
+            is_exact: true,
+            has_marks: true,
+            is_oracle: true,
+            input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
+            kernel: Some(kernel()),
+            ..plain()
+        }
+    }
+
+    fn encode(request: &Request) -> Vec<u8> {
+        let mut out = Vec::new();
+        request.put(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn requests_survive_the_wire() {
+        let mut sparse = plain();
+        sparse.kernel =
+            Some(Kernel { running: None, name: None, stack_end: None, paint: None, delete: None, ..kernel() });
+        for request in [plain(), full(), sparse] {
+            assert_eq!(Request::read(&encode(&request)), Ok(request));
+        }
+        for isa in Isa::ALL {
+            let request = Request { isa, ..plain() };
+            assert_eq!(Request::read(&encode(&request)), Ok(request));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_when_written() {
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+        let reversed = || 2..1;
+        let bad_kernel = |change: fn(&mut Kernel)| {
+            let mut kernel = kernel();
+            change(&mut kernel);
+            Request { kernel: Some(kernel), ..plain() }
+        };
+        let bad = [
+            Request { period_insns: 0, ..plain() },
+            Request { for_insns: Some(counters::MAX_INSNS), ..plain() },
+            Request { max_insns: Some(0), ..plain() },
+            Request { memory: vec![reversed()], ..plain() },
+            Request { snapshot: Some(reversed()), ..plain() },
+            Request { functions: vec![4..5, 2..3], ..plain() },
+            Request { loops: vec![2, 1], ..plain() },
+            Request { forgetful: vec![2, 1], ..plain() },
+            Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
+            Request { console: String::new(), ..plain() },
+            Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
+            Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
+            bad_kernel(|kernel| kernel.current.end = kernel.current.start),
+            bad_kernel(|kernel| kernel.running = Some(0..9)),
+            bad_kernel(|kernel| kernel.stack = Some(MAX_OFFSET_BYTES)),
+            bad_kernel(|kernel| kernel.switchers[0].end = 0),
+        ];
+        for request in bad {
+            let mut out = Vec::new();
+            assert!(request.put(&mut out).is_err(), "{request:?}");
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_when_read() {
+        // The period follows magic, version and instruction set.
+        let mut bytes = encode(&Request { period_insns: 1, ..plain() });
+        assert_eq!(bytes[10], 1);
+        bytes[10] = 0;
+        assert_eq!(Request::read(&bytes), Err(Malformed { what: "request's limit", offset: 0 }));
+    }
+
+    #[test]
+    fn another_version_a_rest_and_every_cut_are_refused() {
+        let bytes = encode(&full());
+        for at in [0, 8] {
+            let mut other = bytes.clone();
+            other[at] += 1;
+            assert!(Request::read(&other).is_err(), "byte {at}");
+        }
+        for cut in 0..bytes.len() {
+            assert!(Request::read(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        assert!(Request::read(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn flipped_bits_are_another_request_or_an_error() {
+        let bytes = encode(&full());
+        for index in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[index] ^= 1 << bit;
+                assert_ne!(Request::read(&flipped), Ok(full()), "byte {index} bit {bit} does not matter");
+            }
+        }
+    }
+}
