@@ -1,7 +1,10 @@
 //! Runs the harness as a user would, on the images in targets/build. A missing image or emulator is a
 //! failure that says what to run, never a skip.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
 
+pub mod built;
+pub mod images;
+pub mod levels;
 pub mod made;
 pub mod names;
 pub mod synthetic;
@@ -13,45 +16,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use harness::analysis::crosscheck::in_target::Comparison;
+use harness::analysis::{crosscheck, functions};
 use harness::profile::Profile;
 use tempfile::TempDir;
 
-/// Images are built here by `ci/setup`.
-pub fn images_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
-}
-
-/// One image, `riscv64-freertos` or with extension.
-pub fn image(name: &str) -> PathBuf {
-    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.elf") };
-    let path = images_dir().join(&name);
-    assert!(path.is_file(), "{} is missing: run ci/setup, which builds targets/", path.display());
-    path
-}
-
-/// Every ELF image, by name. What is built is tested: nobody needs to list a new one.
-pub fn all_images() -> Vec<String> {
-    let entries = fs::read_dir(images_dir()).expect("targets/build is missing: run ci/setup");
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.unwrap().file_name().into_string().ok()?.strip_suffix(".elf").map(str::to_owned))
-        .collect();
-    names.sort();
-    assert!(names.len() >= 40, "only {} images in targets/build: run ci/setup", names.len());
-    names
-}
-
-/// What an image needs beside its name: options that a user would give, too, and an end for those
-/// that have none.
-pub fn image_args(name: &str) -> &'static [&'static str] {
-    match name {
-        "riscv64-smp" => &["--qemu-arg=-smp", "--qemu-arg=2"],
-        "cortex-m3-lm3s-bare" => &["--machine", "lm3s6965evb"],
-        "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" | "riscv64-traploop" => {
-            &["--for", "20M"]
-        }
-        _ => &[],
-    }
-}
+pub use images::{all_images, image, image_args, images_dir, selected, selected_that};
 
 /// One run of the harness, and what it left.
 #[derive(Debug)]
@@ -215,4 +185,11 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
             });
         }
     });
+}
+
+/// How the firmware's own counts compare with the exact ones.
+pub fn comparison(profile: &Profile) -> Comparison {
+    let check = crosscheck::check(profile, &functions::table(profile));
+    assert_eq!(check.in_target_unread, None);
+    check.in_target.expect("the image has the runtime")
 }

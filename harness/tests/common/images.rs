@@ -1,0 +1,122 @@
+//! The firmware images in targets/build, and which of them a promise about every image is held against.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use globset::Glob;
+
+/// Which images `cargo test` takes for all: everything that an image here can be is in one of them.
+pub const DOZEN: [&str; 16] = [
+    // FreeRTOS, its tasks and its tick on RISC-V, with 64 bits.
+    "riscv64-freertos",
+    // The same on Arm, instrumented: two witnesses, and tasks interrupted on their way into a function.
+    "cortex-m3-freertos-pg-Os",
+    // Tasks that are created, deleted and created again in the same memory.
+    "riscv64-tasks-ends",
+    // Tasks that are suspended in the depths of their stacks, with the state of an FPU on them.
+    "cortex-m4-crew",
+    // Interrupts that interrupt interrupts, with and without the FPU's state in their frames.
+    "cortex-m4-nested",
+    // A storm of interrupts and an instrumented runtime without Thumb-2; the stack is mended by hand there.
+    "cortex-m0-storm-pg",
+    // RISC-V with 32 bits, compiled for size and instrumented.
+    "riscv32-bare-pg-Os",
+    // Conditionally executed instructions on Armv8-M, instrumented.
+    "cortex-m33-it-pg",
+    // C++ without optimisation, instrumented.
+    "cortex-m3-cpp-pg-O0",
+    // An interrupt between any call and its target.
+    "riscv64-irqcall",
+    // Waits for interrupts, over and over.
+    "cortex-m3-idle",
+    // No DWARF: stacks by Arm's exception tables.
+    "cortex-m3-stacks-exidx",
+    // No unwind information at all: stacks by frame pointers, some of which are bent.
+    "riscv64-badframe-fp",
+    // Stack pointers that point at no stack.
+    "cortex-m3-badsp",
+    // Several vCPUs.
+    "riscv64-smp",
+    // No names: where functions begin is unknown.
+    "cortex-m3-bare-stripped",
+];
+
+/// Images are built here by `ci/setup`.
+pub fn images_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
+}
+
+/// One image, `riscv64-freertos` or with extension.
+pub fn image(name: &str) -> PathBuf {
+    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.elf") };
+    let path = images_dir().join(&name);
+    assert!(path.is_file(), "{} is missing: run ci/setup, which builds targets/", path.display());
+    path
+}
+
+/// Every ELF image, by name: those that targets/Makefile says it builds, which are all there. Another one that lies
+/// beside them is an image, too: what is built is tested.
+pub fn all_images() -> Vec<String> {
+    static FOUND: OnceLock<Vec<String>> = OnceLock::new();
+    let find = || {
+        let entries = fs::read_dir(images_dir()).expect("targets/build is missing: run ci/setup");
+        let found: BTreeSet<String> =
+            entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok()).collect();
+        let mut make = Command::new("make");
+        let output = make.arg("-s").arg("-C").arg(images_dir().join("..")).arg("list").output();
+        let output = output.unwrap_or_else(|error| panic!("{make:?}: {error}; ci/setup installs it"));
+        assert!(output.status.success(), "{make:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let listed = String::from_utf8(output.stdout).unwrap();
+        let missing: Vec<&str> = listed.lines().filter(|file| !found.contains(*file)).collect();
+        assert!(missing.is_empty(), "{} not in targets/build: run ci/setup, which builds it", missing.join(", "));
+        assert!(listed.lines().count() > DOZEN.len(), "targets/Makefile lists hardly an image: {listed}");
+        found.iter().filter_map(|file| Some(file.strip_suffix(".elf")?.to_owned())).collect()
+    };
+    FOUND.get_or_init(find).clone()
+}
+
+/// The images that a promise about every image is held against: those that `HARNESS_IMAGES` says, which is `all` or
+/// a list of names and patterns like `riscv64-*,cortex-m3-bare`; by default the named dozen.
+pub fn selected() -> Vec<String> {
+    let wanted = std::env::var("HARNESS_IMAGES").unwrap_or_default();
+    let images = all_images();
+    let patterns: Vec<&str> = match wanted.as_str() {
+        "all" => return images,
+        "" => DOZEN.to_vec(),
+        list => list.split(',').map(str::trim).collect(),
+    };
+    let mut selected = BTreeSet::new();
+    for pattern in patterns {
+        let glob = Glob::new(pattern).unwrap_or_else(|error| panic!("HARNESS_IMAGES={wanted}: {error}"));
+        let glob = glob.compile_matcher();
+        let before = selected.len();
+        selected.extend(images.iter().filter(|name| glob.is_match(name)).cloned());
+        assert!(selected.len() > before, "{pattern} is no image in targets/build, or is said twice");
+    }
+    selected.into_iter().collect()
+}
+
+/// Those of the selected images that a promise is about. Of the dozen and of all there are some.
+pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut images = selected();
+    images.retain(|name| is_meant(name));
+    let is_own_list = std::env::var("HARNESS_IMAGES").is_ok_and(|list| !list.is_empty() && list != "all");
+    assert!(is_own_list || !images.is_empty(), "nothing is tested");
+    images
+}
+
+/// What an image needs beside its name: options that a user would give, too, and an end for those
+/// that have none.
+pub fn image_args(name: &str) -> &'static [&'static str] {
+    match name {
+        "riscv64-smp" => &["--qemu-arg=-smp", "--qemu-arg=2"],
+        "cortex-m3-lm3s-bare" => &["--machine", "lm3s6965evb"],
+        "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" | "riscv64-traploop" => {
+            &["--for", "20M"]
+        }
+        _ => &[],
+    }
+}

@@ -1,0 +1,171 @@
+//! The format json: valid by its published schema, everything adds up, and jq reads it; csv says the same.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::common::tools::{self, export};
+use crate::common::{self, Run, run};
+use harness::analysis::functions;
+use serde_json::Value;
+
+const IMAGES: [(&str, &[&str]); 5] = [
+    ("riscv64-freertos", &["--for", "20M"]),
+    ("cortex-m3-freertos", &["--for", "20M", "--exact"]),
+    ("riscv64-smp", &["--for", "2M"]),
+    ("cortex-m3-calls-pg", &["--period", "1009"]),
+    ("cortex-m3-bare-stripped", &["--for", "2M", "--no-stacks"]),
+];
+
+fn json(run: &Run) -> Value {
+    serde_json::from_slice(&export(&run.dir, "json", &[])).unwrap()
+}
+
+/// What jq prints for a filter.
+fn jq(json: &[u8], filter: &str) -> String {
+    let mut jq = Command::new("jq")
+        .args(["-r", filter])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("jq runs; ci/setup --tests installs it");
+    jq.stdin.take().unwrap().write_all(json).unwrap();
+    let output = jq.wait_with_output().unwrap();
+    assert!(output.status.success(), "jq {filter}: {}", output.status);
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn every_profile_is_valid_by_the_published_schema() {
+    let schema = Command::new(env!("CARGO_BIN_EXE_harness")).args(["export", "--schema"]).output().unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("schema.json");
+    fs::write(&path, &schema.stdout).unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    for (name, args) in IMAGES {
+        let run = run(name, args);
+        let file = temp.path().join("profile.json");
+        fs::write(&file, export(&run.dir, "json", &[])).unwrap();
+        common::viewer("schema.mjs", &[path.to_str().unwrap(), file.to_str().unwrap()]);
+        // The schema names each field.
+        let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&json(&run)), fields(&schema["properties"]), "{name}");
+    }
+}
+
+#[test]
+fn everything_adds_up_to_the_profile_by_jq() {
+    for (name, args) in IMAGES {
+        let run = run(name, args);
+        let profile = run.profile();
+        let json = export(&run.dir, "json", &[]);
+        let total = profile.total_insns().to_string();
+        for filter in
+            [".total_insns", "[.functions[].self_insns] | add", "[.insns[].count] | add", "[.paths[].insns] | add"]
+        {
+            assert_eq!(jq(&json, filter), total, "{name}: {filter}");
+        }
+        let samples = profile.samples.len().to_string();
+        for filter in [
+            ".total_samples",
+            "[.functions[].samples] | add",
+            "[.bins[].samples] | add",
+            "[.paths[].samples] | add",
+            ".samples | length",
+        ] {
+            assert_eq!(jq(&json, filter), samples, "{name}: {filter}");
+        }
+        let rows = functions::table(&profile).rows;
+        let lines = rows.iter().map(|row| format!("{} {} {} {}", row.name, row.self_insns, row.calls, row.samples));
+        let printed = jq(
+            &json,
+            ".functions[] | select(.self_insns > 0) | \"\\(.name) \\(.self_insns) \\(.calls) \\(.samples)\"",
+        );
+        assert_eq!(printed, lines.collect::<Vec<_>>().join("\n"), "{name}");
+        let tree: u64 = profile.tree.iter().map(|node| node.insns).sum();
+        assert_eq!(jq(&json, "[.tree[].insns] | add // 0"), tree.to_string(), "{name}");
+        assert_eq!(tree, if args.contains(&"--exact") { profile.total_insns() } else { 0 }, "{name}");
+        let counted = jq(&json, "[.in_target_arcs[].count] | add // 0");
+        assert_eq!(counted != "0", name.ends_with("-pg"), "{name}: {counted}");
+        // A sample's path ends where it was taken.
+        let strays = "[. as $p | .samples[] | $p.frames[$p.paths[.path].frame].kind] | map(select(. == \"task\" or . == \"irq\")) | length";
+        assert_eq!(jq(&json, strays), "0", "{name}");
+    }
+}
+
+#[test]
+fn functions_that_never_ran_are_there_with_nothing() {
+    let run = run("riscv64-freertos", &["--for", "1M"]);
+    let document = json(&run);
+    let functions = document["functions"].as_array().unwrap();
+    let idle = functions.iter().filter(|function| function["kind"] == "function" && function["self_insns"] == 0);
+    assert!(idle.count() > 10);
+    let named = functions.iter().filter(|function| function["kind"] == "function").count();
+    assert_eq!(named, run.profile().names.functions.len());
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let run = run("cortex-m3-freertos", &["--for", "5M"]);
+    for format in ["json", "csv"] {
+        assert_eq!(tools::export_to_nobody(&run.dir, format), (Some(0), String::new()), "{format}");
+    }
+}
+
+#[test]
+fn a_table_for_spreadsheets_has_a_line_per_function() {
+    let run = run("cortex-m3-cpp", &[]);
+    let text = export(&run.dir, "csv", &[]);
+    let mut reader = csv::Reader::from_reader(&text[..]);
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let expected = functions::table(&run.profile()).rows;
+    assert_eq!(rows.len(), expected.len());
+    assert!(expected.iter().any(|row| row.name.contains(", ")), "names with commas are what is tested");
+    for (row, expected) in rows.iter().zip(expected) {
+        assert_eq!(&row[0], expected.name);
+        assert_eq!(&row[5], expected.self_insns.to_string());
+        assert_eq!(&row[6], expected.calls.to_string());
+    }
+    let stripped = common::run("cortex-m3-bare-stripped", &["--for", "1M"]);
+    assert!(String::from_utf8(export(&stripped.dir, "csv", &[])).unwrap().contains("\n[0x"));
+}
+
+#[test]
+fn an_export_that_fails_leaves_what_was_there_and_says_what_to_do() {
+    let run = run("cortex-m3-bare-stripped", &["--for", "1M"]);
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("kept");
+    fs::write(&file, "kept").unwrap();
+    let refused = |profile: &std::path::Path, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let output = command.arg("export").arg(profile).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let path = file.to_str().unwrap();
+    assert!(refused(&run.dir, &["-f", "lcov", "-o", path]).contains("-g"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    let names = || fs::read_dir(temp.path()).unwrap().count();
+    assert_eq!(names(), 1, "a half-written file is left");
+    let error = refused(&run.dir, &["-f", "json", "-o", "/dev/full"]);
+    assert!(error.contains("/dev/full: cannot be written: No space left on device"), "{error}");
+    let error = refused(&run.dir, &["-f", "json", "-o", temp.path().to_str().unwrap()]);
+    assert!(error.contains("choose another file with --output"), "{error}");
+    assert!(refused(temp.path(), &["-f", "json"]).contains("is no profile directory"));
+    assert!(
+        refused(&temp.path().join("none"), &["-f", "json"])
+            .contains("there is no such profile; harness firmware.elf -o")
+    );
+    assert!(refused(&file, &["-f", "json"]).contains("it is no profile; harness FIRMWARE makes one"));
+    export(&run.dir, "json", &["-o", path]);
+    assert!(fs::read_to_string(&file).unwrap().starts_with("{\"format\":\"harness-profile\""));
+}
+
+#[test]
+fn sources_that_are_elsewhere_are_so_in_every_format_that_names_them() {
+    let run = run("riscv64-freertos", &["--for", "1M"]);
+    for format in ["json", "csv", "callgrind", "lcov", "speedscope"] {
+        let text = String::from_utf8(export(&run.dir, format, &["--source-map", "targets=/moved"])).unwrap();
+        assert!(text.contains("/moved/apps/work/crc.c") && !text.contains("targets/apps/work/crc.c"), "{format}");
+    }
+}

@@ -1,0 +1,14 @@
+//! What is written for the programs of others, read by these programs.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod callgrind;
+mod chrome;
+mod folded;
+mod gmon;
+mod json;
+mod lcov;
+mod names;
+mod pprof;
+mod speedscope;

@@ -1,0 +1,250 @@
+//! The promise: `go tool pprof` opens the export, and what it says is exactly what was counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::fs;
+
+use crate::common::{names, run, tools};
+use harness::analysis::calltree::{CallTree, Path};
+use harness::analysis::functions;
+use harness::analysis::place::Place;
+use harness::analysis::stacks::{Frame, Kind, View};
+use harness::profile::Profile;
+
+const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
+
+/// Writes the export beside the profile.
+fn export(profile: &std::path::Path, args: &[&str]) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
+    fs::write(file.path(), tools::export(profile, "pprof", args)).unwrap();
+    file
+}
+
+fn pprof(file: &tempfile::NamedTempFile, args: &[&str]) -> String {
+    let mut command = tools::system("go");
+    // Elsewhere, since it shortens paths that contain the directory's name.
+    command.args(["tool", "pprof"]).args(args).arg(file.path()).current_dir("/");
+    tools::stdout(&mut command)
+}
+
+/// What `-top` says of each name: flat and cumulative values; and the total.
+fn top(file: &tempfile::NamedTempFile, args: &[&str]) -> (BTreeMap<String, (u64, u64)>, u64) {
+    let all = ["-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0"];
+    let text = pprof(file, &[&all, args].concat());
+    let (head, rows) = text.split_once("cum%\n").unwrap_or_else(|| panic!("no table: {text}"));
+    let total = head.rsplit_once(" total").and_then(|(before, _)| before.rsplit_once(' ')).unwrap().1;
+    let mut values: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in rows.lines() {
+        let mut rest = row;
+        let mut numbers = [0; 5];
+        for number in &mut numbers {
+            let (word, after) = rest.trim_start().split_once(' ').unwrap_or_else(|| panic!("{row:?}"));
+            *number = word.parse().unwrap_or(0);
+            rest = after;
+        }
+        let name = rest.trim_start();
+        let name = name.strip_suffix(" (inline)").or(name.strip_suffix(" (partial-inline)")).unwrap_or(name);
+        let (flat, cum) = values.entry(name.to_owned()).or_default();
+        (*flat, *cum) = (*flat + numbers[0], *cum + numbers[3]);
+    }
+    (values, total.parse().unwrap())
+}
+
+fn flat(values: &BTreeMap<String, (u64, u64)>) -> BTreeMap<String, u64> {
+    values.iter().filter(|(_, (flat, _))| *flat > 0).map(|(name, &(flat, _))| (name.clone(), flat)).collect()
+}
+
+/// What our own table says.
+fn table(profile: &Profile, value: fn(&functions::Row) -> u64) -> BTreeMap<String, u64> {
+    let mut table = BTreeMap::new();
+    for row in functions::table(profile).rows.iter().filter(|row| value(row) > 0) {
+        *table.entry(row.name.clone()).or_default() += value(row);
+    }
+    table
+}
+
+#[test]
+fn pprof_says_of_every_function_what_our_table_says() {
+    for image in IMAGES {
+        for args in [&["--for", "20M"][..], &["--for", "5M", "--exact"], &["--for", "5M", "--no-stacks"]] {
+            let run = run(image, args).expect_code(0);
+            let profile = run.profile();
+            for options in [&[][..], &["--fold-irqs"]] {
+                let file = export(&run.dir, options);
+                // Instructions are what it shows unless asked for others.
+                let (values, total) = top(&file, &["-noinlines"]);
+                assert_eq!(flat(&values), table(&profile, |row| row.self_insns), "{image} {args:?} {options:?}");
+                assert_eq!(total, profile.total_insns());
+                for (index, value) in
+                    [("calls", (|row| row.calls) as fn(&functions::Row) -> u64), ("samples", |row| row.samples)]
+                {
+                    let (values, total) = top(&file, &["-noinlines", "-sample_index", index]);
+                    let expected = table(&profile, value);
+                    assert_eq!(flat(&values), expected, "{image} {args:?} {options:?} {index}");
+                    assert_eq!(total, expected.values().sum::<u64>());
+                }
+            }
+        }
+    }
+}
+
+/// Values by function, whatever it calls, and by task.
+type Sums = (BTreeMap<String, u64>, BTreeMap<String, u64>);
+
+type Value = fn(&Path) -> u64;
+
+/// What the flamegraph says.
+fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
+    let (mut functions, mut tasks): Sums = Sums::default();
+    let tree = CallTree::new(profile, View { fold_irqs });
+    let visited: Result<(), Infallible> = tree.each(|members, path| {
+        let value = value(path);
+        let is_task = |frame: &Frame| frame.kind == Kind::Task || frame.name == "[no task]";
+        let frames = members.iter().map(|member| &member.frame);
+        let placed = frames.filter(|frame| frame.kind != Kind::Inlined && !is_task(frame));
+        for name in placed.map(|frame| &frame.name).collect::<BTreeSet<_>>() {
+            *functions.entry(name.clone()).or_default() += value;
+        }
+        if is_task(&members[0].frame) {
+            let name = members[0].frame.name.trim_start_matches("task ");
+            *tasks.entry(name.to_owned()).or_default() += value;
+        }
+        Ok(())
+    });
+    let Ok(()) = visited;
+    (functions, tasks)
+}
+
+#[test]
+fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
+    // The exact tree has instructions of each path; without it, they are divided by function there and by line
+    // here, as the samples are.
+    let values: [(&str, Value); 2] = [("samples", |path| path.samples), ("instructions", |path| path.insns)];
+    for image in IMAGES {
+        for (args, values) in [(&["--for", "20M"][..], &values[..1]), (&["--for", "5M", "--exact"], &values)] {
+            let run = run(image, args).expect_code(0);
+            for fold_irqs in [false, true] {
+                let file = export(&run.dir, if fold_irqs { &["--fold-irqs"] } else { &[] });
+                for &(index, value) in values {
+                    let (mut functions, tasks) = inclusive(&run.profile(), fold_irqs, value);
+                    functions.retain(|_, value| *value > 0);
+                    let (values, _) = top(&file, &["-noinlines", "-sample_index", index]);
+                    let cum = values.into_iter().map(|(name, (_, cum))| (name, cum)).filter(|&(_, cum)| cum > 0);
+                    let cum: BTreeMap<String, u64> = cum.collect();
+                    assert_eq!(cum, functions, "{image} {args:?} {fold_irqs} {index}");
+                    assert!(cum.keys().any(|name| name.starts_with("[irq ")), "no interrupt in {image}");
+                    assert!(tasks.len() > 4, "{tasks:?}");
+                    for (task, value) in tasks.into_iter().filter(|&(_, value)| value > 0) {
+                        let focus = format!("-tagfocus=task=^{}$", regex::escape(&task));
+                        let (values, _) = top(&file, &["-noinlines", "-sample_index", index, &focus]);
+                        assert_eq!(values.values().map(|(flat, _)| flat).sum::<u64>(), value, "{image} {task}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn inlined_functions_and_lines_have_their_exact_instructions() {
+    for image in IMAGES {
+        let run = run(image, &["--for", "5M"]).expect_code(0);
+        let profile = run.profile();
+        let names = &profile.names;
+        let (mut by_name, mut by_line) = (BTreeMap::new(), BTreeMap::new());
+        for (pc, insns) in profile.insns() {
+            let inlined = names.frames_at(pc).last().filter(|frame| frame.inlined);
+            let place = Place::of(&profile, pc).to_string();
+            let name = inlined.map_or(&place, |frame| &names.strings[frame.function as usize]);
+            *by_name.entry(name.clone()).or_default() += insns;
+            if let Some((_, line)) = names.line_at(pc) {
+                *by_line.entry((name.clone(), line)).or_default() += insns;
+            }
+        }
+        let file = export(&run.dir, &[]);
+        let (values, _) = top(&file, &[]);
+        assert_eq!(flat(&values), by_name, "{image}");
+        let (values, _) = top(&file, &["-lines"]);
+        let mut lines: BTreeMap<(String, u32), u64> = BTreeMap::new();
+        for (name, (flat, _)) in values.into_iter().filter(|(_, (flat, _))| *flat > 0) {
+            // `function file:line`
+            if let Some((before, line)) = name.rsplit_once(':')
+                && let Ok(line) = line.parse()
+                && line > 0
+            {
+                *lines.entry((before.split_once(' ').unwrap().0.to_owned(), line)).or_default() += flat;
+            }
+        }
+        assert_eq!(lines, by_line, "{image}");
+        assert!(names.stacks.iter().any(|frames| frames.len() > 2), "nothing is inlined twice in {image}");
+    }
+}
+
+#[test]
+fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
+    let run = run("cortex-m3-freertos", &["--for", "5M", "--period", "1009"]).expect_code(0);
+    let file = export(&run.dir, &[]);
+    let bytes = fs::read(file.path()).unwrap();
+    // RFC 1952: no time, no name, no system, so that the bytes are the same everywhere.
+    assert_eq!((&bytes[..4], &bytes[4..8], bytes[9]), (&[0x1f, 0x8b, 8, 0][..], &[0; 4][..], 255));
+    let raw = pprof(&file, &["-raw"]);
+    let facts = run.profile().facts;
+    for expected in [
+        "PeriodType: instructions count\nPeriod: 1009\n".to_owned(),
+        "samples/count instructions/count[dflt] calls/count".to_owned(),
+        format!(" cortex-m3-freertos.elf {} [FN][FL][LN][IN]", facts.image_sha256),
+        // 32 ns each.
+        "Duration: 160m".to_owned(),
+    ] {
+        assert!(raw.contains(&expected), "{expected:?} is not in {}", &raw[..2000]);
+    }
+    assert!(!raw.contains("Time:"));
+    let comments = pprof(&file, &["-comments"]);
+    for expected in [
+        "# image: cortex-m3-freertos.elf",
+        &format!("# sha256: {}", facts.image_sha256),
+        &format!("# qemu: {}", facts.qemu_version),
+        "# machine: mps2-an385",
+        "# isa: thumb-v7m",
+        "# window: for 5000000 instructions; 0 instructions before it",
+        "# period: one sample every 1009 instructions",
+        "# end: the window of 5,000,000 instructions is complete",
+    ] {
+        assert!(comments.lines().any(|line| line == expected), "{expected:?} is not in {comments}");
+    }
+    let traces = pprof(&file, &["-traces", "-tagfocus=irq=SysTick"]);
+    assert!(traces.contains("  irq:  SysTick\n") && traces.contains("   [irq SysTick]\n"), "{traces}");
+}
+
+#[test]
+fn names_that_hurt_are_each_one_row() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = names::save(temp.path());
+    let profile = Profile::load(&path).unwrap();
+    let file = export(&path, &[]);
+    let shown = |name: &str| match name.trim() {
+        "" => "?".to_owned(),
+        name => name.replace(|character: char| character.is_control() || character == '\u{2028}', "?"),
+    };
+    for (args, value) in [
+        (&["-noinlines"][..], (|row| row.self_insns) as fn(&functions::Row) -> u64),
+        (&["-noinlines", "-sample_index=calls"], |row| row.calls),
+        (&["-noinlines", "-sample_index=samples"], |row| row.samples),
+    ] {
+        let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, value) in table(&profile, value) {
+            *expected.entry(shown(&name)).or_default() += value;
+        }
+        assert_eq!(flat(&top(&file, args).0), expected, "{args:?}");
+    }
+    // Namesakes are told apart by their files, where that is asked for.
+    let (values, _) = top(&file, &["-noinlines", "-filefunctions"]);
+    for function in names::functions().iter().filter(|function| function.name == "init") {
+        let row = format!("init {}", function.file.as_ref().unwrap());
+        assert_eq!(values.get(&row).map(|(flat, _)| *flat), Some(function.self_insns), "{row:?} in {values:#?}");
+    }
+    let tags = pprof(&file, &["-tags"]);
+    for task in ["net;rx 1", "net;rx 1 (2)", "größe \"x\" <y>", "a?b??[1mc", "IDLE 42", "[no task]"] {
+        assert!(tags.lines().any(|line| line.ends_with(&format!(": {task}"))), "{task:?} is not in {tags}");
+    }
+}

@@ -1,0 +1,6 @@
+//! What `harness test` decides about a suite.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod suite;

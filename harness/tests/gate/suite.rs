@@ -1,0 +1,533 @@
+//! The promises of `harness test`: what a suite says is what is checked, every failure is named, and the same
+//! suite gives the same bytes, on however many cores and machines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::common::built::{self, cortex_m, scratch};
+use crate::common::{self, image};
+use harness::gate::result::Report;
+use tempfile::TempDir;
+
+/// A suite in a folder of its own.
+struct Suite {
+    dir: TempDir,
+}
+
+/// What came of a run of it.
+struct Result {
+    code: i32,
+    stdout: String,
+    stderr: String,
+    reports: PathBuf,
+}
+
+impl Suite {
+    fn new(text: &str) -> Suite {
+        let suite = Suite { dir: scratch() };
+        suite.write(text);
+        suite
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.dir.path().join("harness.toml"), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        command.current_dir(self.dir.path()).arg("test").args(args).arg("--cache-dir").arg(self.path("cache"));
+        command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Result {
+        let output = args.iter().position(|arg| *arg == "-o").map_or("harness-report", |at| args[at + 1]);
+        finish(self.command(args).output().unwrap(), self.path(output))
+    }
+}
+
+fn finish(output: Output, reports: PathBuf) -> Result {
+    Result {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        reports,
+    }
+}
+
+impl Result {
+    #[track_caller]
+    fn expect_code(self, code: i32) -> Result {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    fn report(&self) -> Report {
+        Report::from_json(&fs::read_to_string(self.reports.join("report.json")).unwrap()).unwrap()
+    }
+
+    /// The three reports.
+    fn files(&self) -> [String; 3] {
+        ["report.json", "junit.xml", "summary.md"].map(|name| fs::read_to_string(self.reports.join(name)).unwrap())
+    }
+
+    fn failures(&self, case: &str) -> Vec<String> {
+        let report = self.report();
+        let case = report.cases.iter().find(|known| known.name == case).unwrap();
+        case.failures().map(|finding| format!("{}: {}", finding.expected, finding.actual)).collect()
+    }
+}
+
+/// `[[image]]` with this image and these lines.
+fn entry(elf: &Path, lines: &str) -> String {
+    format!("[[image]]\nelf = {:?}\n{lines}\n", elf.display().to_string())
+}
+
+fn target(name: &str, lines: &str) -> String {
+    entry(&fs::canonicalize(image(name)).unwrap(), lines)
+}
+
+/// Small images that end in every way.
+fn small_suite() -> String {
+    [
+        target("cortex-m3-tasks-ends", "tags = [\"rtos\"]\nexact = true\nconsole = [\"tasks: 12 finished\"]"),
+        target("riscv64-exit3", "exit = 3"),
+        target("cortex-m3-uart", "matrix = { shift = [5, 7] }"),
+        target("riscv64-calls-pg", "strict = true"),
+        target("cortex-m3-lockup-busfault", "exit = \"lock-up\""),
+        target("riscv64-sleep", "exit = \"asleep\""),
+        target("cortex-m3-reset", "exit = \"reset\""),
+        target("riscv64-spin", "exit = \"limit\"\nmax-insns = \"3M\""),
+        target("riscv64-nested", ""),
+    ]
+    .concat()
+}
+
+#[test]
+fn shards_merge_into_the_very_bytes_of_the_whole() {
+    let suite = Suite::new(&(String::from("name = \"small\"\nbaseline = \"b\"\n") + &small_suite()));
+    suite.run(&["--save-baseline", "b", "-j", "1"]).expect_code(0);
+    let whole = suite.run(&["--no-cache", "-o", "whole"]).expect_code(0);
+    let mut parts = Vec::new();
+    let mut cases = 0;
+    for part in 1..=4 {
+        let (shard, output) = (format!("{part}/4"), format!("part{part}"));
+        let result = suite.run(&["--no-cache", "--shard", &shard, "-o", &output]).expect_code(0);
+        cases += result.report().cases.len();
+        parts.push(suite.path(&output));
+    }
+    assert_eq!(cases, 10);
+    // In whatever order they come back.
+    parts.reverse();
+    let merge = |parts: &[PathBuf]| {
+        let mut merge = Command::new(env!("CARGO_BIN_EXE_harness"));
+        merge.arg("merge").args(parts).arg("-o").arg(suite.path("merged"));
+        finish(merge.output().unwrap(), suite.path("merged"))
+    };
+    assert_eq!(merge(&parts).expect_code(0).files(), whole.files());
+    let lost = merge(&parts[1..]).expect_code(2);
+    assert!(lost.stderr.contains("a shard is missing"), "{}", lost.stderr);
+}
+
+#[test]
+fn one_core_and_a_cache_give_the_same_bytes() {
+    let suite = Suite::new(&small_suite());
+    let first = suite.run(&["--no-cache", "-j", "1", "-o", "first"]).expect_code(0);
+    let second = suite.run(&["-j", "4", "-o", "second"]).expect_code(0);
+    let cached = suite.run(&["-o", "cached"]).expect_code(0);
+    assert_eq!(first.files(), second.files());
+    assert_eq!(first.files(), cached.files());
+    let order = |result: &Result| {
+        result.stdout.lines().filter(|line| line.starts_with("PASS")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&first), order(&second));
+    let profile = |dir: &str| fs::read(suite.path(dir).join("riscv64-nested.profile/profile.fwp")).unwrap();
+    assert_eq!(profile("first"), profile("cached"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn where_jobs_are_as_many_as_cores_each_has_one() {
+    // Of the threads of this process, as of all that it starts.
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t")).unwrap();
+    let cores: usize =
+        mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit.count_ones() as usize).sum();
+    let images = |count: usize| -> String {
+        (0..count).map(|n| target("riscv64-exit3", &format!("name = \"i{n}\"\nexit = 3"))).collect()
+    };
+    let suite = Suite::new(&images(3 * cores));
+    // An emulator that notes where it may run, and then is the real one.
+    let real = common::emulator("qemu-system-riscv64");
+    let log = suite.path("cores.log");
+    let script = format!(
+        "/bin/grep Cpus_allowed_list /proc/self/status >>'{}'\nexec '{}' \"$@\"",
+        log.display(),
+        real.display()
+    );
+    common::program(&suite.path("qemu-system-riscv64"), &script);
+    let allowed = |jobs: &str| {
+        let _ = fs::remove_file(&log);
+        let run = suite.command(&["--no-cache", "-j", jobs]).env("PATH", suite.dir.path()).output().unwrap();
+        finish(run, suite.path("harness-report")).expect_code(0);
+        let mut lines: Vec<String> = fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    let each = allowed(&cores.to_string());
+    assert_eq!(each.len(), cores, "{each:?}");
+    assert!(each.iter().all(|line| !line.contains([',', '-'])), "{each:?}");
+    if cores > 1 {
+        let anywhere = allowed("1");
+        assert!(anywhere.len() == 1 && anywhere[0].contains([',', '-']), "{anywhere:?}");
+    }
+}
+
+#[test]
+fn what_is_cached_is_not_run_again_and_what_changed_is() {
+    let source =
+        |word: &str| format!("void reset(void) {{ host(4, \"{word}\\n\"); host(0x18, STOPPED); for (;;) {{}} }}");
+    let suite = Suite::new("");
+    let m3 = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_8000);
+    let elf = m3.build_source(suite.dir.path(), "fw", &source("one"));
+    suite.write(&entry(&elf, "console = [\"one\"]"));
+    suite.run(&[]).expect_code(0);
+    let held = fs::read_dir(suite.path("cache")).unwrap().count();
+    assert_eq!(held, 1);
+    // Nothing is run where no emulator is.
+    let hit = suite.command(&[]).output().unwrap();
+    assert!(hit.status.success());
+    m3.build_source(suite.dir.path(), "fw", &source("two"));
+    let changed = suite.run(&[]).expect_code(1);
+    assert!(changed.stdout.contains("prints \"one\""), "{}", changed.stdout);
+    assert_eq!(fs::read_dir(suite.path("cache")).unwrap().count(), 2);
+    suite.write(&entry(&elf, "console = [\"two\"]\nperiod = 97"));
+    suite.run(&[]).expect_code(0);
+    assert_eq!(fs::read_dir(suite.path("cache")).unwrap().count(), 3);
+}
+
+/// Builds an image of targets/ after a change of its sources.
+fn patched(dir: &Path, name: &str, file: &str, from: &str, to: &str) -> PathBuf {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    built::run(Command::new("cp").arg("-a").arg(&targets).arg(dir.join("targets")));
+    let source = dir.join("targets").join(file);
+    let text = fs::read_to_string(&source).unwrap();
+    assert_eq!(text.matches(from).count(), 1, "{file}: {from}");
+    fs::write(&source, text.replace(from, to)).unwrap();
+    let elf = dir.join("targets/build").join(format!("{name}.elf"));
+    built::run(Command::new("make").arg("-C").arg(dir.join("targets")).arg(format!("build/{name}.elf")));
+    elf
+}
+
+#[test]
+fn a_slower_function_is_a_regression_that_names_it() {
+    let suite = Suite::new(&target("riscv64-bare", ""));
+    suite.run(&["--save-baseline", "main"]).expect_code(0);
+    let slow = patched(
+        suite.dir.path(),
+        "riscv64-bare",
+        "apps/work/crc.c",
+        "        crc = crc >> 8 ^ table[(crc ^ *p) & 0xff];",
+        "        { __asm__ volatile(\"nop\\n\\tnop\"); crc = crc >> 8 ^ table[(crc ^ *p) & 0xff]; }",
+    );
+    let limits = "thresholds = { total = \"0.1%\", self = { \"crc32_*\" = \"5%\", \"@all\" = \"20%\" } }";
+    suite.write(&(String::from("baseline = \"main\"\n") + &entry(&slow, limits)));
+    let result = suite.run(&[]).expect_code(3);
+    let failures = result.failures("riscv64-bare");
+    assert_eq!(failures.len(), 2, "{failures:?}");
+    assert!(failures[0].contains("total instructions: "), "{failures:?}");
+    assert!(failures[1].contains("self instructions of crc32_table: "), "{failures:?}");
+    let report = result.report();
+    let comparison = report.cases[0].comparison.as_ref().unwrap();
+    assert!(comparison.explanation.contains(": crc32_table +"), "{}", comparison.explanation);
+    // The parts are the whole.
+    let sum: i128 = comparison.functions.iter().map(|change| change.self_insns.difference()).sum();
+    assert_eq!(sum, comparison.total_insns.difference());
+    let place = report.cases[0].failures().nth(1).unwrap().place.clone().unwrap();
+    assert!(place.0.ends_with("apps/work/crc.c") && place.1 == 29, "{place:?}");
+
+    // Within its limits it is none; and the same is an improvement the other way round.
+    suite.write(&(String::from("baseline = \"main\"\n") + &entry(&slow, "thresholds = { total = \"50%\" }")));
+    suite.run(&["--save-baseline", "slow"]).expect_code(0);
+    suite.write(&target("riscv64-bare", "thresholds = { total = \"0%\" }"));
+    let baseline = suite.path("baselines/slow/riscv64-bare.baseline");
+    let before = fs::read_to_string(&baseline).unwrap();
+    let better = suite.run(&["--baseline", "slow", "--ratchet"]).expect_code(0);
+    assert!(better.stdout.contains("total \u{2212}") && better.stdout.contains("tightened"), "{}", better.stdout);
+    assert_ne!(fs::read_to_string(&baseline).unwrap(), before);
+    let worse = String::from("baseline = \"slow\"\n") + &entry(&slow, "thresholds = { total = \"0%\" }");
+    suite.write(&worse);
+    suite.run(&[]).expect_code(3);
+}
+
+#[test]
+fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
+    let suite = Suite::new("");
+    let dir = suite.dir.path();
+    // The stack is below the data: it runs out of memory before it runs into anything.
+    let m3 = || cortex_m("-mcpu=cortex-m3", 0, 0x2000_1000, 0x2000_1000);
+    let source = |body: &str| {
+        format!(
+            "volatile int sink;\n\
+             int deep(int n);\n\
+             int (*volatile again)(int);\n\
+             __attribute__((noinline)) int deep(int n) {{ volatile char frame[256]; frame[0] = n; \
+             return (n < 100 ? again(n + 1) : 0) + frame[0]; }}\n\
+             __attribute__((noinline)) void work(void) {{ for (int i = 0; i < 1000; i++) sink += i; }}\n\
+             void reset(void) {{ work(); {body} host(0x18, STOPPED); for (;;) {{}} }}"
+        )
+    };
+    let build = |name: &str, body: &str| m3().build_source(dir, name, &source(body));
+    let good = build("good", "host(4, \"result ok\\n\");");
+    let wrong = build("wrong", "host(4, \"result ko\\n\");");
+    let hangs = build("hangs", "host(4, \"result ok\\n\"); for (;;) sink++;");
+    let crashes = build("crashes", "*(volatile int *)0xf0000000 = 1;");
+    let overflows = build("overflows", "host(4, \"result ok\\n\"); again = deep; sink = deep(0);");
+    fs::write(dir.join("garbage.elf"), b"\x7fELF garbage").unwrap();
+    let text: String =
+        [&good, &wrong, &hangs, &crashes, &overflows, &dir.join("garbage.elf"), &dir.join("missing.elf")]
+            .map(|elf| entry(elf, ""))
+            .concat();
+    let defaults = "[defaults]\nconsole = [\"result ok\"]\nmax-insns = \"2M\"\nassert = ['calls(\"work\") == 1']\n";
+    suite.write(&(String::from(defaults) + &text));
+    let result = suite.run(&[]).expect_code(2);
+    let report = result.report();
+    let codes: Vec<(&str, u8)> = report.cases.iter().map(|case| (case.name.as_str(), case.exit_code)).collect();
+    assert_eq!(
+        codes,
+        [("good", 0), ("wrong", 1), ("hangs", 4), ("crashes", 1), ("overflows", 1), ("garbage", 2), ("missing", 2)]
+    );
+    assert_eq!(result.failures("wrong"), ["prints \"result ok\": the last line printed is \"result ko\""]);
+    assert!(
+        result.failures("hangs")[0].contains("had not ended after --max-insns 2,000,000"),
+        "{:?}",
+        result.failures("hangs")
+    );
+    assert!(result.failures("crashes")[0].contains("locked up"), "{:?}", result.failures("crashes"));
+    assert!(
+        result.failures("overflows")[0].contains("locked up at 0x00000000"),
+        "{:?}",
+        result.failures("overflows")
+    );
+    assert!(result.failures("missing")[0].contains("missing.elf"), "{:?}", result.failures("missing"));
+    // What the good one gives alone.
+    suite.write(&(String::from(defaults) + &entry(&good, "")));
+    let alone = suite.run(&["--no-cache", "-o", "alone"]).expect_code(0).report();
+    assert_eq!(alone.cases[0], report.cases[0]);
+
+    let junit = result.reports.join("junit.xml");
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains("<testsuites name=\"") && xml.contains("tests=\"7\" failures=\"4\" errors=\"2\""), "{xml}");
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/junit.xsd");
+    built::run(Command::new("xmllint").arg("--noout").arg("--schema").arg(schema).arg(junit));
+}
+
+#[test]
+fn the_console_is_held_against_texts_in_order_and_deadlines() {
+    let suite = Suite::new("");
+    let expect = |lines: &str| {
+        suite.write(&target("riscv64-bare", lines));
+        suite.run(&[])
+    };
+    let printed = {
+        let result = expect("").expect_code(0);
+        fs::read_to_string(result.reports.join("riscv64-bare.profile/console.log")).unwrap()
+    };
+    let lines: Vec<&str> = printed.lines().collect();
+    let [first, last] = [lines[0], lines[lines.len() - 1]];
+    expect(&format!("console = [{first:?}, {last:?}]")).expect_code(0);
+    let swapped = expect(&format!("console = [{last:?}, {first:?}]")).expect_code(1);
+    assert!(swapped.stdout.contains("it is only on line 1"), "{}", swapped.stdout);
+    let unwanted = expect("console-not = [{ regex = 'sort +[0-9a-f]{8}' }, \"panic\"]").expect_code(1);
+    assert!(unwanted.stdout.contains("does not print /sort"), "{}", unwanted.stdout);
+    // The end comes after 23 M instructions, and is known to a period.
+    expect(&format!("console = [{{ text = {last:?}, by = \"25M\" }}]")).expect_code(0);
+    let late = expect(&format!("console = [{{ text = {last:?}, by = \"20M\" }}]")).expect_code(1);
+    assert!(late.stdout.contains("printed before instruction 24,"), "{}", late.stdout);
+}
+
+#[test]
+fn assertions_hold_the_profile_against_arithmetic() {
+    let suite = Suite::new("");
+    let check = |name: &str, assertions: &[&str]| {
+        let list: Vec<String> = assertions.iter().map(|text| format!("'{text}'")).collect();
+        suite.write(&target(name, &format!("assert = [{}]", list.join(", "))));
+        suite.run(&[])
+    };
+    check(
+        "riscv64-tiles",
+        &[
+            "calls(\"draw_8x8_tile\") == 442368",
+            "coverage(\"tiles.c\") > 90%",
+            "self(\"main\") < 1%",
+            "max(\"draw_8x8_tile\") >= 8",
+            "mean(\"draw_8x8_tile..draw_8x8_tile\") > 10",
+        ],
+    )
+    .expect_code(0);
+    check(
+        "cortex-m3-tasks-ends",
+        &[
+            "task(\"IDLE\") < 5%",
+            "stack(\"IDLE\") <= 50%",
+            "switches(\"IDLE\") == 12",
+            "pendsv_max < 100",
+            "masked_max < 22k",
+            "handler_max(\"SysTick\") < 1000",
+            "inclusive(\"main\") > 0",
+        ],
+    )
+    .expect_code(0);
+    let wrong = check(
+        "riscv64-tiles",
+        &["calls(\"draw_8x8_tile\") == 442367", "calls(\"draw_8x8_tlie\") == 0", "coverage(\"tiels.c\") > 0%"],
+    )
+    .expect_code(1);
+    let failures = wrong.failures("riscv64-tiles");
+    assert!(failures[0].ends_with(": 442,368"), "{failures:?}");
+    assert!(failures[1].contains("draw_8x8_tile"), "{failures:?}");
+    assert!(failures[2].contains("did you mean tiles.c?"), "{failures:?}");
+}
+
+#[test]
+fn what_is_typed_and_given_is_what_the_firmware_finds() {
+    let suite = Suite::new(
+        &[
+            target("riscv64-echo", "input = [{ after = \"> \", text = \"hello\\n\" }]\nexit = \"any\"\nconsole = [\"5: 6f 6c 6c 65 68\"]"),
+            target("cortex-m3-cmdline", "args = [\"one\", \"two\"]\nconsole = [\"one two\"]"),
+        ]
+        .concat(),
+    );
+    suite.run(&[]).expect_code(0);
+}
+
+#[test]
+fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
+    let suite = Suite::new("");
+    let elf = target("riscv64-exit0", "");
+    for (text, what) in [
+        (format!("{elf}consle = [\"x\"]\n"), "harness.toml:4: unknown key `consle`; did you mean `console`?"),
+        (format!("{elf}period = true\n"), "harness.toml:4: invalid type: boolean `true`, expected a number"),
+        (format!("{elf}period = \"10x\"\n"), "harness.toml:4: --period 10x: not a number"),
+        (format!("{elf}assert = ['total == 1',\n 'cals(\"f\") == 1']\n"), "harness.toml:5: assertion"),
+        (format!("{elf}console = [{{ regex = \"(\" }}]\n"), "harness.toml:4: regex parse error"),
+        (format!("{elf}thresholds = {{ total = \"5 apples\" }}\n"), "write 5% or +500"),
+        (format!("{elf}thresholds = {{ selv = \"5%\" }}\n"), "did you mean `self`?"),
+        (format!("{elf}exit = \"crash\"\n"), "\"lock-up\""),
+        (format!("{elf}{elf}"), "the name \"riscv64-exit0\" is that of line 1, too"),
+        ("[[image]]\nname = \"x\"\n".to_owned(), "harness.toml:1: this image has no `elf`"),
+        ("name = \"x\"\n".to_owned(), "has no [[image]]"),
+        ("[[image]\n".to_owned(), "harness.toml:1:"),
+        (format!("{elf}input = [{{ text = \"x\" }}]\n"), "either `at` or `after`"),
+    ] {
+        suite.write(&text);
+        let result = suite.run(&[]).expect_code(2);
+        assert!(result.stderr.contains(what), "{text}\n{}", result.stderr);
+        assert!(!result.reports.exists(), "something ran: {text}");
+    }
+    suite.write(&elf);
+    let none = suite.run(&["-f", "tag(nothing)"]).expect_code(2);
+    assert!(none.stderr.contains("no image matches"), "{}", none.stderr);
+    suite.run(&["--shard", "3/2"]).expect_code(2);
+    suite.run(&["--baseline", "../up"]).expect_code(2);
+    let missing = suite.run(&["--baseline", "new"]).expect_code(2);
+    assert!(missing.stdout.contains("make it with --save-baseline new"), "{}", missing.stdout);
+}
+
+#[test]
+fn suites_are_found_upwards_listed_and_filtered() {
+    let suite = Suite::new(&small_suite());
+    fs::create_dir(suite.path("below")).unwrap();
+    let listed = |args: &[&str]| {
+        let output = suite.command(args).current_dir(suite.path("below")).arg("--list").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(listed(&[]).lines().count(), 10);
+    assert_eq!(listed(&["-f", "tag(rtos)"]), "cortex-m3-tasks-ends #rtos\n");
+    assert_eq!(listed(&["-f", "uart", "-f", "name(*sleep)"]).lines().count(), 3);
+}
+
+#[test]
+fn pull_requests_get_a_summary_and_annotations() {
+    let suite = Suite::new(&target("riscv64-exit3", ""));
+    let mut command = suite.command(&[]);
+    let summary = suite.path("step-summary");
+    command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary);
+    let result = finish(command.output().unwrap(), suite.path("harness-report")).expect_code(1);
+    assert!(result.stdout.contains("::error file="), "{}", result.stdout);
+    assert!(result.stdout.contains("title=riscv64-exit3::to end well"), "{}", result.stdout);
+    let text = fs::read_to_string(summary).unwrap();
+    assert!(text.starts_with("## \u{274c} ") && text.contains("exited with status 3"), "{text}");
+    assert_eq!(text, fs::read_to_string(result.reports.join("summary.md")).unwrap());
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_no_verdict() {
+    let suite = Suite::new(&target("riscv64-exit3", ""));
+    let mut command = suite.command(&[]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command.stdout(writer).stderr(std::process::Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(suite.path("harness-report/junit.xml").is_file());
+}
+
+#[test]
+fn an_interrupt_ends_every_emulator_and_is_no_success() {
+    let text: String =
+        (0..4).map(|n| target("riscv64-spin", &format!("name = \"spin{n}\"\nfor = \"100G\""))).collect();
+    let suite = Suite::new(&text);
+    let mut command = suite.command(&["-j", "2", "--no-cache"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    while common::child_of(child.id()).is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    common::signal(child.id(), "INT");
+    let pid = child.id();
+    let result = finish(child.wait_with_output().unwrap(), suite.path("harness-report")).expect_code(4);
+    assert_eq!(common::child_of(pid), None);
+    assert_eq!(result.report().cases.len(), 4);
+}
+
+#[test]
+fn the_reports_schema_is_that_of_what_is_written() {
+    let suite = Suite::new(&target("riscv64-exit3", ""));
+    let report = suite.run(&[]).expect_code(1).files()[0].clone();
+    let schema = suite.command(&["--schema"]).output().unwrap();
+    let schema: serde_json::Value = serde_json::from_slice(&schema.stdout).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&report), keys(&schema["properties"]));
+    assert_eq!(keys(&report["cases"][0]), keys(&schema["$defs"]["CaseReport"]["properties"]));
+    assert_eq!(keys(&report["cases"][0]["run"]), keys(&schema["$defs"]["RunReport"]["properties"]));
+}
+
+#[test]
+fn two_profiles_are_compared_as_a_table_and_a_picture() {
+    let suite = Suite::new(&(target("cortex-m3-bare", "") + &target("cortex-m3-bare-Os", "")));
+    suite.run(&[]).expect_code(0);
+    let diff = |one: &str, other: &str| {
+        let mut diff = Command::new(env!("CARGO_BIN_EXE_harness"));
+        diff.current_dir(suite.path("harness-report")).args(["diff", one, other, "-o", "diff.svg"]);
+        let result = finish(diff.output().unwrap(), suite.path("harness-report")).expect_code(0);
+        (result.stdout, fs::read(suite.path("harness-report/diff.svg")).unwrap())
+    };
+    let (o2, os) = ("cortex-m3-bare.profile", "cortex-m3-bare-Os.profile");
+    let (table, picture) = diff(o2, os);
+    assert!(table.contains("note: the image is another one") && table.contains("note: the compiler is"), "{table}");
+    assert!(table.contains("total \u{2212}"), "{table}");
+    assert_eq!(diff(o2, os), (table, picture), "not the same twice");
+    assert!(diff(o2, o2).0.contains("total unchanged"));
+    let mut wrong = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let wrong = wrong.args(["diff", "nothing.profile", "nothing.profile"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}

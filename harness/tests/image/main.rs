@@ -1,0 +1,12 @@
+//! What is read from firmware files and their sources: formats, names, lines, machines, kernels, unwind tables. The
+//! arbiters are the compilers' own tools.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod disassembly;
+mod files;
+mod kernel;
+mod machine;
+mod symbols;
+mod unwind_table;

@@ -1,0 +1,321 @@
+//! Names and lines of real images, compared with those of GNU addr2line, and what is left of them when
+//! the debug information is damaged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{all_images, image};
+use harness::image::symbols::Symbols;
+use harness::profile::{Frame, Names};
+use object::{Object as _, ObjectSection as _};
+
+fn is_arm(elf: &[u8]) -> bool {
+    u16::from_le_bytes([elf[18], elf[19]]) == 40
+}
+
+/// Every even address of every function; the addresses between instructions do no harm.
+fn addresses(symbols: &Symbols<'_>) -> Vec<u64> {
+    symbols.ranges().into_iter().flat_map(|range| range.step_by(2)).collect()
+}
+
+fn text(names: &Names, index: u32) -> &str {
+    &names.strings[index as usize]
+}
+
+fn place(names: &Names, frame: &Frame) -> String {
+    let file = frame.file.map_or("??", |file| text(names, file));
+    format!("{file}:{}", frame.line.map_or("?".to_owned(), |line| line.to_string()))
+}
+
+/// Lines of the frames at each address by GNU addr2line, innermost first.
+fn gnu(elf: &Path, arm: bool, addresses: &[u64]) -> BTreeMap<u64, Vec<String>> {
+    let tool = if arm { "arm-none-eabi-addr2line" } else { "riscv64-unknown-elf-addr2line" };
+    let mut command = Command::new(tool);
+    command.arg("-e").arg(elf).args(["-a", "-i"]).args(addresses.iter().map(|address| format!("{address:#x}")));
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap_or_else(|error| panic!("{tool}: {error}; ci/setup installs it"));
+    assert!(output.status.success());
+    let mut places = BTreeMap::new();
+    let mut address = 0;
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        match line.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            Some(next) => address = next,
+            None => {
+                let place = line.split(" (discriminator").next().unwrap();
+                places.entry(address).or_insert_with(Vec::new).push(place.to_owned());
+            }
+        }
+    }
+    places
+}
+
+/// The line table's rows by readelf, in sequences: address, and `file:line` without the file's folders.
+///
+/// The arbiter where GNU addr2line errs. On Cortex-M it may believe the tables of functions that the linker has
+/// discarded and left at address 0, where no code is but the vector table; on RISC-V, binutils 2.40 gives
+/// the first function of an unoptimised file the file's name where it is a header's.
+fn line_table(elf: &Path) -> Vec<Vec<(u64, String)>> {
+    let mut command = Command::new("arm-none-eabi-readelf");
+    let output = command.arg("--debug-dump=decodedline").arg(elf).stderr(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    let mut sequences = Vec::new();
+    let mut rows = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        // File, line (- at the end of a sequence), address, and more.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let &[file, line, address, ..] = &fields[..] else { continue };
+        let digits = address.strip_prefix("0x").or((address == "0").then_some(address));
+        let Some(Ok(address)) = digits.map(|digits| u64::from_str_radix(digits, 16)) else { continue };
+        rows.push((address, format!("{file}:{line}")));
+        if line == "-" {
+            sequences.push(std::mem::take(&mut rows));
+        }
+    }
+    sequences.retain(|rows| rows.first().is_some_and(|&(address, _)| address != 0));
+    sequences
+}
+
+/// Whether the line table has this place at an address.
+fn has_place(sequences: &[Vec<(u64, String)>], at: u64, place: &str) -> bool {
+    let there = |rows: &&Vec<(u64, String)>| rows[0].0 <= at && at < rows[rows.len() - 1].0;
+    sequences.iter().filter(there).any(|rows| {
+        let current = rows.iter().rev().find(|&&(address, _)| address <= at).map(|&(address, _)| address);
+        let mut rows = rows.iter().filter(|&&(address, _)| Some(address) == current);
+        rows.any(|(_, row)| place.ends_with(row.as_str()))
+    })
+}
+
+#[test]
+fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
+    let (mut compared, mut arbitrated) = (0, 0);
+    for name in all_images() {
+        let path = image(&name);
+        let elf = fs::read(&path).unwrap();
+        let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
+        let addresses = addresses(&symbols);
+        let (names, _) = symbols.names(&addresses);
+        let mut rows = None;
+        for (at, places) in gnu(&path, is_arm(&elf), &addresses) {
+            // Padding, and what has no debug information.
+            if places.iter().any(|place| place.contains('?')) {
+                continue;
+            }
+            let ours: Vec<String> = names.frames_at(at).iter().rev().map(|frame| place(&names, frame)).collect();
+            compared += 1;
+            if ours == places {
+                continue;
+            }
+            let rows = rows.get_or_insert_with(|| line_table(&path));
+            // Assembly inside a C file has no lines, and then GNU's must not be there either.
+            let is_right =
+                if ours[0].contains('?') { !has_place(rows, at, &places[0]) } else { has_place(rows, at, &ours[0]) };
+            assert!(is_right, "{name} at {at:#x}: {ours:?}, GNU {places:?}");
+            arbitrated += 1;
+        }
+    }
+    assert!(arbitrated * 100 < compared, "{arbitrated} of {compared} addresses are not where addr2line has them");
+    assert!(compared > 10_000, "only {compared} addresses compared");
+}
+
+#[test]
+fn functions_are_where_nm_says_they_are() {
+    for name in ["riscv64-freertos", "cortex-m3-freertos", "cortex-m3-cpp"] {
+        let elf = fs::read(image(name)).unwrap();
+        let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
+        let addresses = addresses(&symbols);
+        let (names, warnings) = symbols.names(&addresses);
+        assert_eq!(warnings, [""; 0], "{name}");
+        let nm =
+            Command::new("riscv64-unknown-elf-nm").args(["-S", "--defined-only"]).arg(image(name)).output().unwrap();
+        for line in String::from_utf8(nm.stdout).unwrap().lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let &[start, size, "T" | "t", linkage_name] = &fields[..] else { continue };
+            // Data, in the same section.
+            if linkage_name == "vectors" {
+                continue;
+            }
+            let start = u64::from_str_radix(start, 16).unwrap() & !1;
+            let size_bytes = u64::from_str_radix(size, 16).unwrap();
+            let function = names.function_at(start).unwrap_or_else(|| panic!("{name}: no function at {line}"));
+            assert_eq!((function.start, function.size_bytes), (start, size_bytes), "{name}: {linkage_name}");
+            assert!(function.file.is_some() && function.line.is_some(), "{function:?}");
+        }
+    }
+}
+
+#[test]
+fn functions_are_defined_where_the_source_says() {
+    for (name, function, file, text) in [
+        ("riscv64-freertos", "crc_unit", "targets/apps/freertos.c", "static uint32_t crc_unit(uint32_t seed)"),
+        ("cortex-m3-freertos", "crc_unit", "targets/apps/freertos.c", "static uint32_t crc_unit(uint32_t seed)"),
+        ("cortex-m3-cpp", "main", "targets/apps/cpp.cpp", "int main("),
+        ("riscv64-pie", "_start", "targets/ports/riscv-virt/start.S", ""),
+    ] {
+        let elf = fs::read(image(name)).unwrap();
+        let symbols = Symbols::new(Some(&elf), 0x1000_0000, is_arm(&elf));
+        let found = symbols.find(function).unwrap();
+        let (names, _) = symbols.names(&[found.address]);
+        let function = names.function_at(found.address).unwrap();
+        assert_eq!(function.file.as_deref(), Some(file), "{name}");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let source = fs::read_to_string(root.join(file)).unwrap();
+        let line = source.lines().nth(function.line.unwrap() as usize - 1).unwrap();
+        assert!(line.contains(text), "{name}: {line}");
+    }
+}
+
+/// Numbers from a seed (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+#[test]
+fn damaged_debug_information_costs_lines_and_no_names() {
+    for name in ["riscv64-freertos", "cortex-m3-freertos", "cortex-m3-cpp", "riscv64-pie"] {
+        let elf = fs::read(image(name)).unwrap();
+        let sections: Vec<(u64, u64)> = object::File::parse(&elf[..])
+            .unwrap()
+            .sections()
+            .filter(|section| section.name().is_ok_and(|name| name.starts_with(".debug")))
+            .map(|section| section.file_range().unwrap())
+            .collect();
+        let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
+        let addresses = addresses(&symbols);
+        let (whole, _) = symbols.names(&addresses);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut warned = 0;
+        for variation in 0..300 {
+            let mut damaged = elf.clone();
+            let one = random.below(sections.len() as u64) as usize;
+            for _ in 0..=random.below(64) {
+                let all = random.below(2) == 0;
+                let (start, size) = sections[if all { random.below(sections.len() as u64) as usize } else { one }];
+                damaged[(start + random.below(size)) as usize] = match random.below(4) {
+                    0 => 0,
+                    1 => 0xff,
+                    _ => random.below(256) as u8,
+                };
+            }
+            if variation % 10 == 0 {
+                let (start, size) = sections[one];
+                damaged[(start + random.below(size)) as usize..(start + size) as usize].fill(0);
+            }
+            let (names, warnings) = Symbols::new(Some(&damaged), 0, is_arm(&elf)).names(&addresses);
+            assert!(warnings.len() <= 3, "{warnings:?}");
+            warned += usize::from(!warnings.is_empty());
+            let functions = |names: &Names| {
+                let functions = names.functions.iter();
+                functions
+                    .map(|function| (function.name.clone(), function.start, function.size_bytes))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(functions(&names), functions(&whole), "{name}, variation {variation}");
+            for &at in &addresses {
+                let outermost = |names: &Names| text(names, names.frames_at(at)[0].function).to_owned();
+                assert_eq!(outermost(&names), outermost(&whole), "{name}, variation {variation}, {at:#x}");
+            }
+        }
+        assert!(warned > 50, "{name}: only {warned} of 300 variations were noticed");
+    }
+}
+
+const SOURCE: &str = "\
+volatile int sink;
+static inline __attribute__((always_inline)) int mix(int x)
+{
+    sink = x;
+    return x * 5;
+}
+__attribute__((noinline)) int discarded(int x)
+{
+    for (int i = 0; i < 100; i++)
+        sink = mix(x) + mix(sink) * mix(i) + mix(x + i) * mix(x - i) + sink / x;
+    return sink;
+}
+__attribute__((noinline)) int used(int x)
+{
+    return mix(x) + sink;
+}
+void reset(void)
+{
+    for (;;)
+        used(1);
+}
+__attribute__((section(\".vec\"), used)) const void *const vectors[16] = { (void *)0x20001000, reset };
+";
+
+const SCRIPT: &str = "\
+ENTRY(reset)
+SECTIONS { .text 0 : { KEEP(*(.vec)) *(.text*) } .data 0x20000000 : { *(.data*) *(.bss*) } }
+";
+
+/// Compiles [`SOURCE`] for a flash at address 0, where the linker also places what it discards.
+fn compiled(options: &str) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.c"), SOURCE).unwrap();
+    fs::write(dir.path().join("a.ld"), SCRIPT).unwrap();
+    let output = Command::new("arm-none-eabi-gcc")
+        .current_dir(dir.path())
+        .args("-mcpu=cortex-m3 -mthumb -O2 -ffunction-sections -ffreestanding -nostdlib -Wl,--gc-sections".split(' '))
+        .args(options.split(' '))
+        .args(["-fdebug-prefix-map=.=src", "-T", "a.ld", "a.c", "-o", "a.elf"])
+        .output()
+        .unwrap_or_else(|error| panic!("arm-none-eabi-gcc: {error}; ci/setup installs it"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(dir.path().join("a.elf")).unwrap()
+}
+
+#[test]
+fn every_kind_of_dwarf_is_read_and_discarded_functions_are_not_mistaken_for_code() {
+    for options in ["-gdwarf-5", "-gdwarf-4", "-gdwarf-3 -gstrict-dwarf", "-g -gz", "-g1", "-g -flto"] {
+        let elf = compiled(options);
+        let symbols = Symbols::new(Some(&elf), 0, true);
+        let start = symbols.ranges().into_iter().find(|range| range.start < 0x50).unwrap().start;
+        let addresses: Vec<u64> = (start..start + 16).step_by(2).collect();
+        let (names, warnings) = symbols.names(&addresses);
+        assert_eq!(warnings, [""; 0], "{options}");
+        let function = names.function_at(start).unwrap();
+        assert!(function.name.starts_with("used") && function.line == Some(13), "{options}: {function:?}");
+        let mut inlined = 0;
+        for &at in &addresses {
+            let frames = names.frames_at(at);
+            assert!(matches!(frames[0].line, Some(13..=16)), "{options}, {at:#x}: {}", place(&names, &frames[0]));
+            if let [_, inner] = frames {
+                assert_eq!(text(&names, inner.function), "mix", "{options}");
+                assert!(inner.inlined && matches!(inner.line, Some(2..=6)), "{options}, {at:#x}");
+                inlined += 1;
+            }
+        }
+        assert!(inlined > 0, "{options}");
+    }
+}
+
+#[test]
+fn split_debug_information_is_said_to_be_missing() {
+    let elf = compiled("-g -gsplit-dwarf");
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    let (names, warnings) = symbols.names(&addresses(&symbols));
+    assert!(warnings.len() == 1 && warnings[0].contains("-gno-split-dwarf"), "{warnings:?}");
+    let function = names.functions.iter().find(|function| function.name == "used").unwrap();
+    assert!(names.frames_at(function.start)[0].line.is_some());
+}
+
+#[test]
+fn without_debug_information_functions_have_names_and_no_lines() {
+    let elf = fs::read(image("cortex-m3-bare-nodwarf")).unwrap();
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    let (names, warnings) = symbols.names(&addresses(&symbols));
+    assert_eq!(warnings, [""; 0]);
+    assert!(names.functions.iter().any(|function| function.name == "crc32_bitwise" && function.line.is_none()));
+}

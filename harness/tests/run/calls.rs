@@ -1,0 +1,96 @@
+//! Calls and arcs are exact, whatever interrupts come between a call and its target.
+
+use std::collections::BTreeMap;
+
+use crate::common::{image, run, run_file};
+use harness::analysis::functions;
+
+/// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
+fn printed_counts(console: &str) -> BTreeMap<String, u64> {
+    let words: Vec<&str> = console.split([' ', '\n', ',']).filter(|word| !word.is_empty()).collect();
+    words
+        .windows(2)
+        .filter_map(|pair| Some((pair[0].to_owned(), pair[1].parse().ok()?)))
+        .filter(|(name, _)| name.chars().next().is_some_and(char::is_alphabetic))
+        .collect()
+}
+
+#[test]
+fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
+    for (name, handler) in [("riscv64-irqcall", "MTimer_Handler"), ("cortex-m3-irqcall", "SysTick_Handler")] {
+        let run = run(name, &[]).expect_code(0);
+        let profile = run.profile();
+        let table = functions::table(&profile);
+        let counts: BTreeMap<&str, u64> = table.rows.iter().map(|row| (row.name.as_str(), row.calls)).collect();
+        let printed = printed_counts(&run.console());
+        let interrupts = printed["interrupts"];
+        assert!(interrupts > 10_000, "{name}: only {interrupts} interrupts");
+        assert_eq!(counts[handler], interrupts, "{name}: {handler}");
+        let mut compared = 0;
+        for (function, count) in &printed {
+            if function != "interrupts"
+                && let Some(calls) = counts.get(function.as_str())
+            {
+                assert_eq!(calls, count, "{name}: {function}");
+                compared += 1;
+            }
+        }
+        assert!(compared >= 18, "{name}: only {compared} of {printed:?} compared with {counts:?}");
+
+        // And thousands of interrupts did come between a transfer and its target.
+        let interrupted = profile.facts.interrupted_transfers;
+        assert!(interrupted > 1_000, "{name}: {interrupted} interrupted transfers");
+        assert_eq!(profile.facts.unresolved_transfers, 0);
+
+        // Every arc into a function that only calls enter adds up to its calls, none is invented.
+        let mut into: BTreeMap<&str, u64> = BTreeMap::new();
+        let arcs = functions::arcs(&profile);
+        for arc in &arcs {
+            *into.entry(arc.callee.as_str()).or_default() += arc.count;
+        }
+        for function in printed.keys().filter(|name| *name != "interrupts" && counts.contains_key(name.as_str())) {
+            assert_eq!(into.get(function.as_str()), counts.get(function.as_str()), "{name}: arcs into {function}");
+        }
+        let to_handler: Vec<_> = arcs.iter().filter(|arc| arc.callee == handler).collect();
+        assert!(
+            to_handler.iter().all(|arc| arc.caller.contains("trap") || arc.caller.starts_with('[')),
+            "{name}: an interrupt became an arc: {to_handler:?}"
+        );
+    }
+}
+
+#[test]
+fn a_loop_at_a_functions_entry_is_no_call() {
+    for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let table = functions::table(&profile);
+        let row = table.rows.iter().find(|row| row.name == "loop_at_entry").unwrap();
+        let first = profile.insns()[&row.start.unwrap()];
+        assert_eq!((row.calls, first), (100_000, 300_000), "{name}");
+    }
+}
+
+#[test]
+fn a_function_that_never_leaves_its_first_instruction_was_called_once() {
+    for name in ["riscv64-hang", "cortex-m3-hang"] {
+        for insns in ["100000", "100001"] {
+            let profile = run_file(&image(name), &["--for", insns]).expect_code(0).profile();
+            let table = functions::table(&profile);
+            let hang = table.rows.iter().find(|row| row.name == "hang").unwrap();
+            assert!(hang.self_insns > 90_000, "{name}: {hang:?}");
+            assert_eq!(hang.calls, 1, "{name}: {hang:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tail_call_keeps_the_callers_return_address_and_its_own_site() {
+    for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let arcs = functions::arcs(&profile);
+        // tail_direct ends in a jump to leaf_tail: _mcount in leaf_tail would see irqcall_rounds.
+        let arc = arcs.iter().find(|arc| arc.callee == "leaf_tail").unwrap();
+        assert_eq!((arc.caller.as_str(), arc.count), ("irqcall_rounds", 100_000), "{name}");
+        assert_eq!(arc.tail_call.as_ref().unwrap().function, "tail_direct", "{name}");
+    }
+}

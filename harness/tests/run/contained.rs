@@ -1,0 +1,63 @@
+//! The firmware stays inside: what it asks of the host is denied or named, and leaves nothing behind.
+
+use std::fs;
+
+use crate::common::{command, finish, image, run};
+use harness::profile::End;
+
+#[test]
+fn a_command_for_the_host_is_denied_and_named() {
+    for name in ["riscv64-system", "cortex-m3-system"] {
+        let temp = tempfile::tempdir().unwrap();
+        let output = command(&image(name), &[], temp.path()).current_dir(temp.path()).output().unwrap();
+        assert!(!temp.path().join("pwned").exists(), "the command ran");
+        let run = finish(temp, output).expect_code(0);
+        assert!(run.stdout.contains("denied: SYS_SYSTEM \"touch pwned\" at 0x"), "{}", run.stdout);
+        assert!(!run.console().contains("returned 0"), "the firmware was told that it worked: {}", run.console());
+    }
+}
+
+#[test]
+fn a_file_outside_scratch_is_denied_before_it_is_touched() {
+    for name in ["riscv64-file-outside", "cortex-m3-file-outside"] {
+        let run = run(name, &[]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+        assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/hostname\" at 0x"), "{}", run.stdout);
+        assert!(!run.console().contains("opened"), "{}", run.console());
+    }
+}
+
+#[test]
+fn a_long_detour_leads_nowhere_either() {
+    for name in ["riscv64-file-detour", "cortex-m3-file-detour"] {
+        let run = run(name, &[]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+        assert!(run.stdout.contains("denied: SYS_OPEN \"./././"), "{}", run.stdout);
+        assert!(!run.console().contains("opened"), "{}", run.console());
+    }
+}
+
+#[test]
+fn a_file_inside_scratch_works_and_is_gone_afterwards() {
+    for name in ["riscv64-file-inside", "cortex-m3-file-inside"] {
+        let temp = tempfile::tempdir().unwrap();
+        let output = command(&image(name), &[], temp.path()).current_dir(temp.path()).output().unwrap();
+        let left: Vec<_> = fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["out"]);
+        let run = finish(temp, output).expect_code(0);
+        assert!(run.console().contains("left to write: 0"), "{}", run.console());
+        assert!(!run.stdout.contains("denied"), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn the_hosts_clock_marks_the_run() {
+    for name in ["riscv64-clock", "cortex-m3-clock"] {
+        let run = run(name, &[]).expect_code(0);
+        for operation in ["SYS_CLOCK", "SYS_TIME"] {
+            let line = format!("depends on the host: {operation} at 0x");
+            assert!(run.stdout.contains(&line), "{}", run.stdout);
+        }
+        assert_eq!(run.profile().notes.len(), 2);
+    }
+}

@@ -1,0 +1,187 @@
+//! The promise: without a QEMU that can be used there is exit code 5 and what to do about it, in the
+//! words of whoever failed; and no process is left behind, however the emulator behaves.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Run, command, emulator, finish, image, program, run};
+use tempfile::TempDir;
+
+const ANSWERS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi"#;
+
+/// A directory to be the PATH, with scripts that pass for emulators.
+struct Programs(TempDir);
+
+impl Programs {
+    fn none() -> Programs {
+        Programs(tempfile::tempdir().unwrap())
+    }
+
+    fn with(script: &str) -> Programs {
+        let programs = Programs::none();
+        for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
+            program(&programs.0.path().join(name), script);
+        }
+        programs
+    }
+
+    /// What profiling does with them.
+    #[track_caller]
+    fn profile(&self, args: &[&str]) -> Run {
+        let temp = tempfile::tempdir().unwrap();
+        let output =
+            command(&image("cortex-m3-exit0"), args, temp.path()).env("PATH", self.0.path()).output().unwrap();
+        assert_no_process_in(temp.path());
+        finish(temp, output)
+    }
+
+    /// What profiling says as it fails.
+    #[track_caller]
+    fn refused(&self, args: &[&str], needles: &[&str]) -> String {
+        let run = self.profile(args).expect_code(5);
+        assert_eq!(run.stdout, "");
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        for needle in needles {
+            assert!(run.stderr.contains(needle), "{needle:?} is not in: {}", run.stderr);
+        }
+        let left = fs::read_dir(run.dir.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 0, "left behind: {}", run.stderr);
+        run.stderr
+    }
+
+    #[track_caller]
+    fn doctor(&self, code: i32) -> String {
+        doctor(self.0.path(), code)
+    }
+}
+
+#[track_caller]
+fn doctor(path: &Path, code: i32) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_harness")).arg("doctor").env("PATH", path).output().unwrap();
+    let run = finish(tempfile::tempdir().unwrap(), output).expect_code(code);
+    assert_eq!(run.stderr, "");
+    run.stdout
+}
+
+/// An emulator works in a directory below the profile's, so it can be told from those of other tests.
+#[track_caller]
+fn assert_no_process_in(dir: &Path) {
+    let left: Vec<_> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|process| {
+            let process = process.ok()?.path();
+            let inside = fs::read_link(process.join("cwd")).ok()?.starts_with(dir);
+            inside.then(|| fs::read_to_string(process.join("cmdline")).unwrap_or_default().replace('\0', " "))
+        })
+        .collect();
+    assert_eq!(left, [""; 0], "processes left behind");
+}
+
+/// Everything that says how to get one.
+const REMEDY: [&str; 3] = ["QEMU 9.2 or newer is needed", "ci/setup", "install"];
+
+#[test]
+fn a_missing_emulator_gets_the_command_that_installs_it() {
+    Programs::none().refused(&[], &[&["qemu-system-arm is not installed", "PATH"], &REMEDY[..]].concat());
+    let lines = Programs::none().doctor(5);
+    assert_eq!(lines.matches("missing  qemu-system-").count(), 3, "{lines}");
+    assert!(REMEDY.iter().all(|part| lines.contains(part)), "{lines}");
+}
+
+#[test]
+fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
+    for version in ["7.2.18", "9.1.3", "9.1.90 (v9.2.0-rc0)"] {
+        let old = Programs::with(&format!("echo 'QEMU emulator version {version}'"));
+        let number = version.split(' ').next().unwrap();
+        old.refused(&[], &[&["too old", "qemu-system-arm", number], &REMEDY[..]].concat());
+        let lines = old.doctor(5);
+        assert_eq!(lines.matches(&format!("QEMU {number}, which is too old")).count(), 3, "{lines}");
+        assert!(REMEDY.iter().all(|part| lines.contains(part)), "{lines}");
+    }
+}
+
+#[test]
+fn an_old_emulator_that_runs_is_told_by_its_greeting() {
+    let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
+    // It answers for no version: only what it greets with can tell.
+    let old = Programs::with(&format!("[ \"$1\" = --version ] && exit; echo '{greeting}'; exec /bin/sleep 600"));
+    old.refused(&[], &[&["too old", "qemu-system-arm", "9.1.3"], &REMEDY[..]].concat());
+}
+
+#[test]
+fn an_emulator_that_says_no_version_is_quoted() {
+    Programs::with("echo; echo garbage").refused(&[], &["--version", "it said: garbage", REMEDY[0]]);
+    Programs::with("exit 3").refused(&[], &["exit status: 3", "it said: nothing", REMEDY[0]]);
+    let broken = Programs::with("echo 'cannot open libpixman-1.so.0' >&2; exit 127");
+    broken.refused(&[], &["exit status: 127", "cannot open libpixman-1.so.0", REMEDY[0]]);
+    assert!(broken.doctor(5).contains("cannot open libpixman-1.so.0"));
+}
+
+#[test]
+fn an_emulator_that_hangs_is_given_up() {
+    let hangs = Programs::with("exec /bin/sleep 600");
+    hangs.refused(&[], &["--version", "not ended after 10 seconds", REMEDY[0]]);
+}
+
+#[test]
+fn an_emulator_that_may_not_be_executed_is_named() {
+    let programs = Programs::with("exit");
+    let file = programs.0.path().join("qemu-system-arm");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    programs.refused(&[], &["qemu-system-arm cannot be run: Permission denied", REMEDY[0]]);
+}
+
+#[test]
+fn an_emulator_that_dies_at_once_is_quoted() {
+    let dies = Programs::with(&format!("{ANSWERS}; echo 'no such luck' >&2; exit 4"));
+    dies.refused(&[], &["ended before it ran the firmware", "exit status: 4", "it said:\nno such luck"]);
+    let crashes = Programs::with(&format!("{ANSWERS}; kill -SEGV $$"));
+    crashes.refused(&[], &["SIGSEGV", "it said nothing"]);
+    // It does answer for its version, which is all that doctor asks.
+    assert!(dies.doctor(0).contains("99.1.0"));
+}
+
+#[test]
+fn an_emulator_that_never_starts_the_firmware_ends_with_the_timeout() {
+    let sleeps = Programs::with(&format!("{ANSWERS}; exec /bin/sleep 600"));
+    sleeps.refused(&["--timeout", "0.5"], &["had not started to run the firmware", "--timeout"]);
+}
+
+#[test]
+fn an_emulator_behind_a_script_works_and_ends() {
+    let wrapped = Programs::with(r#"/usr/bin/$(/usr/bin/basename "$0") "$@""#);
+    wrapped.profile(&[]).expect_code(0);
+}
+
+#[test]
+fn an_emulator_that_is_not_needed_may_be_missing() {
+    let programs = Programs::none();
+    std::os::unix::fs::symlink(emulator("qemu-system-arm"), programs.0.path().join("qemu-system-arm")).unwrap();
+    programs.profile(&[]).expect_code(0);
+    let lines = programs.doctor(5);
+    assert!(lines.starts_with("ok       qemu-system-arm "), "{lines}");
+    assert_eq!(lines.matches("\nmissing  qemu-system-riscv").count(), 2, "{lines}");
+}
+
+#[test]
+fn doctor_finds_everything_where_everything_is_installed() {
+    let path = std::env::var_os("PATH").unwrap();
+    let lines = doctor(Path::new(&path), 0);
+    assert_eq!(lines.matches("ok       qemu-system-").count(), 3, "{lines}");
+    assert!(lines.contains("Everything that harness needs is installed."), "{lines}");
+}
+
+#[test]
+fn what_the_emulator_says_as_it_fails_is_passed_on() {
+    let run = run("riscv64-exit0", &["--qemu-arg=-device", "--qemu-arg=no-such-device"]).expect_code(5);
+    assert!(run.stderr.contains("'no-such-device' is not a valid device model name"), "{}", run.stderr);
+    assert!(!run.has_profile());
+}
+
+#[test]
+fn an_emulator_that_waits_for_a_debugger_does_not_sleep_for_ever() {
+    let run = run("riscv64-exit0", &["--qemu-arg=-S", "--timeout", "1.5"]).expect_code(4);
+    assert!(run.stdout.contains("--timeout ended the run; nothing was measured"), "{}", run.stdout);
+}

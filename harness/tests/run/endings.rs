@@ -1,0 +1,195 @@
+//! Every way a run ends: its exit code, its words, and the profile that it keeps.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::{Run, child_of, image, run, run_and, run_file, signal};
+use harness::analysis::functions;
+use harness::profile::{End, Profile};
+
+#[track_caller]
+fn assert_says(run: &Run, words: &[&str]) {
+    for word in words {
+        assert!(run.stdout.contains(word), "{word:?} is not in:\n{}", run.stdout);
+    }
+}
+
+fn calls(profile: &Profile, name: &str) -> u64 {
+    functions::table(profile).rows.iter().find(|row| row.name == name).map_or(0, |row| row.calls)
+}
+
+#[test]
+fn the_firmware_exits_with_its_own_status() {
+    for arch in ["riscv64", "cortex-m3"] {
+        let good = run(&format!("{arch}-exit0"), &[]).expect_code(0);
+        assert!(matches!(good.profile().facts.end, End::Exit { status: 0, .. }));
+        assert!(good.console().contains("exit0"), "{}", good.console());
+        let bad = run(&format!("{arch}-exit3"), &[]).expect_code(1);
+        assert!(matches!(bad.profile().facts.end, End::Exit { status: 3, .. }));
+        assert_says(&bad, &["exited with status 3 at 0x", "in semihost"]);
+        assert!(bad.profile().total_insns() > 0);
+    }
+}
+
+#[test]
+fn the_test_finisher_ends_the_run_at_its_store() {
+    let pass = run("riscv64-finisher-pass", &[]).expect_code(0).profile();
+    let End::Exit { status: 0, pc } = pass.facts.end else { panic!("{:?}", pass.facts.end) };
+    // The firmware spins after the store; not one instruction of that is measured.
+    let last = pass.vcpus[0].insns.iter().find(|insn| insn.pc == pc).unwrap();
+    assert_eq!(last.count, 1);
+    assert!(pass.vcpus[0].insns.iter().all(|insn| insn.count < 10_000), "the spin was measured");
+    let fail = run("riscv64-finisher-fail", &[]).expect_code(1);
+    assert!(matches!(fail.profile().facts.end, End::Exit { status: 3, .. }));
+}
+
+#[test]
+fn a_reset_is_a_failure_and_ends_the_run_where_it_was_asked_for() {
+    for name in ["riscv64-reset", "cortex-m3-reset"] {
+        let run = run(name, &[]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Reset { pc: Some(_) }));
+        assert_says(&run, &["the firmware reset itself at 0x", "in board_reset"]);
+    }
+}
+
+#[test]
+fn a_lock_up_names_address_function_and_fault() {
+    let busfault = run("cortex-m3-lockup-busfault", &[]).expect_code(1);
+    assert_says(&busfault, &["locked up at 0x", "in load_word", "BusFault: data access at address 0xf0000004"]);
+    assert!(busfault.profile().total_insns() > 500);
+    let badstack = run("cortex-m3-lockup-badstack", &[]).expect_code(1);
+    assert_says(&badstack, &["locked up at 0x", "in HardFault_Handler", "stacking for an exception failed"]);
+    assert!(badstack.profile().total_insns() > 500);
+}
+
+#[test]
+fn sleep_without_a_timer_is_noticed_and_named() {
+    for name in ["riscv64-sleep", "cortex-m3-sleep"] {
+        let run = run(name, &["--period", "7"]).expect_code(1);
+        assert_says(&run, &["sleeps for ever at 0x", "in main"]);
+        let profile = run.profile();
+        let End::Asleep { pc } = profile.facts.end else { panic!("{:?}", profile.facts.end) };
+        // It is the wait instruction itself, and it was executed once.
+        assert_eq!(profile.vcpus[0].insns.iter().find(|insn| insn.pc == pc).unwrap().count, 1);
+    }
+}
+
+#[test]
+fn for_measures_exactly_that_many_instructions() {
+    for (name, insns) in [("riscv64-spin", 1_234_567), ("cortex-m3-spin", 1_234_568), ("riscv64-spin", 1)] {
+        let run = run_file(&image(name), &["--for", &insns.to_string()]).expect_code(0);
+        assert_eq!(run.profile().total_insns(), insns);
+        assert_eq!(run.profile().facts.end, End::For);
+        assert_says(&run, &["window of ", "is complete"]);
+    }
+}
+
+#[test]
+fn the_default_window_is_2_g_and_said() {
+    let run = run_file(&image("cortex-m3-spin"), &[]).expect_code(0);
+    assert_eq!(run.profile().total_insns(), 2_000_000_000);
+    assert_says(&run, &["the window of 2,000,000,000 instructions is complete (the default; --for sets another)"]);
+}
+
+#[test]
+fn from_and_until_bound_the_window_by_function() {
+    for arch in ["riscv64", "cortex-m3"] {
+        let options = ["--from", "crc32_table", "--until", "heap_sort"];
+        let run = run(&format!("{arch}-bare"), &options).expect_code(0);
+        assert_says(&run, &["instructions ran before the window", "heap_sort was reached"]);
+        let profile = run.profile();
+        assert_eq!(profile.facts.end, End::Until);
+        assert!(profile.facts.before_window_insns > 0 && profile.total_insns() > 0);
+        // The window includes the entry that opens it and excludes the one that closes it.
+        assert!(calls(&profile, "crc32_table") >= 1);
+        assert_eq!(calls(&profile, "heap_sort"), 0);
+    }
+}
+
+#[test]
+fn a_window_that_never_opens_is_a_failure() {
+    let run = run("cortex-m3-exit0", &["--from", "Default_Handler"]).expect_code(1);
+    assert_says(&run, &["the window never opened: --from Default_Handler was not reached"]);
+    assert_eq!(run.profile().total_insns(), 0);
+    assert!(run.profile().facts.before_window_insns > 0);
+}
+
+#[test]
+fn until_without_from_measures_from_reset() {
+    let whole = run("riscv64-bare", &["--until", "main"]).expect_code(0).profile();
+    assert_eq!(whole.facts.before_window_insns, 0);
+    assert!(whole.total_insns() > 0 && calls(&whole, "main") == 0);
+}
+
+#[test]
+fn max_insns_is_a_failure_counted_from_reset() {
+    let plain = run("cortex-m3-spin", &["--max-insns", "100k"]).expect_code(4);
+    assert_eq!(plain.profile().facts.end, End::MaxInsns);
+    assert_eq!(plain.profile().total_insns(), 100_000);
+    assert_says(&plain, &["--max-insns 100,000"]);
+    let window = run("riscv64-bare", &["--from", "crc32_table", "--max-insns", "1M"]).expect_code(4).profile();
+    assert_eq!(window.facts.before_window_insns + window.total_insns(), 1_000_000);
+}
+
+#[test]
+fn a_timeout_keeps_a_profile_that_for_reproduces_exactly() {
+    for name in ["riscv64-spin", "cortex-m3-spin"] {
+        let ended = run_file(&image(name), &["--timeout", "0.7", "--for", "100G"]).expect_code(4);
+        assert_reproduced(name, &ended, &End::Timeout);
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_a_profile_that_for_reproduces_exactly() {
+    let (ended, _) = run_and(&image("cortex-m3-spin"), &["--for", "1000G"], |child| signal(child.id(), "INT"));
+    assert_reproduced("cortex-m3-spin", &ended.expect_code(4), &End::Interrupted);
+}
+
+#[track_caller]
+fn assert_reproduced(name: &str, ended: &Run, end: &End) {
+    let profile = ended.profile();
+    assert_eq!(&profile.facts.end, end);
+    let insns = profile.total_insns();
+    assert!(insns > 100_000, "{insns} instructions");
+    assert_says(ended, &[&format!("--for {insns} reproduces this profile")]);
+    let again = run_file(&image(name), &["--for", &insns.to_string()]).expect_code(0).profile();
+    assert_eq!(again.samples, profile.samples);
+    let insns = |profile: &Profile| profile.vcpus[0].insns.clone();
+    assert!(insns(&again) == insns(&profile), "the counts differ");
+    // A jump in flight is known as such only where the plugin ended the run.
+    let arcs = |profile: &Profile| profile.vcpus[0].arcs.iter().map(|arc| arc.count).sum::<u64>();
+    assert!(arcs(&profile).abs_diff(arcs(&again)) <= 1);
+}
+
+#[test]
+fn a_killed_emulator_leaves_the_profile_up_to_then() {
+    let (ended, qemu) = run_and(&image("riscv64-spin"), &["--for", "1000G"], |child| {
+        let qemu = child_of(child.id()).expect("QEMU runs");
+        signal(qemu, "KILL");
+    });
+    let ended = ended.expect_code(5);
+    let profile = ended.profile();
+    assert!(matches!(profile.facts.end, End::EmulatorFailed { .. }));
+    assert_says(&ended, &["killed by signal 9"]);
+    assert!(profile.total_insns() > 1_000_000 && profile.samples.len() > 100);
+    // Nothing is lost but what the last block was doing.
+    assert!(profile.total_insns() / 10_007 - profile.samples.len() as u64 <= 1);
+    assert!(!Path::new(&format!("/proc/{qemu}")).exists());
+}
+
+#[test]
+fn no_emulator_survives_a_killed_harness() {
+    let (_, qemu) = run_and(&image("riscv64-spin"), &["--for", "1000G"], |child| signal(child.id(), "KILL"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_alive(qemu) {
+        assert!(Instant::now() < deadline, "QEMU {qemu} still runs");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
+}

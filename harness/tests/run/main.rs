@@ -1,0 +1,18 @@
+//! What a run of firmware does and counts: how it starts and ends, what it measures, what it is allowed.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod calls;
+mod console;
+mod contained;
+mod emulator;
+mod endings;
+mod formats;
+mod input;
+mod mcount;
+mod mcount_table;
+mod runner;
+mod sampling;
+mod spans;
+mod stacks;

@@ -1,0 +1,275 @@
+//! `harness run`: the firmware as a program among others. Its output, its arguments, its status.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{self, Run, child_of, finish, image, images_dir, signal};
+use harness::profile::End;
+use tempfile::TempDir;
+
+/// `harness run`, not yet run; its profile goes to `dir/out`.
+fn command(firmware: &Path, options: &[&str], args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command.arg("run").arg("-o").arg(dir.join("out")).args(options).arg(firmware).args(args);
+    command
+}
+
+fn run(name: &str, options: &[&str], args: &[&str]) -> Run {
+    let temp = tempfile::tempdir().unwrap();
+    let output = command(&image(name), options, args, temp.path()).output().unwrap();
+    finish(temp, output)
+}
+
+/// A firmware that never ends, after the first line that it printed.
+fn spinning() -> (Child, impl BufRead, TempDir) {
+    let temp = tempfile::tempdir().unwrap();
+    // The timeout only keeps a test that fails from lasting for ever.
+    let mut command = command(&image("riscv64-spin"), &["--timeout", "300"], &[], temp.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "spin: working for ever\n");
+    (child, stdout, temp)
+}
+
+#[test]
+fn the_firmwares_status_is_the_exit_status() {
+    for (name, status) in [
+        ("riscv64-exit0", 0),
+        ("cortex-m3-exit0", 0),
+        ("riscv64-exit3", 3),
+        ("cortex-m3-exit3", 3),
+        ("riscv64-finisher-fail", 3),
+    ] {
+        let run = run(name, &[], &[]).expect_code(status);
+        assert!(matches!(run.profile().facts.end, End::Exit { status: seen, .. } if seen == status as u32), "{name}");
+    }
+}
+
+#[test]
+fn ends_without_a_status_are_1() {
+    for (name, words) in [
+        ("riscv64-reset", "reset itself"),
+        ("cortex-m3-lockup-busfault", "locked up"),
+        ("cortex-m3-sleep", "sleeps for ever"),
+        ("riscv64-file-outside", "forbidden operation"),
+    ] {
+        let run = run(name, &[], &[]).expect_code(1);
+        assert!(run.stderr.contains(words), "{name}: {}", run.stderr);
+    }
+    let unopened = run("cortex-m3-exit0", &["--from", "Default_Handler"], &[]).expect_code(1);
+    assert!(unopened.stderr.contains("--from Default_Handler was not reached"), "{}", unopened.stderr);
+}
+
+#[test]
+fn limits_are_124_and_windows_that_were_asked_for_0() {
+    let limit = run("cortex-m3-spin", &["--max-insns", "100k"], &[]).expect_code(124);
+    assert_eq!(limit.profile().facts.end, End::MaxInsns);
+    let timeout = run("riscv64-spin", &["--timeout", "0.5"], &[]).expect_code(124);
+    // By default it would never have ended.
+    assert_eq!(timeout.profile().facts.window.for_insns, None);
+    run("riscv64-spin", &["--for", "100k"], &[]).expect_code(0);
+    run("riscv64-bare", &["--until", "main"], &[]).expect_code(0);
+}
+
+#[test]
+fn failures_of_the_harness_are_125_and_say_what_to_do() {
+    let temp = tempfile::tempdir().unwrap();
+    let fails = |command: &mut Command, words: &str| {
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{stderr}");
+        assert!(stderr.contains(words), "{words:?} is not in:\n{stderr}");
+        assert!(output.stdout.is_empty());
+        assert!(!temp.path().join("out").exists());
+    };
+    let exit0 = image("riscv64-exit0");
+    fails(Command::new(env!("CARGO_BIN_EXE_harness")).arg("run"), "<FIRMWARE>");
+    fails(&mut command(&exit0, &["--no-such-option"], &[], temp.path()), "--no-such-option");
+    fails(&mut command(&exit0, &["--period", "often"], &[], temp.path()), "--period often: not a number");
+    fails(&mut command(Path::new("no/such.elf"), &[], &[], temp.path()), "no such file");
+    fails(command(&exit0, &[], &[], temp.path()).env("PATH", temp.path()), "not installed");
+    // Asking for help is no failure.
+    let help = Command::new(env!("CARGO_BIN_EXE_harness")).args(["run", "--help"]).output().unwrap();
+    assert_eq!(help.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&help.stdout).contains("runner = \"harness run\""));
+}
+
+#[test]
+fn a_killed_emulator_is_125_with_what_was_printed_and_measured() {
+    let (child, mut stdout, temp) = spinning();
+    signal(child_of(child.id()).expect("QEMU runs"), "KILL");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let run = finish(temp, child.wait_with_output().unwrap()).expect_code(125);
+    assert!(run.stderr.contains("killed by signal 9"), "{}", run.stderr);
+    assert!(matches!(run.profile().facts.end, End::EmulatorFailed { .. }));
+}
+
+#[test]
+fn stdout_is_the_console_byte_for_byte() {
+    for name in ["riscv64-freertos", "cortex-m3-freertos", "cortex-m0-bare", "riscv64-tiles-pg", "cortex-m3-cpp"] {
+        let temp = tempfile::tempdir().unwrap();
+        let output = command(&image(name), &[], &[], temp.path()).output().unwrap();
+        let console = fs::read(temp.path().join("out/console.log")).unwrap();
+        assert!(console.len() > 20 && output.stdout == console, "{name}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
+        let end = "the firmware exited with status 0";
+        assert!([name, end, "profile in "].iter().all(|word| stderr.contains(word)), "{name}: {stderr}");
+    }
+}
+
+#[test]
+fn what_the_firmware_prints_arrives_while_it_runs() {
+    // The line is here, and the firmware still runs: it is Ctrl-C that ends it, which comes after the line.
+    let (child, mut stdout, temp) = spinning();
+    signal(child.id(), "INT");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let run = finish(temp, child.wait_with_output().unwrap()).expect_code(124);
+    assert_eq!(run.profile().facts.end, End::Interrupted);
+    assert_eq!(format!("spin: working for ever\n{rest}"), run.console());
+}
+
+#[test]
+fn nobody_needs_to_listen() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = command(&image("riscv64-exit3"), &[], &[], temp.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert!(temp.path().join("out/profile.fwp").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_is_lost_is_a_failure() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = command(&image("riscv64-exit0"), &[], &[], temp.path());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
+    assert!(stderr.contains("No space left on device") && stderr.contains("console.log"), "{stderr}");
+}
+
+#[test]
+fn all_that_follows_the_firmware_is_the_firmwares() {
+    for arch in ["riscv64", "cortex-m3"] {
+        for (args, line) in [
+            (&[][..], "firmware"),
+            // Options that the harness has, too; commas, which QEMU reads in a way of its own.
+            (&["--exact", "-o", "x,y", "--help"], "firmware --exact -o x,y --help"),
+            (&["two words", ",", ",,a=b,", "", "ö", "enable=off"], "firmware two words , ,,a=b,  ö enable=off"),
+            (&["--", "--for", "1"], "firmware --for 1"),
+            (&["--", "--", "a", "--"], "firmware -- a --"),
+        ] {
+            let run = run(&format!("{arch}-cmdline"), &[], args).expect_code(0);
+            assert_eq!(run.stdout, format!("cmdline: {} bytes: [{line}]\n", line.len()), "{arch}");
+            let args = args.strip_prefix(&["--"]).unwrap_or(args);
+            assert_eq!(run.profile().facts.firmware_args, args, "{arch}: a result depends on them");
+        }
+    }
+    use std::os::unix::ffi::OsStrExt;
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = command(&image("riscv64-cmdline"), &[], &[], temp.path());
+    let output = command.arg(OsStr::from_bytes(b"a\xff")).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
+    assert!(stderr.contains("not UTF-8"), "{stderr}");
+}
+
+#[test]
+fn the_profile_is_that_of_harness_profile() {
+    for name in ["riscv64-bare", "cortex-m3-crew"] {
+        let profiled = common::run(name, &["--period", "997"]).expect_code(0);
+        let same = run(name, &["--period", "997", "--for", "2G"], &[]).expect_code(0);
+        let names: Vec<String> = same.files().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["console.log", "flamegraph.svg", "profile.fwp"], "{name}");
+        assert!(same.files() == profiled.files(), "{name}: files differ");
+        // Without a window the same is measured, and only the question differs.
+        let mut whole = run(name, &["--period", "997"], &[]).profile();
+        assert_eq!(whole.facts.window.for_insns.replace(2_000_000_000), None);
+        assert!(whole == profiled.profile(), "{name}: profiles differ");
+    }
+}
+
+/// A crate for cargo. Bare-metal Rust targets need not be installed: its linker puts the image in place that is
+/// called like the program. So cargo builds, runs and tests "its" program as always, and what this proves is
+/// cargo's part: the configuration in README.md, what cargo calls the runner with, what it makes of its status.
+fn cargo_crate() -> TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = temp.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("Cargo.toml", "[package]\nname = \"demo\"\nedition = \"2021\"\n\n[workspace]\n");
+    for program in ["cmdline", "exit3"] {
+        write(&format!("src/bin/{program}.rs"), "fn main() {}\n");
+    }
+    // cargo's files are called <program>-<hash>.
+    write(
+        "linker",
+        "#!/bin/sh\nfor word; do [ \"$last\" = -o ] && out=$word; last=$word; done\n\
+         name=${out##*/}\nexec cp \"$IMAGES/riscv64-${name%-*}.elf\" \"$out\"\n",
+    );
+    assert!(Command::new("chmod").arg("+x").arg(temp.path().join("linker")).status().unwrap().success());
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let config = "[target.'cfg(target_os = \"none\")']\n    runner = \"harness run\"\n";
+    assert!(readme.contains(config), "README.md does not say {config}");
+    let host = Command::new("rustc").arg("-vV").output().unwrap().stdout;
+    let host = String::from_utf8(host).unwrap();
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    let runner = config.replace("target_os = \"none\"", "not(target_os = \"none\")").replace("    ", "");
+    write(".cargo/config.toml", &format!("{runner}\n[target.{host}]\nlinker = \"./linker\"\n"));
+    temp
+}
+
+/// cargo, called by a user who has `harness` on the PATH.
+fn cargo(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
+    let bin = PathBuf::from(env!("CARGO_BIN_EXE_harness"));
+    let paths = env::split_paths(&env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+    let path = env::join_paths([bin.parent().unwrap().to_owned()].into_iter().chain(paths)).unwrap();
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in env::vars_os() {
+        // What the cargo that runs this test was told is not meant for this one.
+        let name = name.to_string_lossy().into_owned();
+        if (name.starts_with("CARGO_") && name != "CARGO_HOME") || name.starts_with("RUSTFLAGS") {
+            command.env_remove(name);
+        }
+    }
+    let output = command
+        .args(args)
+        .current_dir(dir)
+        .env("PATH", path)
+        .env("IMAGES", fs::canonicalize(images_dir()).unwrap())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn cargo_runs_and_tests_firmware_with_it() {
+    let demo = cargo_crate();
+    let dir = demo.path();
+    let program = ["--offline", "--bin", "cmdline"];
+    let with = |verb: &str, args: &[&str]| [&[verb], &program[..], &["--"], args].concat().join("\n");
+    for (verb, args) in [("run", &["--exact", "a b"][..]), ("test", &["--exact", "some_test"])] {
+        let line = with(verb, args);
+        let (code, stdout, stderr) = cargo(&line.split('\n').collect::<Vec<_>>(), dir);
+        assert_eq!(code, Some(0), "cargo {verb}:\n{stdout}\n{stderr}");
+        let given = format!("firmware {}", args.join(" "));
+        assert_eq!(stdout, format!("cmdline: {} bytes: [{given}]\n", given.len()), "cargo {verb}:\n{stderr}");
+    }
+    assert!(dir.join("cmdline.profile/flamegraph.svg").exists());
+    let (code, stdout, stderr) = cargo(&["run", "--offline", "--quiet", "--bin", "exit3"], dir);
+    assert_eq!((code, stdout.as_str()), (Some(3), "exit3: leaving with status 3\n"), "{stderr}");
+}

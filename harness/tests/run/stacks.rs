@@ -1,0 +1,195 @@
+//! What a stack is in the cases that are hard: tasks, interrupts, no stack at all. That stacks are right on every
+//! image, `tests/sweep/stacks.rs` says.
+
+use std::collections::BTreeSet;
+
+use crate::common::levels::{Level, followed, shown, unwound};
+use crate::common::{self, run};
+use harness::analysis::calltree::CallTree;
+use harness::analysis::stacks::View;
+use harness::profile::Profile;
+use wire::definition::Unknown;
+use wire::sample::Sample;
+
+#[test]
+fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {
+    for name in
+        ["cortex-m3-tasks-ends", "riscv64-tasks-ends", "cortex-m4-nested", "riscv64-nested", "cortex-m3-stacks"]
+    {
+        let (plain, exact) =
+            (run(name, &["--period", "97"]).profile(), run(name, &["--exact", "--period", "97"]).profile());
+        assert_eq!(plain.insns(), exact.insns(), "{name}");
+        assert_eq!(plain.stacks, exact.stacks, "{name}");
+        let without_node = |sample: &Sample| Sample { node: 0, ..*sample };
+        for (one, other) in plain.samples.iter().zip(&exact.samples) {
+            assert_eq!(without_node(one), without_node(other), "{name}");
+        }
+        let tasks = |profile: &Profile| -> Vec<_> {
+            profile.tasks.iter().map(|task| (task.name.clone(), task.insns, task.switches)).collect()
+        };
+        assert_eq!(tasks(&plain), tasks(&exact), "{name}");
+        assert!(run(name, &["--period", "97", "--no-stacks"]).profile().stacks.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
+    for name in ["cortex-m3-tasks-ends", "riscv64-tasks-ends"] {
+        let profile = run(name, &["--exact", "--period", "97"]).profile();
+        let count = |wanted: &str| profile.tasks.iter().filter(|task| task.name == wanted).count();
+        assert_eq!(["parent", "first", "second", "worker", "IDLE"].map(count), [1, 8, 4, 2, 1], "{name}");
+        let memory: BTreeSet<u64> = profile
+            .tasks
+            .iter()
+            .filter(|task| ["first", "second"].contains(&&*task.name))
+            .map(|task| task.tcb)
+            .collect();
+        assert!(memory.len() < 12, "{name}: the deleted tasks' memory is used again: {memory:x?}");
+        assert!(profile.tasks.iter().filter(|task| task.is_idle).all(|task| task.name == "IDLE"), "{name}");
+
+        // Each of the two does its own work, and nobody else's.
+        let names = harness::analysis::stacks::task_names(&profile);
+        for (task, mine, other) in [("worker", "adds", "mixes"), ("worker (2)", "mixes", "adds")] {
+            let number = names.iter().position(|name| name == task).unwrap() as u32 + 1;
+            let functions: BTreeSet<String> = profile
+                .samples
+                .iter()
+                .filter(|sample| sample.task == number)
+                .flat_map(|sample| unwound(&profile, sample).into_iter().map(|level| shown(&profile, &[level])))
+                .collect();
+            assert!(functions.contains(mine) && !functions.contains(other), "{name}: {task} in {functions:?}");
+        }
+
+        // Time is divided among the tasks and what ran before the scheduler, and samples are as they are.
+        let before = profile.samples.iter().filter(|sample| sample.task == 0).count() as u64;
+        let in_tasks: u64 = profile.tasks.iter().map(|task| task.insns).sum();
+        assert!(
+            before * 97 <= profile.total_insns() - in_tasks + 97,
+            "{name}: {before} samples before the scheduler"
+        );
+        for (number, task) in (1..).zip(&profile.tasks) {
+            let samples = profile.samples.iter().filter(|sample| sample.task == number).count() as u64;
+            assert!(
+                samples * 97 <= task.insns + 97 * (task.switches + 1),
+                "{name}: {} has {samples} samples",
+                task.name
+            );
+            assert!(task.switches > 0, "{name}: {}", task.name);
+            // What was ever used is at or below where the paint ends.
+            let (start, end) = (task.stack_start.unwrap(), task.stack_end.unwrap());
+            let deepest = task.deepest_sp.unwrap();
+            assert!((start..end).contains(&deepest), "{name}: {} at {deepest:#x}", task.name);
+            let painted = start + task.painted_bytes.unwrap();
+            assert!(
+                painted <= deepest + 8,
+                "{name}: {}'s paint ends at {painted:#x}, sp was {deepest:#x}",
+                task.name
+            );
+            assert!(deepest < painted + 700, "{name}: {} used {painted:#x}, sp was only {deepest:#x}", task.name);
+        }
+    }
+}
+
+#[test]
+fn a_stack_pointer_in_a_device_is_never_followed() {
+    for name in ["cortex-m3-badsp", "riscv64-badsp"] {
+        for options in [&["--period", "97"][..], &["--period", "97", "--exact"], &["--period", "1", "--oracle"]] {
+            let run = run(name, options).expect_code(0);
+            assert_eq!(run.console(), "badsp: ok\n", "{name}");
+        }
+        let profile = run(name, &["--period", "97"]).profile();
+        let plain = run(name, &["--no-stacks"]).profile();
+        assert_eq!(profile.insns(), plain.insns(), "{name}: looking has changed the run");
+        for function in [
+            "sp_in_clint",
+            "sp_in_uart",
+            "sp_in_hole",
+            "sp_at_ram_end",
+            "sp_is_zero",
+            "sp_is_odd",
+            "sp_is_all_ones",
+            "with_return_address",
+        ] {
+            let found = profile
+                .samples
+                .iter()
+                .filter(|sample| shown(&profile, &unwound(&profile, sample)).contains(function));
+            let unknown =
+                found.clone().filter(|sample| matches!(unwound(&profile, sample)[0], Level::Unknown(_))).count();
+            assert!(unknown > 0 && unknown >= found.count() / 2, "{name}: {function} seems to have a stack");
+        }
+    }
+}
+
+#[test]
+fn where_a_bent_frame_pointer_leads_nobody_follows() {
+    let name = "riscv64-badframe-fp";
+    let profile = run(name, &["--exact", "--period", "97"]).profile();
+    let plain = run(name, &["--no-stacks"]).profile();
+    assert_eq!(profile.insns(), plain.insns(), "looking has changed the run");
+    let mut cut = 0;
+    for sample in &profile.samples {
+        let (unwound, followed) = (unwound(&profile, sample), followed(&profile, sample));
+        let known = match unwound[0] {
+            Level::Unknown(_) => &unwound[1..],
+            _ => &unwound[..],
+        };
+        assert!(followed.ends_with(known), "{} is not the end of it", shown(&profile, &unwound));
+        cut += usize::from(known.len() < followed.len());
+    }
+    assert!(cut > 1000 && cut < profile.samples.len(), "{cut}");
+}
+
+#[test]
+fn stacks_are_no_deeper_than_asked_for() {
+    let profile = run("cortex-m3-stacks", &["--period", "97", "--max-depth", "3"]).profile();
+    let deepest = profile.samples.iter().map(|sample| profile.stack(sample.stack).len()).max();
+    assert_eq!(deepest, Some(4), "three frames, and that there are more");
+    assert!(harness::analysis::stacks::unknown(&profile)[&Unknown::TooDeep] > 100);
+}
+
+#[test]
+fn interrupts_are_named_and_stand_on_what_they_interrupted() {
+    let names = |name: &str| {
+        let profile = run(name, &["--period", "97"]).profile();
+        harness::analysis::stacks::interrupts(&profile).into_keys().collect::<Vec<_>>()
+    };
+    let arm =
+        ["[irq PendSV]", "[irq SVCall]", "[irq SysTick]", "[irq high]", "[irq low]", "[irq middle]", "[irq next]"];
+    assert_eq!(names("cortex-m3-nested"), arm);
+    assert_eq!(names("cortex-m4-nested"), arm);
+    assert_eq!(names("riscv64-nested"), ["[irq timer]", "[trap ecall]", "[trap illegal instruction]"]);
+
+    let run = run("cortex-m3-nested", &["--period", "97", "--fold-irqs", "--flamechart"]).expect_code(0);
+    assert!(run.dir.join("flamechart.svg").is_file());
+    let folded = CallTree::new(&run.profile(), View { fold_irqs: true }).stacks();
+    for stack in folded.keys() {
+        let first = stack.iter().position(|frame| frame.kind == harness::analysis::stacks::Kind::Irq);
+        assert!(first.is_none_or(|index| index == 0), "{stack:?}");
+    }
+    assert!(
+        folded.keys().any(|stack| stack
+            .iter()
+            .filter(|frame| frame.kind == harness::analysis::stacks::Kind::Irq)
+            .count()
+            == 3)
+    );
+}
+
+#[test]
+fn the_exact_tree_of_several_vcpus_is_refused() {
+    let run = run("riscv64-smp", &["--exact"]).expect_code(2);
+    assert!(run.stderr.contains("--exact") && run.stderr.contains("one vCPU"), "{}", run.stderr);
+    assert!(!run.has_profile());
+    let stacks = common::run("riscv64-smp", &["--period", "997"]).expect_code(0).profile();
+    let unknown: u64 = harness::analysis::stacks::unknown(&stacks).values().sum();
+    assert!(unknown * 1000 <= stacks.samples.len() as u64, "{unknown} of {}", stacks.samples.len());
+}
+
+#[test]
+fn an_exact_profile_is_the_same_bytes_again() {
+    for name in ["cortex-m3-tasks-ends", "riscv64-nested"] {
+        let files = || run(name, &["--exact", "--flamechart"]).expect_code(0).files();
+        assert_eq!(files(), files(), "{name}");
+    }
+}

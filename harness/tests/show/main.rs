@@ -1,0 +1,9 @@
+//! What is shown of a saved profile, in the terminal and in the report.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod callers;
+mod differential;
+mod look;
+mod report;

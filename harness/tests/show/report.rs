@@ -1,0 +1,250 @@
+//! The promise: the report is one page that shows the profile's own numbers, answers to clicks and keys, asks no network
+//! for anything, and holds whatever functions are called. Chromium opens it, by ci/viewers/report.mjs.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{made, names, run, synthetic, viewer};
+use harness::analysis::callgraph::{CallGraph, Party};
+use harness::analysis::calltree::CallTree;
+use harness::analysis::crosscheck;
+use harness::analysis::describe;
+use harness::analysis::functions;
+use harness::analysis::listing::Lister;
+use harness::analysis::place::Place;
+use harness::analysis::source::Sources;
+use harness::analysis::stacks::{self, Exceptions, Kind, View};
+use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
+use harness::show::bins;
+use harness::text::number::group;
+use serde_json::{Value, json};
+use wire::definition::FrameKind;
+
+/// Writes the report of a profile; returns where it is and what was said besides.
+fn report(profile: &Path, dir: &Path, args: &[&str]) -> (PathBuf, String) {
+    let page = dir.join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let output = command.arg("report").arg(profile).args(args).arg("-o").arg(&page).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    (page, stderr)
+}
+
+fn saved(profile: &Profile, dir: &Path) -> PathBuf {
+    let path = dir.join(FILE_NAME);
+    fs::write(&path, profile.to_bytes().unwrap()).unwrap();
+    path
+}
+
+fn watch(what: &str, page: &Path, expected: Option<(&Path, Value)>) -> Value {
+    let mut args = vec![what.to_owned(), page.to_str().unwrap().to_owned()];
+    if let Some((dir, value)) = expected {
+        let file = dir.join("expected.json");
+        fs::write(&file, value.to_string()).unwrap();
+        args.push(file.to_str().unwrap().to_owned());
+    }
+    viewer("report.mjs", &args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// What the page has to show of a profile, from the profile and not by the report's code.
+fn expected(profile: &Profile, chosen: &str) -> Value {
+    let table = functions::table(profile);
+    let hottest = &table.rows[0];
+    let most_called = table.rows.iter().rev().max_by_key(|row| row.calls).unwrap();
+    let tree = CallTree::new(profile, View::default());
+    let mut below = 0;
+    let summed: Result<(), Infallible> = tree.each(|members, path| {
+        below += if members.iter().any(|member| member.frame.name == hottest.name) { path.insns } else { 0 };
+        Ok(())
+    });
+    let Ok(()) = summed;
+    let sums = tree.inclusive_insns();
+    let roots = tree.paths.iter().zip(&sums).filter(|(path, _)| path.parent == 0).rev();
+    let (widest, widest_insns) = roots.max_by_key(|(_, insns)| **insns).unwrap();
+    let widest = &tree.members[widest.member as usize].frame;
+    assert_eq!(widest.kind, Kind::Task);
+
+    let row = table.rows.iter().find(|row| row.name == chosen).unwrap();
+    let place = Place::of(profile, row.start.unwrap());
+    let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
+    let callers = graph.callers(&Party::at(profile, row.start.unwrap()));
+    let mut callers: Vec<(String, String)> =
+        callers.into_iter().map(|(party, edge)| (party.name(profile), group(edge.calls))).collect();
+    callers.sort_by_key(|(name, calls)| format!("{name},{calls}"));
+    assert!(callers.len() > 1, "{callers:?}");
+    let listing = Lister::new(profile).unwrap().list(place, &mut Sources::default());
+    let insns: Vec<_> = listing.instructions().map(|insn| (format!("{:#010x}", insn.address), insn.count)).collect();
+    assert_eq!(insns.iter().map(|(_, count)| count).sum::<u64>(), row.self_insns);
+    let lines: Vec<_> = listing.lines.iter().map(|line| (line.line, line.insns)).collect();
+
+    let mut tasks: Vec<_> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
+    tasks.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
+    let tasks: Vec<_> = tasks.into_iter().map(|(task, name)| (name, group(task.insns))).collect();
+    let irqs = tree.members.iter().filter(|member| member.frame.kind == Kind::Irq);
+    let mut interrupts: BTreeSet<String> = irqs.map(|member| member.frame.name.clone()).collect();
+    let exceptions = Exceptions::new(profile);
+    interrupts.extend(profile.spans.iter().filter_map(|span| match span.kind {
+        SpanKind::Exception { number } => Some(exceptions.name(number, span.longest_at)),
+        _ => None,
+    }));
+    let mut bins = bins::bins(profile, profile.facts.bin_bytes);
+    bins.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
+    let check = crosscheck::check(profile, &table);
+    let check: Vec<String> =
+        check.to_string().lines().map(str::to_owned).chain(check.in_target_lines(None)).collect();
+    json!({
+        "hottest": {
+            "name": hottest.name,
+            "self": group(hottest.self_insns),
+            "share_below": percent(below, table.total_insns),
+        },
+        "most_called": most_called.name,
+        "total": group(table.total_insns),
+        "widest": { "name": widest.name, "kind": "task", "insns": group(*widest_insns) },
+        "chosen": {
+            "name": row.name,
+            "self": group(row.self_insns),
+            "calls": group(row.calls),
+            "callers": callers,
+            "lines": lines,
+            "insns": insns,
+        },
+        "tasks": tasks,
+        "interrupts": interrupts,
+        "bin": [format!("{:#010x}", bins[0].start), group(bins[0].insns)],
+        "bin_function": Place::of(profile, bins[0].start).to_string(),
+        "check": check,
+        "facts": [profile.facts.image_sha256, describe::describe_end(profile), "--for 6000000"],
+    })
+}
+
+#[test]
+fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
+    for (image, args) in
+        [("riscv64-freertos", &["--for", "6M", "--exact"][..]), ("cortex-m3-freertos", &["--for", "6M"])]
+    {
+        let run = run(image, args).expect_code(0);
+        let temp = tempfile::tempdir().unwrap();
+        let (page, _) = report(&run.dir, temp.path(), &[]);
+        watch("look", &page, Some((temp.path(), expected(&run.profile(), "crc32_table"))));
+        // The same profile gives the same bytes, also on standard output.
+        let mut again = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let again = again.arg("report").arg(&run.dir).args(["-o", "-"]).output().unwrap();
+        assert!(again.stdout == fs::read(&page).unwrap(), "{image}: other bytes");
+    }
+}
+
+/// As the page shows what cannot be seen.
+fn visible(name: &str) -> String {
+    let mut text = String::new();
+    for character in name.chars() {
+        match u32::from(character) {
+            code @ 0..=0x1f => text.push(char::from_u32(0x2400 + code).unwrap()),
+            code @ 0x7f..=0x9f => text += &format!("\\u{code:04x}"),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+#[test]
+fn names_that_hurt_are_text() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut profile = names::profile();
+    let start = 0x3_0000;
+    let name = "<img src=x onerror=alert(1)>".to_owned();
+    let (file, line) = (Some("<b>.c".to_owned()), Some(1));
+    profile.names.functions.push(Function { linkage_name: name.clone(), name, start, size_bytes: 16, file, line });
+    made::execute(&mut profile, start, 5);
+    let mut wanted: Vec<String> = names::functions().iter().map(|function| visible(&function.name)).collect();
+    wanted.push("<img src=x onerror=alert(1)>".to_owned());
+    profile.facts.image_name = "</title><script>alert(1)</script>.elf".to_owned();
+    let (page, _) = report(&saved(&profile, temp.path()), temp.path(), &[]);
+    let text = fs::read_to_string(&page).unwrap();
+    // The data, and the script; no name has added to them.
+    assert_eq!((text.matches("<script").count(), text.matches("</script>").count()), (2, 2));
+    let data = text.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
+    assert!(!data.contains('<'));
+    watch("names", &page, Some((temp.path(), json!(wanted))));
+}
+
+#[test]
+fn twenty_thousand_functions_are_a_small_document_in_a_small_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let profile = synthetic::of_functions(20_000, 100_000);
+    let (page, _) = report(&saved(&profile, temp.path()), temp.path(), &[]);
+    let bytes = fs::metadata(&page).unwrap().len();
+    assert!(bytes < 10_000_000, "{bytes} bytes");
+    let seen = watch("large", &page, None);
+    assert_eq!(seen["rows"], 20_000);
+    let elements = seen["elements"].as_u64().unwrap();
+    assert!((300..4000).contains(&elements), "{elements} elements");
+}
+
+#[test]
+fn a_page_of_nothing_says_so() {
+    let temp = tempfile::tempdir().unwrap();
+    let (page, _) = report(&saved(&made::empty(1000), temp.path()), temp.path(), &[]);
+    let seen = watch("read", &page, None);
+    assert!(seen["headline"].as_str().unwrap().contains("No instruction was executed"), "{seen:#}");
+    assert_eq!(seen["sections"], json!(["summary", "check", "run"]));
+}
+
+#[test]
+fn images_of_all_kinds_have_a_page() {
+    for (image, args, parts) in [
+        ("riscv64-smp", &["--for", "2M"][..], &["vCPUs"][..]),
+        ("cortex-m3-bare-stripped", &["--for", "2M"], &["in code without a name", "[0x"]),
+        ("cortex-m3-cpp", &["--no-stacks"], &["no call stacks were taken", "none were taken", "--no-stacks"]),
+        ("riscv64-bare", &["--for", "1M", "--exact"], &["every call and return was followed", "--exact"]),
+    ] {
+        let run = run(image, args);
+        let temp = tempfile::tempdir().unwrap();
+        let (page, _) = report(&run.dir, temp.path(), &[]);
+        let seen = watch("read", &page, None);
+        let text = format!("{}{}", seen["headline"], seen["text"]);
+        for part in parts {
+            assert!(text.contains(part), "{image}: {part} not in {text}");
+        }
+        assert!(text.contains(&group(run.profile().total_insns())), "{image}: {text}");
+    }
+}
+
+#[test]
+fn interrupts_can_have_a_root_of_their_own() {
+    let mut profile = made::empty(10);
+    let function = |name: &str, start| Function {
+        name: name.to_owned(),
+        linkage_name: name.to_owned(),
+        start,
+        size_bytes: 16,
+        file: None,
+        line: None,
+    };
+    profile.names.functions = vec![function("main", 0x40), function("SysTick_Handler", 0x60)];
+    profile.stacks.push(StackFrame { parent: 0, kind: FrameKind::Exception { number: 15, handler: 0x60, pc: 0x42 } });
+    made::execute(&mut profile, 0x42, 100);
+    made::execute(&mut profile, 0x62, 50);
+    for (pc, count, stack) in [(0x42, 10, 0), (0x62, 5, 1)] {
+        for _ in 0..count {
+            made::sample(&mut profile, pc, stack, 0);
+        }
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let path = saved(&profile, temp.path());
+    let depths = |args: &[&str]| {
+        let text = fs::read_to_string(report(&path, temp.path(), args).0).unwrap();
+        let paths = text.split_once("\"paths\":{\"depth\":").unwrap().1;
+        paths.split_once(",\"member\"").unwrap().0.to_owned()
+    };
+    // `main` with the interrupt and its handler on top, or both beside each other.
+    assert_eq!(depths(&[]), "[0,1,2]");
+    assert_eq!(depths(&["--fold-irqs"]), "[0,1,0]");
+}

@@ -1,0 +1,92 @@
+//! The promise behind every number: the fast way of counting and sampling gives what one callback per
+//! instruction gives, on every image, at every period.
+
+use crate::common::{image_args, in_parallel, run, selected};
+use harness::profile::Profile;
+use wire::sample::Sample;
+
+fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
+    let context = format!("{name} {options:?}");
+    assert_eq!(fast.facts.end, oracle.facts.end, "{context}: end");
+    assert_eq!(fast.total_insns(), oracle.total_insns(), "{context}: total");
+    assert!(fast.total_insns() > 0, "{context}: nothing was measured");
+    assert_eq!(fast.vcpus.len(), oracle.vcpus.len(), "{context}: vCPUs");
+    for (vcpu, (fast, oracle)) in fast.vcpus.iter().zip(&oracle.vcpus).enumerate() {
+        for (fast, oracle) in fast.insns.iter().zip(&oracle.insns) {
+            assert_eq!(fast, oracle, "{context}: vCPU {vcpu}, first different count");
+        }
+        assert_eq!(fast.insns.len(), oracle.insns.len(), "{context}: vCPU {vcpu}, executed addresses");
+    }
+    for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
+        // Stacks are taken where blocks start, the oracle's in their middle, where unwind information has gaps;
+        // `stacks.rs` holds them against every call and return.
+        let all_but_stack = |sample: &Sample| Sample { stack: 0, ..*sample };
+        assert_eq!(
+            all_but_stack(fast),
+            all_but_stack(oracle),
+            "{context}: sample {index} is the first different one"
+        );
+    }
+    assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
+}
+
+/// Its stacks are not compared, and at every sample they would take most of the time.
+const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
+
+fn compare(options: &[&str], fast_options: &[&str]) {
+    in_parallel(&selected(), |name| {
+        // An image that never ends has a --for of its own.
+        let own_end = image_args(name).contains(&"--for");
+        let options: Vec<&str> = match options {
+            [others @ .., "--for", _] if own_end => others.to_vec(),
+            _ => options.to_vec(),
+        };
+        let fast = run(name, &[&options[..], fast_options].concat()).profile();
+        let oracle = run(name, &[&options[..], &ORACLE].concat()).profile();
+        assert_equal(name, &options, &fast, &oracle);
+    });
+}
+
+// All of it, however long, at the default period; at shorter ones the first part, for the tests' time.
+
+#[test]
+fn period_1_equals_the_oracle() {
+    compare(&["--period", "1", "--for", "4M"], &["--no-stacks"]);
+}
+
+#[test]
+fn period_97_equals_the_oracle() {
+    compare(&["--period", "97", "--for", "8M"], &[]);
+}
+
+#[test]
+fn period_997_equals_the_oracle() {
+    compare(&["--period", "997", "--for", "8M"], &[]);
+}
+
+#[test]
+fn the_default_period_equals_the_oracle() {
+    compare(&[], &[]);
+}
+
+#[test]
+fn jitter_equals_the_oracle() {
+    for name in ["riscv64-bare", "cortex-m3-freertos"] {
+        let options = ["--period", "997", "--seeded-jitter", "42"];
+        let fast = run(name, &options).profile();
+        assert_equal(name, &options, &fast, &run(name, &[&options[..], &ORACLE].concat()).profile());
+        let other = run(name, &["--period", "997", "--seeded-jitter", "43"]).profile();
+        assert_ne!(fast.samples, other.samples, "{name}: another seed, the same samples");
+    }
+}
+
+#[test]
+fn a_window_by_function_equals_the_oracle() {
+    for (name, from, until) in
+        [("riscv64-bare", "crc32_table", "heap_sort"), ("cortex-m3-bare", "crc32_table", "heap_sort")]
+    {
+        let options = ["--from", from, "--until", until, "--period", "13"];
+        let fast = run(name, &options).expect_code(0).profile();
+        assert_equal(name, &options, &fast, &run(name, &[&options[..], &ORACLE].concat()).profile());
+    }
+}

@@ -1,0 +1,85 @@
+//! Same ELF, options and QEMU: the same bytes in every file, whatever the host is like.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{self, Run, finish, image, image_args, in_parallel, selected};
+
+/// Runs an image in surroundings that differ in everything a run must not depend on.
+fn run_elsewhere(name: &str) -> Run {
+    let temp = tempfile::tempdir().unwrap();
+    let strange = temp.path().join("a folder, with commas,, and späces");
+    fs::create_dir_all(strange.join("home")).unwrap();
+    let copy = strange.join(format!("{name}.elf"));
+    fs::copy(image(name), &copy).unwrap();
+    let output = Command::new("sh")
+        .args(["-c", "umask 077; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_harness")])
+        .arg(Path::new("..").join(copy.strip_prefix(temp.path()).unwrap()))
+        .args(image_args(name))
+        .args(["-o", "../out"])
+        .current_dir(&strange)
+        .env("HOME", strange.join("home"))
+        .env("TZ", "Pacific/Chatham")
+        .env("LANG", "tr_TR.UTF-8")
+        .env("LC_ALL", "tr_TR.UTF-8")
+        .env("QEMU_AUDIO_DRV", "none")
+        .env("COLUMNS", "40")
+        .output()
+        .unwrap();
+    finish(temp, output)
+}
+
+#[test]
+fn two_runs_of_every_image_give_identical_bytes() {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Another process's load, in effect: one core is always busy with something else.
+        scope.spawn(|| {
+            let mut work = 0u64;
+            while !done.load(Ordering::Relaxed) {
+                work = std::hint::black_box(work.wrapping_mul(31) + 1);
+            }
+        });
+        in_parallel(&selected(), |name| {
+            let here = common::run(name, &[]);
+            let there = run_elsewhere(name);
+            assert_eq!(here.code, there.code, "{name}: {}{}", there.stdout, there.stderr);
+            let (here_files, there_files) = (here.files(), there.files());
+            let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+            assert_eq!(names(&here_files), ["console.log", "flamegraph.svg", "profile.fwp"], "{name}");
+            assert_eq!(names(&here_files), names(&there_files), "{name}");
+            for ((file, one), (_, two)) in here_files.iter().zip(&there_files) {
+                assert!(one == two, "{name}: {file} differs between two runs");
+            }
+            // All but the line that says where the files are.
+            let table = |run: &Run| {
+                run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n")
+            };
+            assert_eq!(table(&here), table(&there), "{name}");
+        });
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn the_profile_records_what_it_depends_on() {
+    let profile = common::run("cortex-m3-exit0", &["--period", "101", "--seeded-jitter", "9"]).profile();
+    let facts = &profile.facts;
+    let elf = fs::read(image("cortex-m3-exit0")).unwrap();
+    let sha256 = Command::new("sha256sum").arg(image("cortex-m3-exit0")).output().unwrap().stdout;
+    assert!(!elf.is_empty() && String::from_utf8_lossy(&sha256).starts_with(&facts.image_sha256));
+    assert_eq!((facts.machine.as_str(), facts.icount_shift), ("mps2-an385", 5));
+    assert_eq!((facts.period_insns, facts.jitter_seed), (101, Some(9)));
+    let version = Command::new("qemu-system-arm").arg("--version").output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&version).contains(&facts.qemu_version) && !facts.qemu_version.is_empty());
+}
+
+#[test]
+fn saved_profiles_survive_reading_and_writing() {
+    let run = common::run("riscv64-bare", &[]);
+    let profile = run.profile();
+    let bytes = fs::read(run.dir.join("profile.fwp")).unwrap();
+    assert_eq!(profile.to_bytes().unwrap(), bytes);
+}
