@@ -20,8 +20,9 @@ use crate::machine::{self, Choice};
 use crate::profile::{Code, Facts, InTarget, Profile};
 use crate::run::directory::Output;
 use crate::run::emulator;
+use crate::run::execution::Outcome;
 use crate::run::options::Options;
-use crate::run::plan::{Outcome, Plan};
+use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
 use crate::run::workspace::Workspace;
 

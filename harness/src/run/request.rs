@@ -7,7 +7,6 @@ use std::path::Path;
 use wire::refusal::Refusal;
 use wire::request::{self, Isa, Request};
 
-use crate::image::kernel::Kernel;
 use crate::image::loops;
 use crate::run::plan::Plan;
 
@@ -64,6 +63,6 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         is_oracle: options.oracle,
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
-        kernel: plan.kernel.map(Kernel::request),
+        kernel: plan.kernel.cloned(),
     })
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::{self, all_images, image};
-use harness::image::kernel::{Kernel, Layout, find};
+use harness::image::kernel::freertos::{Kernel, Layout, find};
 use object::{Object as _, ObjectSymbol as _};
 use tempfile::TempDir;
 

@@ -1,0 +1,305 @@
+//! FreeRTOS in an image: which variable names the running task, which code changes it, and where a task's
+//! control block keeps its name and stack. All of it depends on the kernel's version and configuration and
+//! on the compiler, so nothing is built in: variables and functions are found by their symbols, the layout
+//! through DWARF.
+
+mod control_block;
+
+use std::ops::Range;
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+
+use crate::image::symbols::Symbols;
+use crate::image::symbols::dwarf::Sections;
+use control_block::{Described, Scan};
+
+/// FreeRTOS as found in an image. Addresses include the load bias.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Address of `pxCurrentTCB`, or of the first element of `pxCurrentTCBs`.
+    pub current: u64,
+    /// Elements there: 1, or the cores of an SMP kernel.
+    pub cores: u32,
+    /// Size of a pointer.
+    pub pointer_bytes: u32,
+    /// `xSchedulerRunning`.
+    pub running: Option<Variable>,
+    /// Addresses of the variables that hold the idle tasks.
+    pub idle: Vec<u64>,
+    /// The control block; None without DWARF, and then tasks have no names.
+    pub layout: Option<Layout>,
+    /// Code that may store to `pxCurrentTCB` or `xSchedulerRunning`, sorted, disjoint.
+    pub switchers: Vec<Range<u64>>,
+    /// First instruction of `vTaskDelete`.
+    pub delete: Option<u64>,
+}
+
+/// What to do where the kernel does not keep the ends of stacks.
+pub const STACK_END_ADVICE: &str =
+    "the kernel does not keep where stacks end: build it with configRECORD_STACK_HIGH_ADDRESS=1";
+
+/// tskSTACK_FILL_BYTE.
+const PAINT: u8 = 0xa5;
+
+impl Kernel {
+    /// What the plugin needs of it: facts that any kernel could have.
+    pub fn request(&self) -> wire::request::Kernel {
+        let layout = self.layout.as_ref();
+        let sized = |start: u64, bytes: u32| -> Range<u64> { start..start.saturating_add(bytes.into()) };
+        wire::request::Kernel {
+            current: sized(self.current, self.cores * self.pointer_bytes),
+            running: self.running.as_ref().map(|running| sized(running.address, running.bytes)),
+            idle: self.idle.clone(),
+            name: layout.map(|layout| layout.name.clone()),
+            // tasks.c, tskTaskControlBlock: pxTopOfStack must be the first member.
+            saved_sp: Some(0),
+            stack: layout.map(|layout| layout.stack),
+            stack_end: layout.and_then(|layout| layout.stack_end).map(|offset| wire::request::StackEnd {
+                offset,
+                // It is the last word's address.
+                plus_bytes: self.pointer_bytes.into(),
+            }),
+            paint: Some(PAINT),
+            switchers: self.switchers.clone(),
+            delete: self.delete,
+        }
+    }
+}
+
+/// A variable of the firmware's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its address.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u32,
+}
+
+/// Byte offsets in a control block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// `pcTaskName`.
+    pub name: Range<u64>,
+    /// `pxStack`, the stack's lowest address.
+    pub stack: u64,
+    /// `pxEndOfStack`, its highest, where the build has it (configRECORD_STACK_HIGH_ADDRESS).
+    pub stack_end: Option<u64>,
+}
+
+/// Variables that hold the running task: one, or one per core.
+const CURRENT: [&str; 2] = ["pxCurrentTCB", "pxCurrentTCBs"];
+
+/// Functions of tasks.c that assign `pxCurrentTCB`, an element of `pxCurrentTCBs` or `xSchedulerRunning`
+/// (V11.2.0), and those that have one of them inlined although nothing but DWARF would say so. vTaskDelete
+/// only reads.
+const SWITCHERS: [&str; 17] = [
+    // The choice of the next task: by the macro taskSELECT_HIGHEST_PRIORITY_TASK, by a function on SMP kernels.
+    "vTaskSwitchContext",
+    "prvSelectHighestPriorityTask",
+    // Before the scheduler runs: a new task may become the current one, a suspended one leaves none.
+    "prvAddNewTaskToReadyList",
+    "vTaskSuspend",
+    // The scheduler's start (the second on SMP kernels), and its end.
+    "vTaskStartScheduler",
+    "prvCreateIdleTasks",
+    "vTaskEndScheduler",
+    "vTaskResetState",
+    // V8 and older had in this what is prvAddNewTaskToReadyList since V9. V10 is like V11 in all of these.
+    "xTaskGenericCreate",
+    // Callers of prvAddNewTaskToReadyList, which is static.
+    "xTaskCreate",
+    "xTaskCreateStatic",
+    "xTaskCreateRestricted",
+    "xTaskCreateRestrictedStatic",
+    "xTaskCreateAffinitySet",
+    "xTaskCreateStaticAffinitySet",
+    "xTaskCreateRestrictedAffinitySet",
+    "xTaskCreateRestrictedStaticAffinitySet",
+];
+
+/// Most cores that are believed.
+const MAX_CORES: u64 = 64;
+
+/// Looks for FreeRTOS; `elf` is the file with the symbols. Also says what could not be read, one sentence
+/// per cause.
+pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
+    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
+    let pointer_bytes = if file.is_64() { 8 } else { 4 };
+    let table = Table::read(&file, load_bias, arm);
+    let Some((current, cores)) = CURRENT.iter().find_map(|name| table.pointers(name, pointer_bytes)) else {
+        return (None, Vec::new());
+    };
+
+    let extents = Symbols::new(elf, load_bias, arm).ranges();
+    let (described, warnings) = describe(&file, &table, &extents, u64::from(pointer_bytes));
+    let inlined = described.switchers.iter().map(|address| {
+        let address = address.wrapping_add(load_bias);
+        if arm { address & !1 } else { address }
+    });
+    let idle = ["xIdleTaskHandle", "xIdleTaskHandles"].iter().filter_map(|name| table.pointers(name, pointer_bytes));
+    let kernel = Kernel {
+        current,
+        cores,
+        pointer_bytes,
+        running: table.variable("xSchedulerRunning", |bytes| (1..=8).contains(&bytes)),
+        idle: idle
+            .flat_map(|(start, count)| (0..count).map(move |n| start + u64::from(n) * u64::from(pointer_bytes)))
+            .collect(),
+        layout: described.layout,
+        switchers: table.switchers(&extents, inlined),
+        delete: table.entry("vTaskDelete"),
+    };
+    (Some(kernel), warnings)
+}
+
+/// Asks DWARF. Every failure costs something that is said here and nowhere else.
+fn describe(
+    file: &object::File<'_>,
+    table: &Table<'_>,
+    extents: &[Range<u64>],
+    pointer_bytes: u64,
+) -> (Described, Vec<String>) {
+    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
+    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
+    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
+    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
+    let sections = match Sections::load(file, &first, &names) {
+        Ok(Some(sections)) => sections,
+        Ok(None) => {
+            let warning = "there is no debug information of the FreeRTOS kernel: tasks have no names; compile its \
+                           tasks.c with -g";
+            return (Described::default(), vec![warning.to_owned()]);
+        }
+        Err(error) => {
+            let warning =
+                format!("the debug information of the FreeRTOS kernel cannot be read ({error}): tasks have no names");
+            return (Described::default(), vec![warning]);
+        }
+    };
+    let dwarf = sections.dwarf();
+    let described = Scan::new(&dwarf, pointer_bytes).run(&CURRENT, &|name| SWITCHERS.contains(&name));
+    let mut warnings = Vec::new();
+    if described.layout.is_none() {
+        warnings.push(match (&described.implausible, &described.damage) {
+            (Some(reason), _) => format!(
+                "the debug information of the FreeRTOS kernel's control block makes no sense ({reason}): tasks have no \
+                 names"
+            ),
+            (None, Some(error)) => format!(
+                "the debug information of the FreeRTOS kernel is damaged ({error}): tasks have no names"
+            ),
+            (None, None) => "there is no debug information of the FreeRTOS kernel's control block: tasks have no \
+                             names; compile its tasks.c with -g"
+                .to_owned(),
+        });
+    } else if let Some(error) = &described.damage {
+        warnings.push(format!(
+            "the debug information is damaged ({error}): task switches are missed where the FreeRTOS kernel's \
+             functions are inlined unnoticed"
+        ));
+    }
+    (described, warnings)
+}
+
+/// The symbols of an image that name something in it.
+struct Table<'a> {
+    symbols: Vec<Symbol<'a>>,
+    load_bias: u64,
+}
+
+/// A named piece of the image.
+struct Symbol<'a> {
+    full_name: &'a str,
+    /// Without what compilers append to clones: `.constprop.0`, `.lto_priv.0`.
+    name: &'a str,
+    /// Not beyond the section's end; load bias included.
+    range: Range<u64>,
+    is_code: bool,
+    is_local: bool,
+}
+
+impl<'a> Table<'a> {
+    fn read(file: &object::File<'a>, load_bias: u64, arm: bool) -> Self {
+        let mut symbols: Vec<Symbol<'a>> =
+            file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)).collect();
+        if file.symbols().next().is_none() {
+            // A stripped static-pie still has these.
+            symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)));
+        }
+        // Among namesakes the kernel's own is the global one; its clones come after it.
+        symbols.sort_by_key(|symbol| (symbol.is_local, symbol.full_name.len(), symbol.range.start));
+        Table { symbols, load_bias }
+    }
+
+    fn variable(&self, name: &str, is_size: impl Fn(u64) -> bool) -> Option<Variable> {
+        let bytes = |symbol: &Symbol<'_>| symbol.range.end - symbol.range.start;
+        let mut variables = self.symbols.iter().filter(|symbol| !symbol.is_code && symbol.name == name);
+        let found = variables.find(|symbol| is_size(bytes(symbol)))?;
+        Some(Variable { address: found.range.start, bytes: bytes(found) as u32 })
+    }
+
+    /// Address and number of the pointers in a variable: one, or an array.
+    fn pointers(&self, name: &str, pointer_bytes: u32) -> Option<(u64, u32)> {
+        let unit = u64::from(pointer_bytes);
+        let is_size = |bytes: u64| bytes.is_multiple_of(unit) && (1..=MAX_CORES).contains(&(bytes / unit));
+        let Variable { address, bytes } = self.variable(name, is_size)?;
+        Some((address, bytes / pointer_bytes))
+    }
+
+    /// Where a function starts: the function itself, no part that was moved out of it.
+    fn entry(&self, name: &str) -> Option<u64> {
+        let is_part = |full: &str| full.contains(".part.") || full.contains(".cold");
+        let mut functions = self.symbols.iter().filter(|symbol| symbol.is_code && symbol.name == name);
+        functions.find(|symbol| !is_part(symbol.full_name)).map(|symbol| symbol.range.start)
+    }
+
+    /// The code of the functions by name, and of those that start or continue at `inlined` addresses.
+    fn switchers(&self, extents: &[Range<u64>], inlined: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+        let around = |address: u64| {
+            let after = extents.partition_point(|extent| extent.start <= address);
+            extents[..after].last().filter(|extent| extent.contains(&address)).cloned()
+        };
+        let named = self.symbols.iter().filter(|symbol| symbol.is_code && SWITCHERS.contains(&symbol.name));
+        // A symbol inside a function cuts its extent, one without a size has nothing else.
+        let mut ranges: Vec<Range<u64>> =
+            named.flat_map(|symbol| [Some(symbol.range.clone()), around(symbol.range.start)]).flatten().collect();
+        ranges.extend(inlined.filter_map(around));
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_by_key(|range| (range.start, range.end));
+        ranges.dedup_by(|next, range| {
+            let overlaps = next.start < range.end;
+            if overlaps {
+                range.end = range.end.max(next.end);
+            }
+            overlaps
+        });
+        ranges
+    }
+}
+
+impl<'a> Symbol<'a> {
+    fn of(file: &object::File<'a>, symbol: &object::Symbol<'a, '_>, load_bias: u64, arm: bool) -> Option<Symbol<'a>> {
+        let is_code = match symbol.kind() {
+            SymbolKind::Text => true,
+            SymbolKind::Data | SymbolKind::Unknown => false,
+            _ => return None,
+        };
+        let full_name = symbol.name().ok()?;
+        let name = full_name.split('.').next().filter(|name| !name.is_empty())?;
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let section = section.address()..section.address().checked_add(section.size())?;
+        let start = if is_code && arm { symbol.address() & !1 } else { symbol.address() };
+        if !section.contains(&start) {
+            return None;
+        }
+        let bytes = symbol.size().min(section.end - start);
+        let start = start.wrapping_add(load_bias);
+        Some(Symbol {
+            full_name,
+            name,
+            range: start..start.checked_add(bytes)?,
+            is_code,
+            is_local: symbol.is_local(),
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! How a run came to an end: the plugin's word first, then ours, then QEMU's.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use serde_json::Value;
+use wire::control::{self, Word};
+
+use crate::error::EmulatorError;
+use crate::profile::End;
+use crate::run::fault::describe_fault;
+use crate::run::process;
+use crate::run::records::Records;
+
+/// QEMU ended, by itself or for `cause`, and there is nothing to show.
+pub(super) fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorError {
+    let what = match cause {
+        Some(End::Timeout) => "QEMU had not started to run the firmware when --timeout ended it".to_owned(),
+        Some(_) => "QEMU had not started to run the firmware when it was interrupted".to_owned(),
+        None => format!("QEMU ended before it ran the firmware ({status})"),
+    };
+    EmulatorError::new(match said.trim_end() {
+        "" => format!("{what}; it said nothing"),
+        said => format!("{what}; it said:\n{said}"),
+    })
+}
+
+/// Puts together how a run ended: the plugin's word first, then ours, then QEMU's.
+///
+/// # Errors
+/// When the plugin could not write its records.
+pub(super) fn end(
+    records: &Records,
+    cause: Option<End>,
+    events: &[Value],
+    status: ExitStatus,
+    said: &str,
+) -> io::Result<End> {
+    let control = &records.control;
+    let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
+    if let Some(end) = control.end {
+        return Ok(match end {
+            control::End::For => End::For,
+            control::End::Until => End::Until,
+            control::End::MaxInsns => End::MaxInsns,
+            control::End::Exit => End::Exit { status: value as u32, pc },
+            control::End::Reset => End::Reset { pc: Some(pc) },
+            control::End::Denied => End::Denied { pc },
+            control::End::WriteFailed => {
+                return Err(io::Error::from_raw_os_error(value as i32));
+            }
+        });
+    }
+    if let Some(cause) = cause {
+        return Ok(cause);
+    }
+    if said.contains("Lockup") {
+        let pc = process::program_counter(said).unwrap_or(0);
+        return Ok(End::LockUp { pc, fault: lock_up(records, said) });
+    }
+    let shutdown = events.iter().rev().find(|event| event["event"] == "SHUTDOWN");
+    if shutdown.is_some_and(|event| event["data"]["reason"] == "guest-reset") {
+        return Ok(End::Reset { pc: None });
+    }
+    let message = match status.signal() {
+        Some(signal) => format!("it was killed by signal {signal}"),
+        None => format!("it ended by itself ({status})"),
+    };
+    let said = said.trim();
+    Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
+}
+
+/// A lock-up's cause: the fault registers that the plugin read as QEMU aborted, and QEMU's own line.
+fn lock_up(records: &Records, said: &str) -> String {
+    let word = |word| records.control.get(word);
+    let fault = (word(Word::Fault) == 1)
+        .then(|| {
+            describe_fault(
+                word(Word::FaultCfsr),
+                word(Word::FaultHfsr),
+                word(Word::FaultMmfar),
+                word(Word::FaultBfar),
+            )
+        })
+        .flatten();
+    // "qemu: fatal: Lockup: can't escalate 3 to HardFault (current priority -1)"
+    let line = said.lines().find_map(|line| Some(line.split_once("Lockup: ")?.1)).unwrap_or("").trim();
+    let exception = line.split_once("escalate ").and_then(|(_, rest)| match rest.split(' ').next()? {
+        "2" => Some("NMI"),
+        "3" => Some("HardFault"),
+        "4" => Some("MemManage"),
+        "5" => Some("BusFault"),
+        "6" => Some("UsageFault"),
+        "11" => Some("SVCall"),
+        _ => None,
+    });
+    let context = match exception {
+        Some(exception) => format!("a {exception} while faults were already being handled"),
+        None => line.to_owned(),
+    };
+    match fault {
+        Some(fault) => format!("{fault} ({context})"),
+        None => context,
+    }
+}

@@ -1,0 +1,211 @@
+//! The execution of a plan: QEMU started, watched, ended; what the plugin left, and how it came to an end.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use wire::control::Word;
+use wire::refusal::Refusal;
+
+use crate::error::InputError;
+use crate::image::mcount;
+use crate::profile::in_target::Table;
+use crate::profile::{End, InTarget};
+use crate::run::ending::{end, never_ran};
+use crate::run::plan::{INTERRUPTED, Plan};
+use crate::run::process::{self, Process};
+use crate::run::records::{Progress, Records, Watch};
+use crate::run::request;
+use crate::run::stillness::Stillness;
+use crate::run::workspace::Workspace;
+use crate::text::number::Hex;
+
+/// The plugin, as it was built with this crate.
+const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
+
+/// How often a running QEMU is looked at.
+const GLANCE: Duration = Duration::from_millis(40);
+
+/// How long a program may say nothing before it is asked whether it is a QEMU at all.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Of the QEMU that ran it: `10.0.2`.
+    pub qemu_version: String,
+    /// What the plugin left.
+    pub records: Records,
+    /// How it ended.
+    pub end: End,
+    /// What the firmware counted itself.
+    pub in_target: Option<InTarget>,
+}
+
+impl Plan<'_> {
+    /// Writes the files that QEMU and the plugin read.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
+        fs::write(workspace.plugin(), PLUGIN)?;
+        fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
+        request::write(self, &workspace.records())?;
+        if !self.options.input.is_empty() {
+            mkfifo(&workspace.console_input(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+        }
+        Ok(())
+    }
+
+    /// Holds the console's pipe open: QEMU opens it before it loads the plugin, and would wait for a writer.
+    fn hold_input(&self, workspace: &Workspace) -> io::Result<Option<File>> {
+        let open = || File::options().read(true).write(true).open(workspace.console_input());
+        (!self.options.input.is_empty()).then(open).transpose()
+    }
+
+    /// Runs the image to one of its ends. `glance` sees the progress now and then.
+    ///
+    /// # Errors
+    /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
+    /// could not be written.
+    pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+        self.prepare(workspace).map_err(|error| workspace.unwritable(&error))?;
+        let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
+        let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
+        let (status, cause) = self.watch(&mut process, workspace, glance)?;
+        let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
+        let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
+        if let (None, Some(cause)) = (&progress, &cause) {
+            return Err(never_ran(status, Some(cause), &said).into());
+        }
+        // What will not do as an emulator fails in many ways.
+        let qemu_version = process.version(self.emulator)?;
+        let Some(progress) = progress else {
+            return Err(match request::refusal(&workspace.records()) {
+                Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
+                Some(Refusal::SeveralVcpus) => InputError::new(
+                    "several vCPUs can only be told apart on RISC-V; leave -smp out, or profile one core's firmware \
+                     at a time",
+                )
+                .into(),
+                Some(Refusal::ExactOfSeveralVcpus) => {
+                    InputError::new("--exact: the exact call tree follows one vCPU; leave --exact or -smp out").into()
+                }
+                Some(Refusal::Request | Refusal::Host) | None => never_ran(status, None, &said).into(),
+            });
+        };
+        let records = Records::read(&workspace.records())?;
+        let end =
+            end(&records, cause, &process.events, status, &said).map_err(|error| workspace.unwritable(&error))?;
+        if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
+            return Err(never_ran(status, None, &said).into());
+        }
+        let in_target = self.mcount.map(|header| self.in_target(header, &records, &end, workspace));
+        Ok(Outcome { qemu_version, records, end, in_target })
+    }
+
+    /// Whether all of a range is memory.
+    fn is_memory(&self, range: &Range<u64>) -> bool {
+        let memory = self.memory();
+        let mut at = range.start;
+        while at < range.end {
+            let Some(region) = memory.iter().find(|region| region.contains(&at)) else { return false };
+            at = region.end;
+        }
+        true
+    }
+
+    /// Reads the table that was copied as the run ended, or says why there is none.
+    fn in_target(&self, header: &mcount::Header, records: &Records, end: &End, workspace: &Workspace) -> InTarget {
+        let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
+        let read = || {
+            if !self.is_memory(&header.state) {
+                let Range { start, end } = header.state;
+                return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
+            }
+            if self.from.is_some() && records.control.get(Word::WindowOpen) == 0 {
+                return Err("has nothing from inside the window, which never opened".to_owned());
+            }
+            let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
+                End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
+                End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
+                _ => "could not be copied as the run ended".to_owned(),
+            })?;
+            let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
+            if self.from.is_none() {
+                return Ok(table);
+            }
+            let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;
+            let opening = Table::read(header, &opening).map_err(|error| format!("{error} (as the window opened)"))?;
+            Ok(table.since(&opening))
+        };
+        read().map_or_else(InTarget::Unread, InTarget::Table)
+    }
+
+    /// Has QEMU quit. What the plugin copies where it ends a run is copied first.
+    fn quit(&self, process: &mut Process, workspace: &Workspace, watch: Option<&Watch>) -> Result<ExitStatus> {
+        // A QEMU that has not come to load the plugin might not answer for long, and has nothing to copy.
+        if let (Some(header), Some(_)) = (self.mcount, watch)
+            && self.is_memory(&header.state)
+        {
+            process.snapshot(&header.state, workspace);
+        }
+        process.quit()
+    }
+
+    /// Waits for QEMU, and ends it where the plugin cannot.
+    fn watch(
+        &self,
+        process: &mut Process,
+        workspace: &Workspace,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<(ExitStatus, Option<End>)> {
+        let started = Instant::now();
+        let mut watch = None;
+        let mut still = Stillness::default();
+        loop {
+            if let Some(status) = process.wait(GLANCE)? {
+                return Ok((status, None));
+            }
+            watch = watch.or_else(|| Watch::open(&workspace.records()));
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Interrupted)));
+            }
+            if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Timeout)));
+            }
+            if process.has_greeted() || started.elapsed() >= SILENCE {
+                // It may be too old, slow, or hang. A program is asked once.
+                process.version(self.emulator)?;
+            }
+            let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
+            glance(progress);
+            if still.since(progress, || process.cpu_use()) {
+                // Somebody stopped it, or it waits for a debugger (-S): it does not sleep.
+                if process.ask("info status").is_some_and(|status| status.contains("paused")) {
+                    still = Stillness::default();
+                    continue;
+                }
+                let pc = process.ask("info registers").as_deref().and_then(process::program_counter);
+                let pc = self.waiting_at(pc.context("QEMU does not say where the CPU sleeps")?);
+                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
+            }
+        }
+    }
+
+    /// The address of the wait instruction, given where the CPU would go on.
+    fn waiting_at(&self, pc: u64) -> u64 {
+        let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
+        let wait = [4, 2].into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
+            let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
+            code.is_some_and(|code| decode::is_wfi(isa, code))
+        });
+        wait.unwrap_or(pc)
+    }
+}
