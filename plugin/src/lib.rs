@@ -32,23 +32,20 @@
 //! main thread has taken it.
 
 mod args;
-mod console;
-mod count;
-mod end;
-mod exception;
+mod clock;
+mod code;
+mod follow;
+mod hooks;
 mod input;
-mod place;
+mod marks;
 mod qemu;
 mod records;
-mod sample;
 mod semihosting;
 mod snapshot;
-mod span;
 mod stack;
 mod state;
-mod task;
 mod transfer;
-mod tree;
+mod translate;
 mod wait;
 
 use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};
@@ -70,8 +67,8 @@ impl Register for Plugin {
             qemu::exit(1);
         }
         qemu::on_vcpu_init::<state::VcpuInit>(id);
-        qemu::on_translate::<count::Translate>(id);
-        end::watch(id);
+        qemu::on_translate::<translate::Translate>(id);
+        hooks::end::watch(id);
         Ok(())
     }
 }

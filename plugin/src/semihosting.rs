@@ -6,8 +6,8 @@
 use wire::control::End;
 use wire::definition::{Definition, MAX_TEXT_BYTES, NoteKind};
 
+use crate::clock::from_insn_id;
 use crate::qemu::{ExecCallback, Hook};
-use crate::sample::from_insn_id;
 use crate::state::{self, State};
 
 const SYS_OPEN: u32 = 0x01;

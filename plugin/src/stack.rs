@@ -14,9 +14,9 @@ use decode::Isa;
 use wire::definition::{Definition, FrameKind, Unknown};
 use wire::unwind::{Base, Row, Rule, Saved};
 
-use crate::place::Place;
+use crate::clock::from_insn_id;
+use crate::code::Place;
 use crate::qemu::{ExecCallback, Hook};
-use crate::sample::from_insn_id;
 use crate::state::{self, State};
 
 /// At the first instruction of a function that will not keep its return address.

@@ -13,18 +13,18 @@ use wire::definition::{Definition, Transfer, TransferKind};
 use wire::refusal::Refusal;
 
 use crate::args::Args;
-use crate::console::Console;
-use crate::exception::Core;
+use crate::clock::{Sampler, Vcpu};
+use crate::code::Places;
+use crate::follow::exception::Core;
+use crate::follow::span::Spans;
+use crate::follow::task::Tasks;
+use crate::follow::tree::Tree;
 use crate::input::Input;
-use crate::place::Places;
+use crate::marks::Console;
 use crate::qemu::{Registers, Scoreboard, VcpuCallback, VcpuHook};
 use crate::records::Records;
-use crate::sample::{Sampler, Vcpu};
-use crate::span::Spans;
 use crate::stack::Unwinder;
-use crate::task::Tasks;
 use crate::transfer::{Arcs, Sites};
-use crate::tree::Tree;
 use crate::wait::{Guard, MainThread};
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();

@@ -13,12 +13,12 @@ use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TaskCounter};
 use wire::request::Kernel;
 
+use crate::clock::from_insn_id;
+use crate::follow::span::Calls;
+use crate::follow::tree::Shadow;
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
-use crate::sample::from_insn_id;
-use crate::span::Calls;
 use crate::stack::Context;
 use crate::state::{self, State};
-use crate::tree::Shadow;
 
 /// Longest stack that is searched for the kernel's paint.
 const MAX_STACK_BYTES: u64 = 1 << 20;

@@ -6,12 +6,12 @@
 
 use wire::counters::EXCEPTIONS;
 
+use crate::clock::from_insn_id;
+use crate::follow::span::{Calls, Moment};
+use crate::follow::tree::Shadow;
 use crate::qemu::{ExecCallback, Hook};
-use crate::sample::from_insn_id;
-use crate::span::{Calls, Moment};
 use crate::stack::{Context, is_exc_return};
 use crate::state::{self, State};
-use crate::tree::Shadow;
 
 /// More exceptions than ever nest: a handler that faults at its start for ever does not fill memory.
 const MAX_NESTED: usize = 256;

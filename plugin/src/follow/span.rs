@@ -1,6 +1,6 @@
 //! Exact spans: how often something happens and how many instructions it takes, at least, at most and in sum.
 //!
-//! Calls and exceptions are followed by the exact tree ([`crate::tree`]); each context (a task, an exception) has
+//! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception) has
 //! a clock of its own for them, which stands still while others execute. Masked interrupts, a pending PendSV and
 //! `--span` go by the vCPU's clock. What began before the window opened, or has not ended as the run does, is no
 //! span. Memory is bounded by the firmware's code: a span has five counters, however often it comes.
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
 
-use crate::exception::Active;
+use crate::follow::exception::Active;
 use crate::qemu::{ExecCallback, Hook};
 use crate::state::{self, State};
 

@@ -6,10 +6,10 @@ use std::thread;
 
 use wire::control::{End, Word};
 
+use crate::clock::from_insn_id;
+use crate::follow::span::ICSR;
 use crate::qemu::{self, AbortHook, ExitHook, StoreCallback, StoreHook};
 use crate::records::Control;
-use crate::sample::from_insn_id;
-use crate::span::ICSR;
 use crate::state::{self, State};
 
 /// Armv7-M ARM B3.2.6: key 0x05FA in the upper half, bit 2 asks for a reset.

@@ -5,18 +5,18 @@ use decode::{Flow, decode};
 use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, INPUT, TRANSFER};
 use wire::definition::{Transfer, TransferKind};
 
-use crate::end::OnStore;
-use crate::exception::{OnException, OnTrapReturn};
+use crate::clock::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
+use crate::follow::exception::{OnException, OnTrapReturn};
+use crate::follow::span::{OnFrom, OnMask, OnMasked, OnUntil};
+use crate::follow::task::{OnDelete, OnSwitch};
+use crate::follow::tree::{OnCall, OnCrossing, OnEntry, OnExceptionReturn, OnJump, OnReturn, OnStackMove};
+use crate::hooks::end::OnStore;
 use crate::input::OnInput;
 use crate::qemu::{Block as QemuBlock, Insn, TranslateCallback, TranslateHook};
-use crate::sample::{OnBlock, OnBound, OnSegment, OracleCount, OracleSample, insn_id};
 use crate::semihosting::OnSemihosting;
-use crate::span::{OnFrom, OnMask, OnMasked, OnUntil};
 use crate::stack::OnForgetful;
 use crate::state::{self, Block, Segment, State};
-use crate::task::{OnDelete, OnSwitch};
 use crate::transfer::{OnRegisterJump, OnTransfer, Site, SiteKind};
-use crate::tree::{OnCall, OnCrossing, OnEntry, OnExceptionReturn, OnJump, OnReturn, OnStackMove};
 use crate::wait::OnWait;
 
 /// What is known of one instruction of a block before anything is registered.

@@ -1,0 +1,3 @@
+//! Callbacks.
+
+pub(crate) mod end;

@@ -1,0 +1,5 @@
+//! QEMU as safe calls.
+
+mod api;
+
+pub(crate) use api::*;
