@@ -1,4 +1,4 @@
-//! The callback: what happens when a vCPU's clock reaches the next event, and only then.
+//! What is due when: a vCPU's clock, and the events it is set to.
 //!
 //! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that
 //! it equals [`DUE`] after the instruction at which the next event is due; `origin` is the value it
@@ -7,16 +7,15 @@
 //! The event may then fall into this block, or, if the block is left early, into a later one: the
 //! block is *suspected* and the alarm set, so that the next block calls back and can tell.
 
-use std::sync::atomic::Ordering;
+//!
+//! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
 
 use wire::control::{End, Word};
-use wire::counters::{self, ALARM, CLOCK, DUE, INPUT, ORIGIN, TRANSFER};
-use wire::sample::{Encoder, Sample};
+use wire::counters::{ALARM, CLOCK, DUE, ORIGIN};
+use wire::definition::FrameKind;
+use wire::request::Request;
 
-use crate::args::Args;
-use crate::qemu::{ExecCallback, Hook};
-use crate::stack::Stack;
-use crate::state::{self, Block, Segment, State};
+use crate::ledger::Ledger;
 
 /// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
 const RECHECK: u64 = ALARM << 1;
@@ -24,8 +23,26 @@ const RECHECK: u64 = ALARM << 1;
 /// The clock without the alarms.
 const TIME: u64 = ALARM - 1;
 
+/// The vCPU whose instructions say when something is typed.
+pub(crate) const TIMEKEEPER: u32 = 0;
+
+/// The events of a run, by vCPU.
+pub(crate) struct Clock {
+    period_insns: u64,
+    jitter_seed: Option<u64>,
+    for_insns: Option<u64>,
+    max_insns: Option<u64>,
+    /// Addresses that open the window and close it.
+    from: Option<u64>,
+    until: Option<u64>,
+    is_window_open: bool,
+    /// Instruction of the run at which the console's input is to be looked after.
+    input_at: Option<u64>,
+    vcpus: Vec<Vcpu>,
+}
+
 /// One vCPU's events.
-pub(crate) struct Vcpu {
+struct Vcpu {
     /// Instruction of the window at which the next sample is due.
     next_sample: u64,
     suspect: Option<Suspect>,
@@ -35,341 +52,256 @@ pub(crate) struct Vcpu {
 }
 
 /// A block in which the next event may lie.
-struct Suspect {
-    block: usize,
+pub(crate) struct Suspect {
+    pub(crate) block: usize,
     /// Index of the block's instruction that followed when `insns` was read.
-    index: u64,
-    insns: u64,
+    pub(crate) index: u64,
+    pub(crate) insns: u64,
     /// The callers at that instruction.
-    stack: Stack,
+    pub(crate) stack: Vec<FrameKind>,
 }
 
-impl Vcpu {
-    pub(crate) fn new(args: &Args, vcpu: u32) -> Vcpu {
-        let random = args.jitter_seed.unwrap_or(0) ^ (u64::from(vcpu) << 32);
-        let mut new = Vcpu { next_sample: 0, suspect: None, random, before_insns: 0 };
-        new.next_sample = new.step(args);
-        new
+/// Something that is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A sample is to be taken.
+    Sample,
+    /// The console's input is to be looked after where the next block begins.
+    Input,
+    /// The run ends.
+    End(End),
+}
+
+/// An event that lies in the suspected block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) event: Event,
+    /// Instruction of the window.
+    pub(crate) at_insns: u64,
+    /// The block, and the index of that instruction in it.
+    pub(crate) block: usize,
+    pub(crate) index: u64,
+    /// How far the clock has come since.
+    pub(crate) overrun_insns: u64,
+}
+
+/// What a block's callback was made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called {
+    /// A transfer of control is open.
+    pub(crate) by_transfer: bool,
+    /// It was asked for, see [`recheck`].
+    pub(crate) by_recheck: bool,
+    time: u64,
+}
+
+impl Called {
+    /// Whether an event may lie in the block, too. Otherwise only the transfer called.
+    pub(crate) fn for_event(self, block_insns: u64) -> bool {
+        self.by_recheck || self.time + block_insns >= DUE
+    }
+
+    /// Has the time go on without the alarm.
+    pub(crate) fn go_on(self, vcpu: u32, ledger: &Ledger) {
+        ledger.set(CLOCK, vcpu, self.time);
+    }
+}
+
+/// What the clock says at the start of a block that has called back.
+pub(crate) fn called(vcpu: u32, ledger: &Ledger) -> Called {
+    let clock = ledger.get(CLOCK, vcpu);
+    Called { by_transfer: clock & ALARM != 0, by_recheck: clock & RECHECK != 0, time: clock & TIME }
+}
+
+/// Has the next block call back.
+pub(crate) fn recheck(vcpu: u32, ledger: &Ledger) {
+    ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) | RECHECK);
+}
+
+/// Starts `length` instructions, where generated code cannot. Whether an event lies in them.
+pub(crate) fn advance(vcpu: u32, length: u32, ledger: &Ledger) -> bool {
+    ledger.add(CLOCK, vcpu, length.into()) >= DUE
+}
+
+/// Sets the clock back to an instruction, at which the run ends.
+pub(crate) fn set_back(vcpu: u32, insns: u64, ledger: &Ledger) {
+    ledger.set(CLOCK, vcpu, ledger.get(ORIGIN, vcpu).wrapping_add(insns));
+}
+
+impl Clock {
+    /// The events that the request asks for, of so many vCPUs.
+    pub(crate) fn new(request: &Request, vcpus: u32) -> Clock {
+        let seed = request.jitter_seed.unwrap_or(0);
+        let vcpu = |vcpu: u32| Vcpu {
+            next_sample: 0,
+            suspect: None,
+            random: seed ^ (u64::from(vcpu) << 32),
+            before_insns: 0,
+        };
+        let mut clock = Clock {
+            period_insns: request.period_insns,
+            jitter_seed: request.jitter_seed,
+            for_insns: request.for_insns,
+            max_insns: request.max_insns,
+            from: request.from,
+            until: request.until,
+            is_window_open: false,
+            input_at: None,
+            vcpus: (0..vcpus).map(vcpu).collect(),
+        };
+        for vcpu in 0..vcpus {
+            clock.vcpus[vcpu as usize].next_sample = clock.step(vcpu);
+        }
+        clock
     }
 
     /// Instructions to the next sample: the period, or with jitter 1 to 2·period-1, each equally
     /// likely, so that the mean is the period and no loop can keep step.
-    fn step(&mut self, args: &Args) -> u64 {
-        if args.jitter_seed.is_none() {
-            return args.period_insns;
+    fn step(&mut self, vcpu: u32) -> u64 {
+        if self.jitter_seed.is_none() {
+            return self.period_insns;
         }
         // SplitMix64 (Steele, Lea, Flood 2014): reproducible everywhere, no dependency for five lines.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
+        let random = &mut self.vcpus[vcpu as usize].random;
+        *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        1 + (z ^ (z >> 31)) % (2 * args.period_insns - 1)
-    }
-}
-
-/// Writes the samples.
-#[derive(Default)]
-pub(crate) struct Sampler {
-    encoder: Encoder,
-    count: u64,
-    buffer: Vec<u8>,
-}
-
-/// At the start of a block in which an event may fall, or after an alarm.
-pub(crate) struct OnBlock;
-
-impl Hook for OnBlock {
-    const CALL: ExecCallback = |vcpu, block| {
-        let mut state = state::lock();
-        let clock = state.clock(vcpu);
-        state.settle(vcpu);
-        if clock & RECHECK != 0 && state.tree.is_some() {
-            state.leave_exceptions(vcpu);
-            let pc = state.blocks.get(block).pc;
-            state.jump_out(vcpu, pc);
-            state.cross_over(vcpu, pc);
-            state.call_unknown(vcpu, pc);
-            state.check_mask(vcpu);
-        }
-        let Block { pc, ref sizes, .. } = *state.blocks.get(block);
-        let length = sizes.len() as u64;
-        if clock & ALARM != 0 {
-            state.resolve_transfer(vcpu, pc);
-        }
-        if clock & RECHECK == 0 && (clock & TIME) + length < DUE {
-            // Only the transfer called: the time goes on.
-            state.records.counter(CLOCK, vcpu).store(clock & TIME, Ordering::Relaxed);
-        } else {
-            state.suspect(vcpu, block, 0);
-        }
-    };
-}
-
-/// At an instruction that bounds the window, before its counters.
-pub(crate) struct OnBound;
-
-/// A block's number and the index of one of its instructions, in the one number a callback is given.
-pub(crate) fn insn_id(block: usize, index: usize) -> usize {
-    const { assert!(usize::BITS == 64, "the plugin packs two numbers into a pointer") };
-    block << 16 | index
-}
-
-/// The reverse of [`insn_id`].
-pub(crate) fn from_insn_id(id: usize) -> (usize, u64) {
-    (id >> 16, (id & 0xffff) as u64)
-}
-
-impl Hook for OnBound {
-    const CALL: ExecCallback = |vcpu, id| {
-        let (block, index) = from_insn_id(id);
-        let mut state = state::lock();
-        let vcpu = state.running_vcpu(vcpu);
-        let pc = state.blocks.get(block).pc_of(index);
-        // What was due before this instruction comes first.
-        state.settle(vcpu);
-        if !state.window_open {
-            if state.args.from == Some(pc) {
-                state.open_window();
-                state.suspect(vcpu, block, index);
-            }
-        } else if state.args.until == Some(pc) {
-            state.end(End::Until, 0, pc);
-        }
-    };
-}
-
-/// At the start of a segment, where inline operations cannot be used: counts it, and settles at once
-/// what fell into it, for a segment starts as a whole.
-pub(crate) struct OnSegment;
-
-impl Hook for OnSegment {
-    const CALL: ExecCallback = |vcpu, id| {
-        let (block, index) = from_insn_id(id);
-        let mut state = state::lock();
-        let vcpu = state.running_vcpu(vcpu);
-        if index == 0 {
-            let pc = state.blocks.get(block).pc;
-            state.resolve_transfer(vcpu, pc);
-            state.records.counter(TRANSFER, vcpu).store(0, Ordering::Relaxed);
-        }
-        let (slot, length) = state.blocks.get(block).segment_at(index);
-        let insns = state.insns(vcpu);
-        state.records.add(slot, vcpu, 1);
-        if state.records.add(CLOCK, vcpu, length.into()) >= DUE {
-            let pc = state.blocks.get(block).pc_of(index);
-            let stack = state.take_stack(vcpu, pc);
-            state.vcpus[vcpu as usize].suspect = Some(Suspect { block, index, insns, stack });
-            state.settle(vcpu);
-            let insns = state.insns(vcpu);
-            state.set_clock(vcpu, insns, false);
-        }
-    };
-}
-
-/// The oracle: at every instruction that starts. Counts it by itself, without any inline counter.
-pub(crate) struct OracleCount;
-
-impl Hook for OracleCount {
-    const CALL: ExecCallback = |vcpu, slot| {
-        state::lock().records.add(slot as u32, vcpu, 1);
-    };
-}
-
-/// The oracle: at the instruction at which the clock, counted one by one, reaches the event.
-pub(crate) struct OracleSample;
-
-impl Hook for OracleSample {
-    const CALL: ExecCallback = |vcpu, id| {
-        let (block, index) = from_insn_id(id);
-        let mut state = state::lock();
-        let insns = state.insns(vcpu);
-        let pc = state.blocks.get(block).pc_of(index);
-        let stack = state.take_stack(vcpu, pc);
-        state.event(vcpu, insns, pc, &stack, None);
-        state.set_clock(vcpu, insns, false);
-    };
-}
-
-impl State {
-    /// At an instruction that may be in the middle of a block, by its [`insn_id`]: the vCPU that runs it and its
-    /// address, after what was due before it.
-    pub(crate) fn at_insn(&mut self, vcpu: u32, id: usize) -> (u32, u64) {
-        let (block, index) = from_insn_id(id);
-        let vcpu = self.running_vcpu(vcpu);
-        // At a block's start that has been done.
-        if index > 0 {
-            self.settle(vcpu);
-        }
-        (vcpu, self.blocks.get(block).pc_of(index))
+        1 + (z ^ (z >> 31)) % (2 * self.period_insns - 1)
     }
 
-    fn clock(&self, vcpu: u32) -> u64 {
-        self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed)
+    /// Number of vCPUs.
+    pub(crate) fn vcpus(&self) -> u32 {
+        self.vcpus.len() as u32
     }
 
-    /// Instructions that a vCPU has started since the window opened (since reset until it has).
-    pub(crate) fn insns(&self, vcpu: u32) -> u64 {
-        counters::insns(self.clock(vcpu), self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed))
+    /// Whether an instruction of the firmware opens the window.
+    pub(crate) fn opens_late(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Whether the window opens or closes at this address.
+    pub(crate) fn is_bound(&self, pc: u64) -> bool {
+        self.from == Some(pc) || self.until == Some(pc)
+    }
+
+    /// Whether the window, still closed, opens at this address.
+    pub(crate) fn opens_at(&self, pc: u64) -> bool {
+        !self.is_window_open && self.from == Some(pc)
+    }
+
+    /// Whether the open window closes at this address.
+    pub(crate) fn closes_at(&self, pc: u64) -> bool {
+        self.is_window_open && self.until == Some(pc)
+    }
+
+    /// Says when to look after the input.
+    pub(crate) fn set_input(&mut self, at_insns_of_run: Option<u64>) {
+        self.input_at = at_insns_of_run;
     }
 
     /// Instructions that a vCPU has started since reset.
-    pub(crate) fn insns_of_run(&self, vcpu: u32) -> u64 {
-        self.vcpus[vcpu as usize].before_insns + self.insns(vcpu)
+    pub(crate) fn insns_of_run(&self, vcpu: u32, ledger: &Ledger) -> u64 {
+        self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
+    }
+
+    fn next_input(&self, vcpu: u32) -> Option<u64> {
+        self.input_at.filter(|_| vcpu == TIMEKEEPER)
     }
 
     /// The next event of a vCPU, in instructions of the window: a sample, input or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
         let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
         let none = u64::MAX;
-        let max = self.args.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
+        let max = self.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
         let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let next = max.min(input);
-        if self.window_open { next.min(next_sample).min(self.args.for_insns.unwrap_or(none)) } else { next }
+        if self.is_window_open { next.min(next_sample).min(self.for_insns.unwrap_or(none)) } else { next }
     }
 
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
     /// step on the way there.
-    pub(crate) fn set_clock(&self, vcpu: u32, insns: u64, recheck: bool) {
+    fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger) {
         let clock = DUE - (self.next_event(vcpu) - insns).min(DUE);
-        self.records.counter(ORIGIN, vcpu).store(clock.wrapping_sub(insns), Ordering::Relaxed);
-        let clock = if recheck { clock | RECHECK } else { clock };
-        self.records.counter(CLOCK, vcpu).store(clock, Ordering::Relaxed);
+        ledger.set(ORIGIN, vcpu, clock.wrapping_sub(insns));
+        ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
     }
 
-    /// Starts measuring at this instruction: all vCPUs at zero.
-    pub(crate) fn open_window(&mut self) {
-        self.window_open = true;
-        if self.args.from.is_some() && self.args.snapshot.is_some() {
-            let taken = self.take_snapshot(wire::SNAPSHOT_OPEN).and_then(|()| self.keep_counters());
-            taken.unwrap_or_else(|error| self.write_failed(&error));
-        }
-        self.records.clear_counters();
-        self.restart_tasks();
-        self.restart_spans();
+    /// Sets the clock to the next event anew: it may be another one.
+    pub(crate) fn set(&self, vcpu: u32, ledger: &Ledger) {
+        self.set_to(vcpu, ledger.insns(vcpu), false, ledger);
+    }
+
+    /// Opens the window at this instruction: all vCPUs at zero.
+    pub(crate) fn open_window(&mut self, ledger: &Ledger) {
+        self.is_window_open = true;
         let mut before_insns = 0;
-        for vcpu in 0..self.vcpus.len() as u32 {
-            let insns = if self.args.from.is_some() { self.insns(vcpu) } else { 0 };
+        for vcpu in 0..self.vcpus() {
+            let insns = if self.from.is_some() { ledger.insns(vcpu) } else { 0 };
             before_insns += insns;
             self.vcpus[vcpu as usize].before_insns = insns;
             self.vcpus[vcpu as usize].suspect = None;
-            self.set_clock(vcpu, 0, false);
+            self.set_to(vcpu, 0, false, ledger);
         }
-        (self.unresolved, self.interrupted_transfers) = (0, 0);
-        self.records.control.set(Word::Unresolved, 0);
-        self.records.control.set(Word::Interrupted, 0);
-        self.records.control.set(Word::BeforeWindowInsns, before_insns);
-        self.records.control.set(Word::WindowOpen, 1);
+        ledger.say(Word::BeforeWindowInsns, before_insns);
+        ledger.say(Word::WindowOpen, 1);
     }
 
-    /// Handles the events that fell into the suspected block, now that the clock says how far it came.
-    pub(crate) fn settle(&mut self, vcpu: u32) {
-        let insns = self.insns(vcpu);
-        if self.next_event(vcpu) > insns {
-            // Still suspected, if at all: the block may not be over.
-            return;
-        }
-        let Some(suspect) = self.vcpus[vcpu as usize].suspect.take() else { return };
-        loop {
-            let event = self.next_event(vcpu);
-            if event > insns {
-                self.vcpus[vcpu as usize].suspect = Some(suspect);
-                return;
-            }
-            let index = suspect.index + event - suspect.insns - 1;
-            let pc = self.blocks.get(suspect.block).pc_of(index);
-            self.event(vcpu, event, pc, &suspect.stack, Some((suspect.block, index, insns)));
-        }
+    /// Whether the next event is in reach of so many instructions.
+    pub(crate) fn is_in_reach(&self, vcpu: u32, insns: u64, ledger: &Ledger) -> bool {
+        self.next_event(vcpu) <= ledger.insns(vcpu) + insns
     }
 
-    /// Takes the sample that is due at instruction `event`, and ends the run at a limit. `overrun`
-    /// says which block was executing, the event's index in it, and how far the clock went since.
-    fn event(&mut self, vcpu: u32, event: u64, pc: u64, stack: &Stack, overrun: Option<(usize, u64, u64)>) {
-        if self.window_open && self.vcpus[vcpu as usize].next_sample == event {
-            let (stack, node) = (self.stack_id(stack), self.sampled_node(vcpu));
-            let task = self.cores[vcpu as usize].task;
-            self.sample(&Sample { at_insns: event, pc, vcpu, stack, task, node });
-            self.mark_console(vcpu);
-            let state = &mut self.vcpus[vcpu as usize];
-            state.next_sample = event + state.step(&self.args);
-        }
-        let of_run = event + self.vcpus[vcpu as usize].before_insns;
-        if self.next_input(vcpu).is_some_and(|at| at <= of_run) {
-            // Where blocks begin, not here: the oracle, which is called at every instruction, must not be earlier.
-            self.records.counter(INPUT, vcpu).store(1, Ordering::Relaxed);
-            self.input_is_due();
-        }
-        let reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| event + before >= limit);
-        let end = if self.window_open && reached(self.args.for_insns, 0) {
-            End::For
-        } else if reached(self.args.max_insns, self.vcpus[vcpu as usize].before_insns) {
-            End::MaxInsns
-        } else {
-            return;
-        };
-        if let Some((block, index, insns)) = overrun {
-            self.uncount(vcpu, block, index, insns - event);
-        }
-        self.set_clock_back(vcpu, event);
-        self.end(end, 0, pc);
-    }
-
-    fn set_clock_back(&self, vcpu: u32, insns: u64) {
-        let origin = self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed);
-        self.records.counter(CLOCK, vcpu).store(origin.wrapping_add(insns), Ordering::Relaxed);
-    }
-
-    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
-    /// at that one, and blocks are only looked at when they are over.
-    fn uncount(&mut self, vcpu: u32, block: usize, index: u64, extra: u64) {
-        let (keep, executed) = (index + 1, index + 1 + extra);
-        let block = self.blocks.get(block).clone();
-        let mut start = 0;
-        for &(slot, length) in &block.segments {
-            let end = start + u64::from(length);
-            if start >= executed {
-                break;
-            }
-            // A jump has started, but what it leads to has not: it is no turn of its loop yet.
-            let in_flight = end == keep && self.jumping.contains(&slot);
-            if end > keep || in_flight {
-                self.records.add(slot, vcpu, u64::MAX);
-                if start < keep {
-                    let sizes = block.sizes[start as usize..keep as usize].into();
-                    let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
-                    self.records.add(part, vcpu, 1);
-                }
-            }
-            start = end;
-        }
-    }
-
-    /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
-    pub(crate) fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
-        let insns = self.insns(vcpu);
-        let reach = self.blocks.get(block).sizes.len() as u64 - index;
-        let suspected = self.next_event(vcpu) <= insns + reach;
-        let suspect = suspected.then(|| {
-            let pc = self.blocks.get(block).pc_of(index);
-            Suspect { block, index, insns, stack: self.take_stack(vcpu, pc) }
-        });
+    /// Suspects a block, or none, and sets the clock: the block after a suspected one calls back.
+    pub(crate) fn suspect(&mut self, vcpu: u32, suspect: Option<Suspect>, ledger: &Ledger) {
+        let is_suspected = suspect.is_some();
         self.vcpus[vcpu as usize].suspect = suspect;
-        self.set_clock(vcpu, insns, suspected);
+        self.set_to(vcpu, ledger.insns(vcpu), is_suspected, ledger);
     }
 
-    /// Has the next block call back.
-    pub(crate) fn recheck(&self, vcpu: u32) {
-        let clock = self.records.counter(CLOCK, vcpu);
-        clock.store(clock.load(Ordering::Relaxed) | RECHECK, Ordering::Relaxed);
+    /// Suspects instructions that have already been counted.
+    pub(crate) fn suspect_started(&mut self, vcpu: u32, suspect: Suspect) {
+        self.vcpus[vcpu as usize].suspect = Some(suspect);
     }
 
-    fn sample(&mut self, sample: &Sample) {
-        let Sampler { encoder, count, buffer } = &mut self.sampler;
-        buffer.clear();
-        if let Err(error) = encoder.put(sample, buffer) {
-            eprintln!("profiler plugin: {error}");
-            crate::qemu::exit(1);
+    /// The callers in the suspected block.
+    pub(crate) fn suspected_stack(&self, vcpu: u32) -> &[FrameKind] {
+        self.vcpus[vcpu as usize].suspect.as_ref().map_or(&[], |suspect| &suspect.stack)
+    }
+
+    /// The next event that fell into the suspected block, now that the clock says how far it came. None: there is
+    /// none, or none yet, for the block may not be over.
+    pub(crate) fn due(&mut self, vcpu: u32, ledger: &Ledger) -> Option<Due> {
+        let insns = ledger.insns(vcpu);
+        let at_insns = self.next_event(vcpu);
+        if at_insns > insns {
+            return None;
         }
-        *count += 1;
-        self.records.sample(buffer, *count).unwrap_or_else(|error| self.write_failed(&error));
+        let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
+        let event = self.due_at(vcpu, at_insns)?;
+        let index = index + at_insns - before - 1;
+        Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
+    }
+
+    /// The next event at exactly this instruction of the window: a sample before input, and that before the end.
+    /// Each is due once.
+    pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
+        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
+        if self.is_window_open && next_sample == insns {
+            self.vcpus[vcpu as usize].next_sample = insns + self.step(vcpu);
+            return Some(Event::Sample);
+        }
+        if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
+            self.input_at = None;
+            return Some(Event::Input);
+        }
+        let is_reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| insns + before >= limit);
+        if self.is_window_open && is_reached(self.for_insns, 0) {
+            Some(Event::End(End::For))
+        } else if is_reached(self.max_insns, before_insns) {
+            Some(Event::End(End::MaxInsns))
+        } else {
+            None
+        }
     }
 }

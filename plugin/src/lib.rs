@@ -12,16 +12,16 @@
 //! A translation block can only be left early at an instruction that touches memory, devices or
 //! system state ([`decode`] says which). Between two of those the code is a *segment*: it starts as a
 //! whole. Generated code adds 1 to the segment's counter and its length to the clock, and once per
-//! block compares the clock with the next event ([`count`]). Only when the event *may* fall into the
-//! block does it call back ([`sample`]), and the next block's callback settles whether it did: the
+//! block compares the clock with the next event ([`translate`]). Only when the event *may* fall into the
+//! block does it call back ([`clock`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
 //! # Stacks, tasks, calls
 //!
-//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`exception`]) and in
-//! the task that runs ([`task`]). All three are looked at where blocks start: code inside a block neither
-//! calls nor returns. The exact call tree ([`tree`]) is kept on demand and follows every call and return;
-//! with it comes how long each call, handler and masked stretch takes ([`span`]).
+//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`follow::exception`]) and in
+//! the task that runs ([`follow::task`]). All three are looked at where blocks start: code inside a block neither
+//! calls nor returns. The exact call tree ([`follow::tree`]) is kept on demand and follows every call and return;
+//! with it comes how long each call, handler and masked stretch takes ([`follow::span`]).
 //!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
@@ -30,13 +30,31 @@
 //!
 //! What is typed on the console is an event on the same clock ([`input`]): the vCPU is held until the emulator's
 //! main thread has taken it.
+//!
+//! # The house
+//!
+//! Each of these may use those above it and no other, and no part takes the whole state:
+//!
+//! | | |
+//! |---|---|
+//! | [`qemu`] | QEMU's plugin API as safe calls: all `unsafe` but the maps of [`records`] |
+//! | [`records`] [`block`] [`ledger`] | files; code as it is counted; what each counter counts, written once |
+//! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
+//! | [`code`] | functions, unwind rows, places |
+//! | [`clock`] | what is due when; it says so, and acts on nothing |
+//! | [`follow`] | who executes: tasks, exceptions, functions, and spans of them |
+//! | [`stack`] [`transfer`] [`marks`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`state`] | the parts put together, and acting on what is due |
+//! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 
-mod args;
+mod block;
 mod clock;
 mod code;
 mod follow;
+mod guest;
 mod hooks;
 mod input;
+mod ledger;
 mod marks;
 mod qemu;
 mod records;
@@ -66,9 +84,9 @@ impl Register for Plugin {
             refuse(dir, refusal);
             qemu::exit(1);
         }
-        qemu::on_vcpu_init::<state::VcpuInit>(id);
+        qemu::on_vcpu_init::<hooks::VcpuInit>(id);
         qemu::on_translate::<translate::Translate>(id);
-        hooks::end::watch(id);
+        hooks::watch(id);
         Ok(())
     }
 }

@@ -6,32 +6,41 @@
 use std::fs::File;
 
 use wire::definition::Definition;
+use wire::request::Request;
 
-use crate::state::State;
+use crate::ledger::Ledger;
 
-/// The console's file.
-pub(crate) struct Console {
-    file: File,
+/// The marks on the console.
+pub(crate) struct Marks {
+    path: String,
+    file: Option<File>,
     bytes: u64,
 }
 
-impl State {
+impl Marks {
+    /// The marks, where they are asked for.
+    pub(crate) fn new(request: &Request) -> Option<Marks> {
+        request.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
+    }
+
     /// At a sample: notes how much has been printed, if that is more than before.
-    pub(crate) fn mark_console(&mut self, vcpu: u32) {
-        if !self.args.has_marks {
-            return;
-        }
+    pub(crate) fn mark(&mut self, vcpu: u32, ledger: &mut Ledger) {
         // QEMU opens it after the plugin is installed, and never where the machine has no console.
-        if self.console.is_none() {
-            self.console = File::open(self.args.printed()).ok().map(|file| Console { file, bytes: 0 });
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
         }
-        let Some(console) = &mut self.console else { return };
-        let bytes = console.file.metadata().map_or(0, |metadata| metadata.len());
-        if bytes > console.bytes {
-            console.bytes = bytes;
+        let Some(file) = &self.file else { return };
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        if bytes > self.bytes {
+            self.bytes = bytes;
             // By now: the sample is a few instructions back.
-            let at_insns = self.insns(vcpu);
-            self.note(&Definition::Mark { at_insns, bytes });
+            let at_insns = ledger.insns(vcpu);
+            ledger.note(&Definition::Mark { at_insns, bytes });
         }
     }
+}
+
+/// The file of what the firmware has printed.
+pub(crate) fn printed(request: &Request) -> String {
+    format!("{}.log", request.console)
 }
