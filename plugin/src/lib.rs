@@ -79,7 +79,7 @@ impl Register for Plugin {
         let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
         // The only argument; the harness is the only caller.
         let dir = args.raw.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32) {
+        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32, info.version.current) {
             eprintln!("profiler plugin: {why}");
             refuse(dir, refusal);
             qemu::exit(1);

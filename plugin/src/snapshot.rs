@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use wire::request::Request;
 
 use crate::guest::Guest;
+use crate::qemu::MAX_READ_BYTES;
 
 /// Memory is read in pieces that do not cross a multiple of this, so that two neighbouring memories of
 /// the machine do as well as one, and every piece lies in one page of a guest that has pages.
 const PIECE_BYTES: u64 = 4096;
+const _: () = assert!(PIECE_BYTES as usize <= MAX_READ_BYTES);
 
 /// The memory that the harness asked for.
 pub(crate) struct Snapshot {

@@ -82,8 +82,9 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists.
-pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
+/// Sets the plugin up as the request in a directory asks, in a QEMU with this plugin API; called
+/// once, before any vCPU exists.
+pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     let guest = Guest::new(&request);
@@ -115,7 +116,7 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
         marks: Marks::new(&request),
         snapshot: Snapshot::new(&request, directory),
         input,
-        guard: Guard::find(vcpus, main_thread),
+        guard: Guard::find(vcpus, api, main_thread),
     };
     state.clock.set_input(state.input.as_ref().and_then(|input| input.next_look(0)));
     if state.clock.opens_late() {

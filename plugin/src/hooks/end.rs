@@ -6,7 +6,7 @@ use wire::control::{End, Word};
 
 use super::find;
 use crate::guest::{FAULT_REGISTERS, Stored, faults};
-use crate::qemu::{self, AbortHook, ExitHook, StoreCallback, StoreHook};
+use crate::qemu::{self, AbortHook, ExitHook, FaultBuffer, StoreCallback, StoreHook};
 use crate::records::Control;
 use crate::state;
 
@@ -50,7 +50,8 @@ impl ExitHook for OnExit {
     };
 }
 
-static CONTROL: OnceLock<&'static Control> = OnceLock::new();
+/// What the handler of an abort writes a Cortex-M's fault to, and reads it with.
+static WITNESS: OnceLock<(&'static Control, FaultBuffer)> = OnceLock::new();
 
 /// Has the records completed when QEMU exits or aborts.
 pub(crate) fn watch(id: u64) {
@@ -58,7 +59,7 @@ pub(crate) fn watch(id: u64) {
     qemu::on_abort::<OnAbort>();
     let state = state::lock();
     if !state.guest.isa.is_riscv() {
-        CONTROL.get_or_init(|| state.ledger.control());
+        WITNESS.get_or_init(|| (state.ledger.control(), FaultBuffer::new()));
     }
 }
 
@@ -83,10 +84,10 @@ impl AbortHook for OnAbort {
 
 /// Reads the fault status registers of a Cortex-M.
 fn record_fault() {
-    let Some(control) = CONTROL.get() else { return };
+    let Some((control, buffer)) = WITNESS.get() else { return };
     let (address, length) = FAULT_REGISTERS;
-    let Some(bytes) = qemu::read_memory_once(address, length) else { return };
-    let Some(words) = faults(&bytes) else { return };
+    let Some(bytes) = buffer.read(address, length) else { return };
+    let Some(words) = faults(bytes) else { return };
     words.into_iter().for_each(|(word, value)| control.set(word, value));
     control.set(Word::Fault, 1);
 }

@@ -9,6 +9,7 @@ mod api;
 mod clock;
 mod hooks;
 mod registers;
+mod reserve;
 
 pub(crate) use abort::{AbortHook, Thread, allow_interrupts, die_with_parent, exit, interrupt_main_thread, on_abort};
 pub(crate) use api::{Block, Cell, Insn, Scoreboard};
@@ -17,4 +18,4 @@ pub(crate) use hooks::{
     ExecCallback, ExitHook, Hook, StoreCallback, StoreHook, TranslateCallback, TranslateHook, VcpuCallback, VcpuHook,
     on_exit, on_translate, on_vcpu_init,
 };
-pub(crate) use registers::{Registers, read_memory_once};
+pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};

@@ -7,10 +7,14 @@ use qemu_plugin::sys::{self, GArray, GByteArray};
 
 // glib comes with the QEMU binary that loads this library.
 unsafe extern "C" {
-    fn g_byte_array_new() -> *mut GByteArray;
+    fn g_byte_array_sized_new(reserved: c_uint) -> *mut GByteArray;
     fn g_byte_array_set_size(array: *mut GByteArray, length: c_uint) -> *mut GByteArray;
     fn g_array_free(array: *mut GArray, free_segment: bool) -> *mut c_char;
 }
+
+/// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
+/// of an abort relies on.
+pub(crate) const MAX_READ_BYTES: usize = 4096;
 
 /// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
 pub(crate) struct Registers {
@@ -47,7 +51,7 @@ impl Registers {
             g_array_free(array, true);
         }
         // SAFETY: no precondition; kept for the life of the process.
-        let buffer = unsafe { g_byte_array_new() };
+        let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
         let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
         Registers { handles, general, buffer }
     }
@@ -100,21 +104,42 @@ impl Registers {
     }
 
     fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
-        // SAFETY: buffer from glib, on the vCPU's thread; QEMU sizes the buffer itself, and what is borrowed
-        // of it ends before the next read.
-        unsafe {
-            g_byte_array_set_size(self.buffer, 0);
-            sys::qemu_plugin_read_memory_vaddr(address, self.buffer, len)
-                .then(|| std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize))
-        }
+        // SAFETY: buffer from glib, on the vCPU's thread; what is borrowed of it ends before the next read.
+        unsafe { read_guest(self.buffer, address, len) }
     }
 }
 
-/// Reads guest memory outside the plugin's lock: in the handler of QEMU's abort.
-pub(crate) fn read_memory_once(address: u64, len: usize) -> Option<Vec<u8>> {
-    // SAFETY: no precondition; the process is about to end.
-    let buffer = unsafe { g_byte_array_new() };
-    Registers { handles: HashMap::new(), general: Vec::new(), buffer }
-        .read_memory(address, len)
-        .filter(|bytes| bytes.len() == len)
+/// Reads guest memory into a buffer.
+///
+/// # Safety
+/// The buffer is glib's and not used elsewhere as long as what is returned is.
+unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> Option<&'a [u8]> {
+    // SAFETY: the buffer is glib's; QEMU sets its size and fills it.
+    unsafe {
+        g_byte_array_set_size(buffer, 0);
+        sys::qemu_plugin_read_memory_vaddr(address, buffer, len)
+            .then(|| std::slice::from_raw_parts((*buffer).data, (*buffer).len as usize))
+    }
+}
+
+/// A buffer of its own for the handler of QEMU's abort, which may find the plugin's state locked.
+pub(crate) struct FaultBuffer(*mut GByteArray);
+
+// SAFETY: only the handler uses the buffer, and that runs once.
+unsafe impl Send for FaultBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for FaultBuffer {}
+
+impl FaultBuffer {
+    /// A new buffer.
+    pub(crate) fn new() -> FaultBuffer {
+        // SAFETY: no precondition; kept for the life of the process.
+        FaultBuffer(unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) })
+    }
+
+    /// Reads guest memory in the handler, on the thread of a vCPU (on another one QEMU aborts once more).
+    pub(crate) fn read(&self, address: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: the buffer is glib's and this handler's alone.
+        unsafe { read_guest(self.0, address, len) }.filter(|bytes| bytes.len() == len)
+    }
 }
