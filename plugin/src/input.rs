@@ -16,15 +16,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::Ordering;
 
 use wire::control::Word;
-use wire::counters::INPUT;
 use wire::input::{Step, When};
+use wire::request::Request;
 
-use crate::args::Args;
-use crate::qemu::{self, ExecCallback, Hook};
-use crate::state::{self, State};
+use crate::ledger::Ledger;
+use crate::marks::printed;
+use crate::qemu;
 use crate::wait::MainThread;
 
 /// Instructions from one byte to the next, and from one look for a prompt to the next.
@@ -59,8 +58,6 @@ pub(crate) struct Input {
     taken_bytes: u64,
     /// Steps that have begun.
     begun: u64,
-    /// Instruction of the run at which to look again.
-    next: Option<u64>,
     refusals: u32,
     offers: u32,
     offers_at_waits: u32,
@@ -130,14 +127,14 @@ impl Pipe {
 
 impl Input {
     /// Opens the console, where something is to be typed.
-    pub(crate) fn open(args: &Args, main_thread: &MainThread) -> io::Result<Option<Input>> {
-        if args.input.is_empty() {
+    pub(crate) fn open(request: &Request, main_thread: &MainThread) -> io::Result<Option<Input>> {
+        if request.input.is_empty() {
             return Ok(None);
         }
         if !main_thread.can_be_seen() {
             return Err(io::Error::other("console input needs a host with /proc/self/task/ID/syscall"));
         }
-        let steps = args.input.clone();
+        let steps = request.input.clone();
         let mut pipe = OpenOptions::new();
         pipe.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         qemu::allow_interrupts();
@@ -147,26 +144,24 @@ impl Input {
             typed: None,
             taken_bytes: 0,
             begun: 0,
-            next: None,
             refusals: 0,
             offers: 0,
             offers_at_waits: 0,
-            console: Console { file: File::open(args.printed())?, unread: Vec::new() },
-            pipe: Pipe { file: pipe.open(format!("{}.in", args.console))?, main_thread: main_thread.clone() },
+            console: Console { file: File::open(printed(request))?, unread: Vec::new() },
+            pipe: Pipe { file: pipe.open(format!("{}.in", request.console))?, main_thread: main_thread.clone() },
             is_semihosting: false,
         };
         input.step = input.steps.next();
-        input.schedule(0);
         Ok(Some(input))
     }
 
     /// Whether there is nothing left to do.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.step.is_none() && self.offers == 0
     }
 
-    /// Types a byte, if it is time for one.
-    fn look(&mut self, now: u64, waits: bool) -> io::Result<()> {
+    /// Types a byte, if it is time for one. `waits`: the firmware is about to wait.
+    fn type_next(&mut self, now: u64, waits: bool) -> io::Result<()> {
         let begins = match &self.step {
             None => false,
             Some(_) if self.typed.is_some() => true,
@@ -182,8 +177,25 @@ impl Input {
                 self.give_up();
             }
         }
-        self.schedule(now);
         Ok(())
+    }
+
+    /// Looks whether it is time to type at this instruction of the run, and returns the one at which to look again.
+    pub(crate) fn look(&mut self, now: u64, waits: bool, ledger: &Ledger) -> Option<u64> {
+        let typed = self.type_next(now, waits);
+        ledger.say(Word::InputBytes, self.taken_bytes);
+        ledger.say(Word::InputBegun, self.begun);
+        ledger.written(typed);
+        self.next_look(now)
+    }
+
+    /// The firmware is about to read a byte from the semihosting console. Of the two devices on the console's
+    /// multiplexer, the serial port has the input first.
+    pub(crate) fn semihosting_reads(&mut self, ledger: &Ledger) {
+        if !self.is_semihosting && !self.is_over() {
+            let answer = ledger.written(self.pipe.put(&NEXT_DEVICE));
+            self.is_semihosting = matches!(answer, Answer::Taken);
+        }
     }
 
     fn type_one(&mut self) -> io::Result<()> {
@@ -221,95 +233,17 @@ impl Input {
         self.steps = Vec::new().into_iter();
     }
 
-    /// Says when to look again.
-    fn schedule(&mut self, now: u64) {
+    /// The instruction of the run at which to look again.
+    pub(crate) fn next_look(&self, now: u64) -> Option<u64> {
         let pace = |doublings: u32| Some(now + (PACE_INSNS << doublings.min(MAX_BACKOFF)));
         let offer = (self.offers > 0).then(|| pace(OFFERS - self.offers)).flatten();
-        self.next = match &self.step {
+        match &self.step {
             None => offer,
             Some(_) if self.typed.is_some() => pace(self.refusals.saturating_sub(1)),
             Some(Step { when: When::At(insns), .. }) if *insns > now => {
                 Some(offer.map_or(*insns, |offer| offer.min(*insns)))
             }
             Some(_) => pace(0),
-        };
-    }
-}
-
-/// At the start of a block, when it is time to look.
-pub(crate) struct OnInput;
-
-impl Hook for OnInput {
-    const CALL: ExecCallback = |vcpu, block| {
-        let mut state = state::lock();
-        let vcpu = state.running_vcpu(vcpu);
-        let flag = state.records.counter(INPUT, vcpu);
-        if flag.load(Ordering::Relaxed) == 0 {
-            return;
         }
-        flag.store(0, Ordering::Relaxed);
-        state.look(false);
-        if state.counts_inline() && !state.args.is_oracle {
-            state.suspect(vcpu, block, 0);
-        } else {
-            let insns = state.insns(vcpu);
-            state.set_clock(vcpu, insns, false);
-        }
-    };
-}
-
-/// The vCPU whose instructions say when.
-const TIMEKEEPER: u32 = 0;
-
-impl State {
-    /// The instruction of the run at which a vCPU has to look after the input.
-    pub(crate) fn next_input(&self, vcpu: u32) -> Option<u64> {
-        self.input.as_ref().filter(|_| vcpu == TIMEKEEPER)?.next
-    }
-
-    /// That instruction has started: the next block looks.
-    pub(crate) fn input_is_due(&mut self) {
-        if let Some(input) = &mut self.input {
-            input.next = None;
-        }
-    }
-
-    fn look(&mut self, waits: bool) {
-        let now = self.insns_of_run(TIMEKEEPER);
-        let Some(input) = &mut self.input else { return };
-        let looked = input.look(now, waits);
-        self.records.control.set(Word::InputBytes, input.taken_bytes);
-        self.records.control.set(Word::InputBegun, input.begun);
-        looked.unwrap_or_else(|error| self.write_failed(&error));
-    }
-
-    /// Looks after the input in the middle of a block, because the firmware is about to wait.
-    pub(crate) fn look_for_input(&mut self) {
-        if self.input.as_ref().is_none_or(Input::is_over) {
-            return;
-        }
-        self.look(true);
-        // The next look may now be at another instruction, and a look that was due has been.
-        self.records.counter(INPUT, TIMEKEEPER).store(0, Ordering::Relaxed);
-        if self.counts_inline() && !self.args.is_oracle {
-            self.recheck(TIMEKEEPER);
-        } else {
-            let insns = self.insns(TIMEKEEPER);
-            self.set_clock(TIMEKEEPER, insns, false);
-        }
-    }
-
-    /// The firmware is about to read a byte from the semihosting console. (Its file `:tt` is QEMU's own standard
-    /// input instead.)
-    pub(crate) fn semihosting_reads(&mut self) {
-        let Some(input) = &mut self.input else { return };
-        if !input.is_semihosting && !input.is_over() {
-            // Of the two devices on the console's multiplexer, the serial port has the input first.
-            match input.pipe.put(&NEXT_DEVICE) {
-                Ok(answer) => input.is_semihosting = matches!(answer, Answer::Taken),
-                Err(error) => self.write_failed(&error),
-            }
-        }
-        self.look_for_input();
     }
 }

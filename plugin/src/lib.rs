@@ -12,16 +12,16 @@
 //! A translation block can only be left early at an instruction that touches memory, devices or
 //! system state ([`decode`] says which). Between two of those the code is a *segment*: it starts as a
 //! whole. Generated code adds 1 to the segment's counter and its length to the clock, and once per
-//! block compares the clock with the next event ([`count`]). Only when the event *may* fall into the
-//! block does it call back ([`sample`]), and the next block's callback settles whether it did: the
+//! block compares the clock with the next event ([`translate`]). Only when the event *may* fall into the
+//! block does it call back ([`clock`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
 //! # Stacks, tasks, calls
 //!
-//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`exception`]) and in
-//! the task that runs ([`task`]). All three are looked at where blocks start: code inside a block neither
-//! calls nor returns. The exact call tree ([`tree`]) is kept on demand and follows every call and return;
-//! with it comes how long each call, handler and masked stretch takes ([`span`]).
+//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`follow::exception`]) and in
+//! the task that runs ([`follow::task`]). All three are looked at where blocks start: code inside a block neither
+//! calls nor returns. The exact call tree ([`follow::tree`]) is kept on demand and follows every call and return;
+//! with it comes how long each call, handler and masked stretch takes ([`follow::span`]).
 //!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
@@ -30,25 +30,40 @@
 //!
 //! What is typed on the console is an event on the same clock ([`input`]): the vCPU is held until the emulator's
 //! main thread has taken it.
+//!
+//! # The house
+//!
+//! Each of these may use those above it and no other, and no part takes the whole state:
+//!
+//! | | |
+//! |---|---|
+//! | [`qemu`] | QEMU's plugin API as safe calls: all `unsafe` but the maps of [`records`] |
+//! | [`records`] [`block`] [`ledger`] | files; code as it is counted; what each counter counts, written once |
+//! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
+//! | [`code`] | functions, unwind rows, places |
+//! | [`clock`] | what is due when; it says so, and acts on nothing |
+//! | [`follow`] | who executes: tasks, exceptions, functions, and spans of them |
+//! | [`stack`] [`transfer`] [`marks`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`state`] | the parts put together, and acting on what is due |
+//! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 
-mod args;
-mod console;
-mod count;
-mod end;
-mod exception;
+mod block;
+mod clock;
+mod code;
+mod follow;
+mod guest;
+mod hooks;
 mod input;
-mod place;
+mod ledger;
+mod marks;
 mod qemu;
 mod records;
-mod sample;
 mod semihosting;
 mod snapshot;
-mod span;
 mod stack;
 mod state;
-mod task;
 mod transfer;
-mod tree;
+mod translate;
 mod wait;
 
 use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};
@@ -64,14 +79,14 @@ impl Register for Plugin {
         let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
         // The only argument; the harness is the only caller.
         let dir = args.raw.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32) {
+        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32, info.version.current) {
             eprintln!("profiler plugin: {why}");
             refuse(dir, refusal);
             qemu::exit(1);
         }
-        qemu::on_vcpu_init::<state::VcpuInit>(id);
-        qemu::on_translate::<count::Translate>(id);
-        end::watch(id);
+        qemu::on_vcpu_init::<hooks::VcpuInit>(id);
+        qemu::on_translate::<translate::Translate>(id);
+        hooks::watch(id);
         Ok(())
     }
 }

@@ -3,35 +3,50 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::ops::Range;
+use std::path::PathBuf;
 
-use crate::state::State;
+use wire::request::Request;
+
+use crate::guest::Guest;
+use crate::qemu::MAX_READ_BYTES;
 
 /// Memory is read in pieces that do not cross a multiple of this, so that two neighbouring memories of
 /// the machine do as well as one, and every piece lies in one page of a guest that has pages.
 const PIECE_BYTES: u64 = 4096;
+const _: () = assert!(PIECE_BYTES as usize <= MAX_READ_BYTES);
 
-impl State {
-    /// Copies the memory that the harness asked for into a file of that name. None is left where some of
-    /// it cannot be read without side effects.
-    pub(crate) fn take_snapshot(&mut self, name: &str) -> io::Result<()> {
-        let Some(bytes) = self.snapshot() else { return Ok(()) };
-        fs::write(Path::new(&self.args.dir).join(name), bytes)
+/// The memory that the harness asked for.
+pub(crate) struct Snapshot {
+    range: Range<u64>,
+    directory: PathBuf,
+}
+
+impl Snapshot {
+    /// What is to be copied into files of this directory, if anything is.
+    pub(crate) fn new(request: &Request, directory: &str) -> Option<Snapshot> {
+        let range = request.snapshot.clone()?;
+        Some(Snapshot { range, directory: directory.into() })
+    }
+
+    /// Copies the memory into a file of that name. None is left where some of it cannot be read without side
+    /// effects.
+    pub(crate) fn take(&self, name: &str, guest: &mut Guest) -> io::Result<()> {
+        let Some(bytes) = self.read(guest) else { return Ok(()) };
+        fs::write(self.directory.join(name), bytes)
     }
 
     /// Copies the counters as they are before the window opens and clears them.
     pub(crate) fn keep_counters(&self) -> io::Result<()> {
-        let file = |name| Path::new(&self.args.dir).join(name);
-        fs::copy(file("counters"), file(wire::COUNTERS_OPEN)).map(drop)
+        fs::copy(self.directory.join("counters"), self.directory.join(wire::COUNTERS_OPEN)).map(drop)
     }
 
-    fn snapshot(&mut self) -> Option<Vec<u8>> {
-        let range = self.args.snapshot.clone()?;
+    fn read(&self, guest: &mut Guest) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let mut at = range.start;
-        while at < range.end {
-            let piece = (PIECE_BYTES - at % PIECE_BYTES).min(range.end - at);
-            bytes.extend(self.memory(at, piece as usize)?);
+        let mut at = self.range.start;
+        while at < self.range.end {
+            let piece = (PIECE_BYTES - at % PIECE_BYTES).min(self.range.end - at);
+            bytes.extend(guest.memory(at, piece as usize)?);
             at += piece;
         }
         Some(bytes)

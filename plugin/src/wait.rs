@@ -21,27 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::qemu::{Clock, ExecCallback, Hook};
-use crate::state;
-
-/// At a `wfi`, before it executes.
-pub(crate) struct OnWait;
-
-impl Hook for OnWait {
-    const CALL: ExecCallback = |_, _| {
-        let guard = {
-            let mut state = state::lock();
-            // Where the firmware sleeps until something is typed there is no later occasion.
-            state.look_for_input();
-            // The state is not locked while waiting: who holds QEMU's lock may want it.
-            state.guard.clone()
-        };
-        match guard {
-            Guard::Work(clock) => clock.keep_vcpu_busy(),
-            Guard::Sleep(main_thread) => main_thread.await_sleep(),
-        }
-    };
-}
+use crate::qemu::Clock;
 
 /// What keeps the main thread from advancing time too early.
 #[derive(Clone)]
@@ -53,9 +33,18 @@ pub(crate) enum Guard {
 }
 
 impl Guard {
-    /// The better one, if it can be had. Work for one of several vCPUs would end the others' turns.
-    pub(crate) fn find(vcpus: u32, main_thread: MainThread) -> Guard {
-        let clock = if vcpus == 1 { Clock::find() } else { None };
+    /// Keeps the main thread from it once, in a callback of the vCPU. The plugin's state must not be locked
+    /// meanwhile: the holder of QEMU's lock may want it.
+    pub(crate) fn hold(&self) {
+        match self {
+            Guard::Work(clock) => clock.keep_vcpu_busy(),
+            Guard::Sleep(main_thread) => main_thread.await_sleep(),
+        }
+    }
+
+    /// The better one, if it can be had of a QEMU with this plugin API. Work for one of several vCPUs would end the others' turns.
+    pub(crate) fn find(vcpus: u32, api: i64, main_thread: MainThread) -> Guard {
+        let clock = if vcpus == 1 { Clock::find(api) } else { None };
         clock.map_or(Guard::Sleep(main_thread), Guard::Work)
     }
 }

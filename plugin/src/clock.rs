@@ -1,0 +1,307 @@
+//! What is due when: a vCPU's clock, and the events it is set to.
+//!
+//! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that
+//! it equals [`DUE`] after the instruction at which the next event is due; `origin` is the value it
+//! would have had at the window's first instruction, so `clock - origin` is the number of
+//! instructions so far. A block of `n` instructions calls back when `clock + n >= DUE` at its start.
+//! The event may then fall into this block, or, if the block is left early, into a later one: the
+//! block is *suspected* and the alarm set, so that the next block calls back and can tell.
+
+//!
+//! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
+
+use wire::control::{End, Word};
+use wire::counters::{ALARM, CLOCK, DUE, ORIGIN};
+use wire::definition::FrameKind;
+use wire::request::Request;
+
+use crate::ledger::Ledger;
+
+/// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
+const RECHECK: u64 = ALARM << 1;
+
+/// The clock without the alarms.
+const TIME: u64 = ALARM - 1;
+
+/// The vCPU whose instructions say when something is typed.
+pub(crate) const TIMEKEEPER: u32 = 0;
+
+/// The events of a run, by vCPU.
+pub(crate) struct Clock {
+    period_insns: u64,
+    jitter_seed: Option<u64>,
+    for_insns: Option<u64>,
+    max_insns: Option<u64>,
+    /// Addresses that open the window and close it.
+    from: Option<u64>,
+    until: Option<u64>,
+    is_window_open: bool,
+    /// Instruction of the run at which the console's input is to be looked after.
+    input_at: Option<u64>,
+    vcpus: Vec<Vcpu>,
+}
+
+/// One vCPU's events.
+struct Vcpu {
+    /// Instruction of the window at which the next sample is due.
+    next_sample: u64,
+    suspect: Option<Suspect>,
+    random: u64,
+    /// Instructions before the window opened.
+    before_insns: u64,
+}
+
+/// A block in which the next event may lie.
+pub(crate) struct Suspect {
+    pub(crate) block: usize,
+    /// Index of the block's instruction that followed when `insns` was read.
+    pub(crate) index: u64,
+    pub(crate) insns: u64,
+    /// The callers at that instruction.
+    pub(crate) stack: Vec<FrameKind>,
+}
+
+/// Something that is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A sample is to be taken.
+    Sample,
+    /// The console's input is to be looked after where the next block begins.
+    Input,
+    /// The run ends.
+    End(End),
+}
+
+/// An event that lies in the suspected block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) event: Event,
+    /// Instruction of the window.
+    pub(crate) at_insns: u64,
+    /// The block, and the index of that instruction in it.
+    pub(crate) block: usize,
+    pub(crate) index: u64,
+    /// How far the clock has come since.
+    pub(crate) overrun_insns: u64,
+}
+
+/// What a block's callback was made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called {
+    /// A transfer of control is open.
+    pub(crate) by_transfer: bool,
+    /// It was asked for, see [`recheck`].
+    pub(crate) by_recheck: bool,
+    time: u64,
+}
+
+impl Called {
+    /// Whether an event may lie in the block, too. Otherwise only the transfer called.
+    pub(crate) fn for_event(self, block_insns: u64) -> bool {
+        self.by_recheck || self.time + block_insns >= DUE
+    }
+
+    /// Has the time go on without the alarm.
+    pub(crate) fn go_on(self, vcpu: u32, ledger: &Ledger) {
+        ledger.set(CLOCK, vcpu, self.time);
+    }
+}
+
+/// What the clock says at the start of a block that has called back.
+pub(crate) fn called(vcpu: u32, ledger: &Ledger) -> Called {
+    let clock = ledger.get(CLOCK, vcpu);
+    Called { by_transfer: clock & ALARM != 0, by_recheck: clock & RECHECK != 0, time: clock & TIME }
+}
+
+/// Has the next block call back.
+pub(crate) fn recheck(vcpu: u32, ledger: &Ledger) {
+    ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) | RECHECK);
+}
+
+/// Starts `length` instructions, where generated code cannot. Whether an event lies in them.
+pub(crate) fn advance(vcpu: u32, length: u32, ledger: &Ledger) -> bool {
+    ledger.add(CLOCK, vcpu, length.into()) >= DUE
+}
+
+/// Sets the clock back to an instruction, at which the run ends.
+pub(crate) fn set_back(vcpu: u32, insns: u64, ledger: &Ledger) {
+    ledger.set(CLOCK, vcpu, ledger.get(ORIGIN, vcpu).wrapping_add(insns));
+}
+
+impl Clock {
+    /// The events that the request asks for, of so many vCPUs.
+    pub(crate) fn new(request: &Request, vcpus: u32) -> Clock {
+        let seed = request.jitter_seed.unwrap_or(0);
+        let vcpu = |vcpu: u32| Vcpu {
+            next_sample: 0,
+            suspect: None,
+            random: seed ^ (u64::from(vcpu) << 32),
+            before_insns: 0,
+        };
+        let mut clock = Clock {
+            period_insns: request.period_insns,
+            jitter_seed: request.jitter_seed,
+            for_insns: request.for_insns,
+            max_insns: request.max_insns,
+            from: request.from,
+            until: request.until,
+            is_window_open: false,
+            input_at: None,
+            vcpus: (0..vcpus).map(vcpu).collect(),
+        };
+        for vcpu in 0..vcpus {
+            clock.vcpus[vcpu as usize].next_sample = clock.step(vcpu);
+        }
+        clock
+    }
+
+    /// Instructions to the next sample: the period, or with jitter 1 to 2·period-1, each equally
+    /// likely, so that the mean is the period and no loop can keep step.
+    fn step(&mut self, vcpu: u32) -> u64 {
+        if self.jitter_seed.is_none() {
+            return self.period_insns;
+        }
+        // SplitMix64 (Steele, Lea, Flood 2014): reproducible everywhere, no dependency for five lines.
+        let random = &mut self.vcpus[vcpu as usize].random;
+        *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1 + (z ^ (z >> 31)) % (2 * self.period_insns - 1)
+    }
+
+    /// Number of vCPUs.
+    pub(crate) fn vcpus(&self) -> u32 {
+        self.vcpus.len() as u32
+    }
+
+    /// Whether an instruction of the firmware opens the window.
+    pub(crate) fn opens_late(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Whether the window opens or closes at this address.
+    pub(crate) fn is_bound(&self, pc: u64) -> bool {
+        self.from == Some(pc) || self.until == Some(pc)
+    }
+
+    /// Whether the window, still closed, opens at this address.
+    pub(crate) fn opens_at(&self, pc: u64) -> bool {
+        !self.is_window_open && self.from == Some(pc)
+    }
+
+    /// Whether the open window closes at this address.
+    pub(crate) fn closes_at(&self, pc: u64) -> bool {
+        self.is_window_open && self.until == Some(pc)
+    }
+
+    /// Says when to look after the input.
+    pub(crate) fn set_input(&mut self, at_insns_of_run: Option<u64>) {
+        self.input_at = at_insns_of_run;
+    }
+
+    /// Instructions that a vCPU has started since reset.
+    pub(crate) fn insns_of_run(&self, vcpu: u32, ledger: &Ledger) -> u64 {
+        self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
+    }
+
+    fn next_input(&self, vcpu: u32) -> Option<u64> {
+        self.input_at.filter(|_| vcpu == TIMEKEEPER)
+    }
+
+    /// The next event of a vCPU, in instructions of the window: a sample, input or a limit.
+    fn next_event(&self, vcpu: u32) -> u64 {
+        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
+        let none = u64::MAX;
+        let max = self.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
+        let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let next = max.min(input);
+        if self.is_window_open { next.min(next_sample).min(self.for_insns.unwrap_or(none)) } else { next }
+    }
+
+    /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
+    /// step on the way there.
+    fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger) {
+        let clock = DUE - (self.next_event(vcpu) - insns).min(DUE);
+        ledger.set(ORIGIN, vcpu, clock.wrapping_sub(insns));
+        ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
+    }
+
+    /// Sets the clock to the next event anew: it may be another one.
+    pub(crate) fn set(&self, vcpu: u32, ledger: &Ledger) {
+        self.set_to(vcpu, ledger.insns(vcpu), false, ledger);
+    }
+
+    /// Opens the window at this instruction: all vCPUs at zero.
+    pub(crate) fn open_window(&mut self, ledger: &Ledger) {
+        self.is_window_open = true;
+        let mut before_insns = 0;
+        for vcpu in 0..self.vcpus() {
+            let insns = if self.from.is_some() { ledger.insns(vcpu) } else { 0 };
+            before_insns += insns;
+            self.vcpus[vcpu as usize].before_insns = insns;
+            self.vcpus[vcpu as usize].suspect = None;
+            self.set_to(vcpu, 0, false, ledger);
+        }
+        ledger.say(Word::BeforeWindowInsns, before_insns);
+        ledger.say(Word::WindowOpen, 1);
+    }
+
+    /// Whether the next event is in reach of so many instructions.
+    pub(crate) fn is_in_reach(&self, vcpu: u32, insns: u64, ledger: &Ledger) -> bool {
+        self.next_event(vcpu) <= ledger.insns(vcpu) + insns
+    }
+
+    /// Suspects a block, or none, and sets the clock: the block after a suspected one calls back.
+    pub(crate) fn suspect(&mut self, vcpu: u32, suspect: Option<Suspect>, ledger: &Ledger) {
+        let is_suspected = suspect.is_some();
+        self.vcpus[vcpu as usize].suspect = suspect;
+        self.set_to(vcpu, ledger.insns(vcpu), is_suspected, ledger);
+    }
+
+    /// Suspects instructions that have already been counted.
+    pub(crate) fn suspect_started(&mut self, vcpu: u32, suspect: Suspect) {
+        self.vcpus[vcpu as usize].suspect = Some(suspect);
+    }
+
+    /// The callers in the suspected block.
+    pub(crate) fn suspected_stack(&self, vcpu: u32) -> &[FrameKind] {
+        self.vcpus[vcpu as usize].suspect.as_ref().map_or(&[], |suspect| &suspect.stack)
+    }
+
+    /// The next event that fell into the suspected block, now that the clock says how far it came. None: there is
+    /// none, or none yet, for the block may not be over.
+    pub(crate) fn due(&mut self, vcpu: u32, ledger: &Ledger) -> Option<Due> {
+        let insns = ledger.insns(vcpu);
+        let at_insns = self.next_event(vcpu);
+        if at_insns > insns {
+            return None;
+        }
+        let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
+        let event = self.due_at(vcpu, at_insns)?;
+        let index = index + at_insns - before - 1;
+        Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
+    }
+
+    /// The next event at exactly this instruction of the window: a sample before input, and that before the end.
+    /// Each is due once.
+    pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
+        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
+        if self.is_window_open && next_sample == insns {
+            self.vcpus[vcpu as usize].next_sample = insns + self.step(vcpu);
+            return Some(Event::Sample);
+        }
+        if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
+            self.input_at = None;
+            return Some(Event::Input);
+        }
+        let is_reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| insns + before >= limit);
+        if self.is_window_open && is_reached(self.for_insns, 0) {
+            Some(Event::End(End::For))
+        } else if is_reached(self.max_insns, before_insns) {
+            Some(Event::End(End::MaxInsns))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the image says of a code address: its function, its unwind rule, whether a call ends before it.
+//! Stacks ask for the same few addresses again and again, so the answers are kept.
+
+use std::ops::Range;
+
+use decode::Flow;
+use wire::request::Request;
+use wire::unwind::{Row, Rule, rule_at};
+
+use crate::guest::Guest;
+
+/// A power of two; a firmware that samples more places only searches again.
+const KEPT_PLACES: usize = 4096;
+
+/// A code address: that of an instruction, or the last byte of a call, which is as good as the call's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    address: u64,
+    /// Entry of the function that it lies in.
+    pub(crate) function: Option<u64>,
+    /// How to find that function's caller here.
+    pub(crate) rule: Option<Rule>,
+    /// The function never returns and does not keep its return address.
+    pub(crate) is_forgetful: bool,
+    /// A call ends at this byte.
+    pub(crate) ends_call: bool,
+}
+
+/// The image's code.
+pub(crate) struct Code {
+    /// The firmware's functions, sorted.
+    functions: Vec<Range<u64>>,
+    /// Sorted addresses of branches whose jumps follow from the counts.
+    loops: Vec<u64>,
+    /// Entries of the functions that never return and so do not keep their return address, sorted.
+    forgetful: Vec<u64>,
+    rows: Vec<Row>,
+    /// Entry of the firmware's first function.
+    pub(crate) first_function: Option<u64>,
+    /// The places asked for last, each in the slot that its address says.
+    places: Vec<Option<Place>>,
+}
+
+impl Code {
+    /// The code that the request describes.
+    pub(crate) fn new(request: &Request) -> Code {
+        let has_stacks = request.max_depth.is_some();
+        let mut code = Code {
+            functions: request.functions.clone(),
+            loops: request.loops.clone(),
+            forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
+            rows: if has_stacks { request.unwind.clone() } else { Vec::new() },
+            first_function: None,
+            places: vec![None; KEPT_PLACES],
+        };
+        code.first_function = request.entry.map(|entry| code.function_of(entry).unwrap_or(entry));
+        code
+    }
+
+    /// Whether a function of the firmware starts there.
+    pub(crate) fn is_entry(&self, address: u64) -> bool {
+        self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
+    }
+
+    /// Whether a function may start there: where no functions are known, anywhere.
+    pub(crate) fn may_be_entry(&self, address: u64) -> bool {
+        self.functions.is_empty() || self.is_entry(address)
+    }
+
+    /// Entry of the function that an address lies in.
+    pub(crate) fn function_of(&self, address: u64) -> Option<u64> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = &self.functions[after.checked_sub(1)?];
+        function.contains(&address).then_some(function.start)
+    }
+
+    /// Whether the turns of the loop that this branch closes follow from the counts.
+    pub(crate) fn is_counted_loop(&self, branch: u64) -> bool {
+        self.loops.binary_search(&branch).is_ok()
+    }
+
+    /// Whether the function that starts there never returns and does not keep its return address.
+    pub(crate) fn is_forgetful(&self, entry: u64) -> bool {
+        self.forgetful.binary_search(&entry).is_ok()
+    }
+
+    /// The facts about an address.
+    pub(crate) fn place(&mut self, address: u64, guest: &mut Guest) -> Place {
+        let slot = (address >> 1) as usize % KEPT_PLACES;
+        if let Some(place) = self.places[slot].filter(|place| place.address == address) {
+            return place;
+        }
+        let function = self.function_of(address);
+        let rule = rule_at(&self.rows, address).copied();
+        let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry));
+        let after = address.wrapping_add(1);
+        let ends_call = after & 1 == 0 && (is_call(after, 4, guest) || is_call(after, 2, guest));
+        let place = Place { address, function, rule, is_forgetful, ends_call };
+        self.places[slot] = Some(place);
+        place
+    }
+
+    /// Whether the instruction before an address is a call.
+    pub(crate) fn is_return_address(&mut self, address: u64, guest: &mut Guest) -> bool {
+        self.place(address.wrapping_sub(1), guest).ends_call
+    }
+}
+
+/// Whether the instruction of so many bytes before `after` is a call.
+fn is_call(after: u64, size: u64, guest: &mut Guest) -> bool {
+    let before = after.wrapping_sub(size);
+    let Some(bytes) = guest.memory(before, size as usize) else { return false };
+    let insn = decode::decode(guest.isa, before, &bytes);
+    u64::from(insn.len_bytes) == size && matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. })
+}

@@ -1,0 +1,73 @@
+//! Who executes: which task, which exceptions above it, which functions in each of them.
+//!
+//! Each file uses those above it only: [`watermark`], [`context`], [`span`], [`tree`], [`exception`], [`task`].
+
+pub(crate) mod context;
+pub(crate) mod exception;
+pub(crate) mod span;
+pub(crate) mod task;
+pub(crate) mod tree;
+pub(crate) mod watermark;
+
+use wire::request::Request;
+
+use crate::guest::Guest;
+use crate::ledger::Ledger;
+use context::Core;
+use span::Betweens;
+use task::Tasks;
+use tree::Tree;
+
+/// All that is followed.
+pub(crate) struct Follow {
+    /// By vCPU.
+    pub(crate) cores: Vec<Core>,
+    /// The exact call tree, when asked for.
+    pub(crate) tree: Option<Tree>,
+    /// The firmware's tasks, where its kernel is known.
+    pub(crate) tasks: Option<Tasks>,
+    /// The spans that were asked for.
+    pub(crate) betweens: Betweens,
+}
+
+impl Follow {
+    /// Nothing has executed yet, on so many vCPUs.
+    pub(crate) fn new(request: &Request, vcpus: u32, ledger: &mut Ledger) -> Follow {
+        Follow {
+            cores: (0..vcpus).map(Core::new).collect(),
+            tree: Tree::new(request, vcpus),
+            tasks: Tasks::new(request, vcpus),
+            betweens: Betweens::new(request, vcpus, ledger),
+        }
+    }
+
+    /// Forgets the exceptions of a vCPU that have returned unseen.
+    pub(crate) fn leave_exceptions(&mut self, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
+        exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), guest, ledger);
+    }
+
+    /// Looks whether the task of a vCPU has been switched unseen.
+    pub(crate) fn check_task(&mut self, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.check(&mut self.cores[vcpu as usize], self.tree.as_mut(), guest, ledger);
+        }
+    }
+
+    /// The task that a vCPU runs and its place in the exact tree, for a sample; 0: none.
+    pub(crate) fn place(&mut self, vcpu: u32, ledger: &mut Ledger) -> (u32, u32) {
+        let core = &self.cores[vcpu as usize];
+        (core.task, self.tree.as_mut().map_or(0, |tree| tree.node(core, ledger)))
+    }
+
+    /// The window opens: what is under way began before it.
+    pub(crate) fn restart(&mut self, ledger: &Ledger) {
+        self.cores.iter_mut().for_each(Core::restart);
+        if let Some(tree) = &mut self.tree {
+            tree.restart();
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.restart(ledger);
+        }
+        self.betweens.restart();
+    }
+}

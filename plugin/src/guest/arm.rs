@@ -1,0 +1,186 @@
+//! Cortex-M: the processor saves registers and names the active exception; a handler returns by jumping to a
+//! marked address. Sections are those of the Armv7-M Architecture Reference Manual.
+
+use wire::control::Word;
+
+use super::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
+
+/// A Cortex-M.
+pub(super) struct Arm;
+
+/// Number of xPSR in the list of registers.
+const XPSR: u8 = 16;
+
+static FACTS: Facts = Facts {
+    registers: &[
+        "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc", "xpsr",
+    ],
+    sp: 13,
+    return_addr: 14,
+    frame_pointer: 7,
+    arguments: [0, 1],
+    exception_frame_bytes: 32,
+    returns_by_jump: true,
+    is_masked_at_reset: false,
+    // It clears FAULTMASK.
+    return_unmasks: true,
+};
+
+/// PendSV's exception number.
+pub(crate) const PENDSV: u64 = 14;
+
+/// Exception vectors of an Armv8-M core, at most: 16 of the system's and 480 interrupts.
+const MAX_VECTORS: u64 = 496;
+
+/// Vector Table Offset Register (B3.2.5).
+const VTOR: u64 = 0xe000_ed08;
+
+/// Interrupt Control and State Register (B3.2.4), and its bits.
+const ICSR: u64 = 0xe000_ed04;
+const PENDSVSET: u64 = 1 << 28;
+const PENDSVCLR: u64 = 1 << 27;
+
+/// Application Interrupt and Reset Control Register (B3.2.6): key 0x05FA in the upper half, bit 2 asks for a reset.
+const AIRCR: u64 = 0xe000_ed0c;
+
+/// Address and size of CFSR, HFSR, DFSR, MMFAR and BFAR, in a row (B3.2.15-18). Reading them has no effect.
+pub(crate) const FAULT_REGISTERS: (u64, usize) = (0xe000_ed28, 20);
+
+/// The words of the control page that the fault registers go to.
+pub(crate) fn faults(bytes: &[u8]) -> Option<[(Word, u64); 4]> {
+    let word =
+        |index: usize| bytes.get(index * 4..)?.first_chunk().map(|&bytes| u64::from(u32::from_le_bytes(bytes)));
+    Some([
+        (Word::FaultCfsr, word(0)?),
+        (Word::FaultHfsr, word(1)?),
+        (Word::FaultMmfar, word(3)?),
+        (Word::FaultBfar, word(4)?),
+    ])
+}
+
+/// What a handler finds in lr (B1.5.8).
+fn is_exc_return(address: u64) -> bool {
+    address >> 24 == 0xff
+}
+
+impl Arch for Arm {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn is_exception_return(&self, address: u64) -> Option<bool> {
+        Some(is_exc_return(address))
+    }
+
+    /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.
+    fn code_address(&self, address: u64) -> u64 {
+        if is_exc_return(address) { address } else { address & !1 }
+    }
+
+    fn may_be_handler(&self, guest: &mut Guest, pc: u64, may_be_function: bool) -> bool {
+        if !may_be_function {
+            return false;
+        }
+        let table = vector_table(guest);
+        // The table ends where memory does, or later than it needs to.
+        let length = guest.memory_from(table).unwrap_or(0).min(4 * MAX_VECTORS);
+        let bytes = guest.memory(table, length as usize).unwrap_or_default();
+        bytes.as_chunks::<4>().0.iter().skip(2).any(|word| u64::from(u32::from_le_bytes(*word)) == pc | 1)
+    }
+
+    /// A handler starts with EXC_RETURN in lr, at the address in its vector (B1.5.6).
+    fn is_exception_entry(&self, guest: &mut Guest, pc: u64) -> bool {
+        let exception = exception_number(guest);
+        if exception == 0 || !is_exc_return(guest.return_register()) {
+            return false;
+        }
+        is_vector(guest, exception, pc)
+    }
+
+    fn taken(&self, guest: &mut Guest, pc: u64) -> Option<Taken> {
+        let Context { sp, return_addr: exc_return, .. } = guest.context(pc);
+        let number = exception_number(guest);
+        (number != 0 && is_exc_return(exc_return)).then(|| saved(guest, number, pc, sp, exc_return))
+    }
+
+    /// A more urgent one may come while the registers are being saved.
+    fn preempted(&self, guest: &mut Guest, taken: &Taken) -> Option<Taken> {
+        let Context { pc: handler, sp: entry_sp, return_addr: exc_return, .. } = taken.interrupted?;
+        let below = taken.below.filter(|&below| below != 0)?;
+        let has_started = !is_exc_return(exc_return) || !is_vector(guest, below, handler);
+        (!has_started).then(|| saved(guest, below, handler, entry_sp, exc_return))
+    }
+
+    fn active_exception(&self, guest: &mut Guest) -> Option<u64> {
+        Some(exception_number(guest))
+    }
+
+    fn unseen(&self, guest: &mut Guest, cfa: u64, exc_return: u64) -> Option<(u64, Context)> {
+        let number = exception_number(guest);
+        let frame = if exc_return & 4 != 0 { guest.register("psp") } else { cfa };
+        Some((number, hardware_frame(guest, frame, exc_return)?))
+    }
+
+    /// EXC_RETURN bit 2 says on which stack the frame is (B1.5.6).
+    fn interrupted(&self, guest: &mut Guest) -> Option<Interrupted> {
+        let exc_return = guest.return_register();
+        if !is_exc_return(exc_return) {
+            return None;
+        }
+        let frame = guest.register(if exc_return & 4 != 0 { "psp" } else { "msp" });
+        let Context { pc, return_addr, .. } = hardware_frame(guest, frame, exc_return)?;
+        Some(Interrupted { pc, return_addr })
+    }
+
+    fn is_masked(&self, guest: &mut Guest) -> bool {
+        ["primask", "faultmask"].iter().any(|name| guest.register(name) & 1 != 0) || guest.register("basepri") != 0
+    }
+
+    fn stored(&self, address: u64, value: u64) -> Option<Stored> {
+        match address {
+            AIRCR if value >> 16 & 0xffff == 0x05fa && value & 4 != 0 => Some(Stored::Reset),
+            ICSR if value & PENDSVSET != 0 => Some(Stored::Pend),
+            ICSR if value & PENDSVCLR != 0 => Some(Stored::Unpend),
+            _ => None,
+        }
+    }
+
+    fn is_semihosting(&self, _: &mut Guest, _: u64) -> bool {
+        true
+    }
+}
+
+/// The number of the exception that the processor executes; 0: none.
+fn exception_number(guest: &mut Guest) -> u64 {
+    guest.general_register(XPSR) & 0x1ff
+}
+
+/// Address of the vector table. It is read from a register of the core, which has no effect.
+fn vector_table(guest: &mut Guest) -> u64 {
+    guest.registers.as_mut().and_then(|registers| registers.read_memory_word(VTOR, 4)).unwrap_or(0)
+}
+
+/// Whether the exception of that number leads to `pc`.
+fn is_vector(guest: &mut Guest, exception: u64, pc: u64) -> bool {
+    let table = vector_table(guest);
+    guest.memory_word(table + 4 * exception, 4).is_some_and(|vector| vector & !1 == pc)
+}
+
+/// The exception whose handler starts with these values of sp and lr.
+fn saved(guest: &mut Guest, number: u64, handler: u64, entry_sp: u64, exc_return: u64) -> Taken {
+    let frame = if exc_return & 4 != 0 { guest.register("psp") } else { entry_sp };
+    let below = guest.memory_word(frame + 28, 4).unwrap_or(0) & 0x1ff;
+    let interrupted = hardware_frame(guest, frame, exc_return);
+    Taken { number, handler, entry_sp, interrupted, below: Some(below) }
+}
+
+/// Reads what the processor saved at `frame` (B1.5.6 and B1.5.7).
+fn hardware_frame(guest: &mut Guest, frame: u64, exc_return: u64) -> Option<Context> {
+    let words = guest.memory(frame, 32)?;
+    let word = |index: usize| words.get(index * 4..)?.first_chunk().map(|&word| u64::from(u32::from_le_bytes(word)));
+    let (return_addr, pc, xpsr) = (word(5)?, word(6)?, word(7)?);
+    // Bit 4 clear: room for s0-s15 and FPSCR. Bit 9 of xPSR: one word of padding.
+    let frame_bytes = if exc_return & 0x10 == 0 { 26 * 4 } else { 8 * 4 };
+    let sp = frame + frame_bytes + if xpsr & 1 << 9 != 0 { 4 } else { 0 };
+    Some(Context { pc: pc & !1, sp, return_addr, frame_pointer: guest.general_register(FACTS.frame_pointer) })
+}

@@ -1,0 +1,120 @@
+//! RISC-V: a trap leaves all registers as they were but for pc, and returns by an instruction of its own. Section
+//! names are those of the Privileged Architecture's machine-level chapter.
+
+use decode::Isa;
+
+use super::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
+
+/// RV32 and RV64.
+pub(super) struct Riscv;
+
+static FACTS: Facts = Facts {
+    // x8 is `fp`.
+    registers: &[
+        "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+        "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+    ],
+    sp: 2,
+    return_addr: 1,
+    frame_pointer: 8,
+    arguments: [10, 11],
+    exception_frame_bytes: 0,
+    returns_by_jump: false,
+    is_masked_at_reset: true,
+    return_unmasks: false,
+};
+
+/// mstatus ("Machine Status Registers"): MIE, MPIE, and where MPP starts.
+const MIE: u64 = 1 << 3;
+const MPIE: u64 = 1 << 7;
+const MPP_SHIFT: u32 = 11;
+const MACHINE: u64 = 3;
+
+/// There are at most so many causes.
+const MAX_CAUSES: u64 = 64;
+
+/// What a store to the test finisher means: the low half is the command, the high half a status
+/// (hw/misc/sifive_test.c).
+pub(super) fn finished(value: u64) -> Option<Stored> {
+    match value & 0xffff {
+        0x5555 => Some(Stored::Exit(0)),
+        0x3333 => Some(Stored::Exit(value >> 16 & 0xffff)),
+        0x7777 => Some(Stored::Reset),
+        _ => None,
+    }
+}
+
+impl Arch for Riscv {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn vcpu(&self, guest: &mut Guest) -> Option<u32> {
+        Some(guest.register("mhartid") as u32)
+    }
+
+    fn may_be_handler(&self, guest: &mut Guest, pc: u64, _: bool) -> bool {
+        is_trap_vector(guest, pc)
+    }
+
+    fn is_exception_entry(&self, guest: &mut Guest, pc: u64) -> bool {
+        is_trap_vector(guest, pc)
+    }
+
+    fn taken(&self, guest: &mut Guest, pc: u64) -> Option<Taken> {
+        let (cause, epc) = if is_supervisor(guest) { ("scause", "sepc") } else { ("mcause", "mepc") };
+        let (cause, epc) = (guest.register(cause), guest.register(epc));
+        let number =
+            if guest.isa == Isa::Riscv32 { (cause & 0x7fff_ffff) | (cause & 0x8000_0000) << 32 } else { cause };
+        // Only where this very trap leads; the rest of the table may be other code.
+        let (base, is_vectored) = trap_vector(guest);
+        let interrupt = number.checked_sub(1 << 63).filter(|_| is_vectored);
+        if pc != base.wrapping_add(interrupt.unwrap_or(0).wrapping_mul(4)) {
+            return None;
+        }
+        let interrupted = Some(Context { pc: epc, ..guest.context(pc) });
+        Some(Taken { number, handler: pc, entry_sp: guest.stack_pointer(), interrupted, below: None })
+    }
+
+    fn interrupted(&self, guest: &mut Guest) -> Option<Interrupted> {
+        let epc = if is_supervisor(guest) { "sepc" } else { "mepc" };
+        Some(Interrupted { pc: guest.register(epc), return_addr: guest.return_register() })
+    }
+
+    fn is_masked(&self, guest: &mut Guest) -> bool {
+        guest.register("priv") == MACHINE && guest.register("mstatus") & MIE == 0
+    }
+
+    fn masked_before_trap(&self, guest: &mut Guest) -> Option<bool> {
+        if guest.register("priv") != MACHINE {
+            return None;
+        }
+        let status = guest.register("mstatus");
+        Some(status >> MPP_SHIFT & MACHINE == MACHINE && status & MPIE == 0)
+    }
+
+    /// An `ebreak` is one only between two marker instructions.
+    fn is_semihosting(&self, guest: &mut Guest, pc: u64) -> bool {
+        let isa = guest.isa;
+        pc.checked_sub(4).and_then(|before| guest.memory(before, 12)).is_some_and(|bytes| {
+            decode::is_semihosting_prefix(isa, &bytes[..4]) && decode::is_semihosting_suffix(isa, &bytes[8..])
+        })
+    }
+}
+
+fn is_supervisor(guest: &mut Guest) -> bool {
+    guest.register("priv") == 1
+}
+
+/// Where traps lead, and whether interrupts lead four bytes further per cause.
+fn trap_vector(guest: &mut Guest) -> (u64, bool) {
+    let name = if is_supervisor(guest) { "stvec" } else { "mtvec" };
+    let vector = guest.register(name);
+    (vector & !3, vector & 1 == 1)
+}
+
+/// Whether traps lead to `pc`.
+fn is_trap_vector(guest: &mut Guest, pc: u64) -> bool {
+    let (base, is_vectored) = trap_vector(guest);
+    pc == base || (is_vectored && (base..base + 4 * MAX_CAUSES).contains(&pc))
+}

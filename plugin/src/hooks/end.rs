@@ -1,0 +1,93 @@
+//! Callbacks at the ends of a run that the plugin brings about or witnesses.
+
+use std::sync::OnceLock;
+
+use wire::control::{End, Word};
+
+use super::find;
+use crate::guest::{FAULT_REGISTERS, Stored, faults};
+use crate::qemu::{self, AbortHook, ExitHook, FaultBuffer, StoreCallback, StoreHook};
+use crate::records::Control;
+use crate::state;
+
+/// After a store that was the last instruction of its block, as every device access is.
+pub(crate) struct OnStore;
+
+impl StoreHook for OnStore {
+    const CALL: StoreCallback = |vcpu, address, value, id| {
+        let (mut state, here) = find(vcpu, id);
+        let is_pending = match state.guest.stored(address, value) {
+            None => return,
+            Some(Stored::Exit(status)) => {
+                state.settle(here.vcpu);
+                state.end(End::Exit, status, here.pc)
+            }
+            Some(Stored::Reset) => {
+                state.settle(here.vcpu);
+                state.end(End::Reset, 0, here.pc)
+            }
+            Some(Stored::Pend) => true,
+            Some(Stored::Unpend) => false,
+        };
+        let state = &mut *state;
+        if let Some(tree) = &mut state.follow.tree {
+            tree.spans.pend(here.vcpu, is_pending, here.pc, &state.ledger);
+        }
+    };
+}
+
+/// QEMU exits because it was told to (the harness ended the run) or for its own reasons.
+struct OnExit;
+
+impl ExitHook for OnExit {
+    const CALL: fn() = || {
+        // Not where QEMU exits out of a callback of ours.
+        if let Some(mut state) = state::try_lock() {
+            // A limit that is settled now leaves the snapshot to the harness, which took one before it had QEMU quit.
+            state.guest.vanish();
+            state.settle_all();
+        }
+    };
+}
+
+/// What the handler of an abort writes a Cortex-M's fault to, and reads it with.
+static WITNESS: OnceLock<(&'static Control, FaultBuffer)> = OnceLock::new();
+
+/// Has the records completed when QEMU exits or aborts.
+pub(crate) fn watch(id: u64) {
+    qemu::on_exit::<OnExit>(id);
+    qemu::on_abort::<OnAbort>();
+    let state = state::lock();
+    if !state.guest.isa.is_riscv() {
+        WITNESS.get_or_init(|| (state.ledger.control(), FaultBuffer::new()));
+    }
+}
+
+/// QEMU aborts on a Cortex-M lock-up: the fault status registers say why it came to that.
+struct OnAbort;
+
+impl AbortHook for OnAbort {
+    const CALL: fn() = || {
+        // Not where the abort came out of a callback of ours.
+        let mut state = state::try_lock();
+        if let Some(state) = &mut state {
+            state.guest.read_here();
+            state.settle_all();
+        }
+        record_fault();
+        if let Some(state) = &mut state {
+            // There is nothing better to do if this fails, too.
+            let _ = state.take_snapshot(wire::SNAPSHOT_END);
+        }
+    };
+}
+
+/// Reads the fault status registers of a Cortex-M.
+fn record_fault() {
+    let Some((control, buffer)) = WITNESS.get() else { return };
+    let (address, length) = FAULT_REGISTERS;
+    let Some(bytes) = buffer.read(address, length) else { return };
+    let Some(words) = faults(bytes) else { return };
+    words.into_iter().for_each(|(word, value)| control.set(word, value));
+    control.set(Word::Fault, 1);
+}

@@ -1,0 +1,211 @@
+//! Callbacks that follow who executes: calls, returns, exceptions, switches of tasks.
+
+use super::{arrive, find};
+use crate::clock;
+use crate::follow::exception;
+use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
+use crate::state::{self, State};
+
+/// At the start of a block that may be a handler's first.
+pub(crate) struct OnException;
+
+impl Hook for OnException {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        exception::enter(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), here.pc, guest, code, ledger);
+    };
+}
+
+/// At a trap's return, before it executes. It is the handler's last instruction, and the clock has counted it.
+pub(crate) struct OnTrapReturn;
+
+impl Hook for OnTrapReturn {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { ledger, follow, .. } = &mut *state;
+        exception::trap_return(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), ledger);
+    };
+}
+
+/// At a function's first instruction, before it is counted.
+pub(crate) struct OnEntry;
+
+impl Hook for OnEntry {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        if let Some(tree) = &mut follow.tree {
+            tree.enter_function(&mut follow.cores[here.vcpu as usize], here.pc, guest, code, ledger);
+        }
+    };
+}
+
+/// At an instruction after a call, before it is counted.
+pub(crate) struct OnReturn;
+
+impl Hook for OnReturn {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        if let Some(tree) = &mut follow.tree {
+            let sp = guest.stack_pointer();
+            tree.leave_functions(&mut follow.cores[here.vcpu as usize], here.pc, sp, code, ledger);
+        }
+    };
+}
+
+/// After an instruction that may have made the stack deeper.
+pub(crate) struct OnStackMove;
+
+impl Hook for OnStackMove {
+    const CALL: ExecCallback = |vcpu, _| {
+        let State { guest, ledger, follow, .. } = &mut *state::lock();
+        let core = &follow.cores[vcpu as usize];
+        if core.exceptions.is_empty() {
+            core.note_stack_pointer(guest.stack_pointer(), ledger);
+        }
+    };
+}
+
+/// At a jump that may return from an exception, while one is active: the next block will tell.
+pub(crate) struct OnExceptionReturn;
+
+impl Hook for OnExceptionReturn {
+    const CALL: ExecCallback = |vcpu, _| clock::recheck(vcpu, &state::lock().ledger);
+}
+
+/// At a jump into the middle of another function, before it executes: the next block will tell.
+pub(crate) struct OnCrossing;
+
+impl Hook for OnCrossing {
+    const CALL: ExecCallback = |vcpu, target| {
+        let State { ledger, follow, .. } = &mut *state::lock();
+        if let Some(tree) = &mut follow.tree {
+            tree.will_cross(vcpu, target as u64);
+        }
+        clock::recheck(vcpu, ledger);
+    };
+}
+
+/// At a jump to where the code does not say, before it executes: the next block will tell.
+pub(crate) struct OnJump;
+
+impl Hook for OnJump {
+    const CALL: ExecCallback = |vcpu, _| {
+        let State { ledger, follow, .. } = &mut *state::lock();
+        if let Some(tree) = &mut follow.tree {
+            tree.will_jump(vcpu);
+        }
+        clock::recheck(vcpu, ledger);
+    };
+}
+
+/// At a call of what is no known function, before it executes: the next block is one.
+pub(crate) struct OnCall;
+
+impl Hook for OnCall {
+    const CALL: ExecCallback = |vcpu, return_addr| {
+        let State { ledger, follow, .. } = &mut *state::lock();
+        if let Some(tree) = &mut follow.tree {
+            tree.will_call(vcpu, return_addr as u64);
+        }
+        clock::recheck(vcpu, ledger);
+    };
+}
+
+/// At an instruction that may mask interrupts or end that, before it executes.
+pub(crate) struct OnMask;
+
+impl Hook for OnMask {
+    const CALL: ExecCallback = |vcpu, pc| {
+        let State { ledger, follow, .. } = &mut *state::lock();
+        if let Some(tree) = &mut follow.tree {
+            tree.spans.mask_may_change(vcpu, pc as u64);
+        }
+        clock::recheck(vcpu, ledger);
+    };
+}
+
+/// At the instruction after it, where the block goes on.
+pub(crate) struct OnMasked;
+
+impl Hook for OnMasked {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(tree) = &mut follow.tree {
+            tree.spans.check_mask(here.vcpu, guest, ledger);
+        }
+    };
+}
+
+/// At an instruction where a `--span` ends.
+pub(crate) struct OnUntil;
+
+impl Hook for OnUntil {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { ledger, follow, .. } = &mut *state;
+        follow.betweens.end(here.vcpu, here.pc, ledger);
+    };
+}
+
+/// At an instruction where a `--span` begins.
+pub(crate) struct OnFrom;
+
+impl Hook for OnFrom {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { ledger, follow, .. } = &mut *state;
+        follow.betweens.begin(here.vcpu, here.pc, ledger);
+    };
+}
+
+/// At the first instruction of a function that will not keep its return address.
+pub(crate) struct OnForgetful;
+
+impl Hook for OnForgetful {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, code, stacks, .. } = &mut *state;
+        if let Some(stacks) = stacks {
+            stacks.keep_return_address(here.pc, guest, code);
+        }
+    };
+}
+
+/// At the start of the function that deletes a task.
+pub(crate) struct OnDelete;
+
+impl Hook for OnDelete {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(tasks) = &mut follow.tasks {
+            tasks.delete(here.vcpu, guest, ledger);
+        }
+    };
+}
+
+/// After a store of the kernel's that may switch tasks.
+pub(crate) struct OnSwitch;
+
+impl StoreHook for OnSwitch {
+    const CALL: StoreCallback = |vcpu, address, _, id| {
+        let (mut state, here) = find(vcpu, id);
+        if !state.follow.tasks.as_ref().is_some_and(|tasks| tasks.may_switch_by(address)) {
+            return;
+        }
+        state.settle(here.vcpu);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        follow.leave_exceptions(here.vcpu, guest, ledger);
+        if let Some(tasks) = &mut follow.tasks {
+            tasks.switch(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), guest, ledger);
+        }
+        // What is sampled in the rest of the block belongs to the new task.
+        if state.counting.by_blocks() {
+            state.suspect(here.vcpu, here.block, here.index + 1);
+        }
+    };
+}

@@ -1,0 +1,55 @@
+//! What QEMU calls. Each callback locks the state, lets what was due before come first, and hands over to the parts.
+//!
+//! The order in which they run at an instruction is that of [`crate::translate`]'s lists.
+
+mod end;
+mod follow;
+mod time;
+
+use std::sync::MutexGuard;
+
+pub(crate) use end::{OnStore, watch};
+pub(crate) use follow::{
+    OnCall, OnCrossing, OnDelete, OnEntry, OnException, OnExceptionReturn, OnForgetful, OnFrom, OnJump, OnMask,
+    OnMasked, OnReturn, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
+};
+pub(crate) use time::{
+    OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnWait, OracleCount,
+    OracleSample,
+};
+
+use crate::block::from_insn_id;
+use crate::qemu::{VcpuCallback, VcpuHook};
+use crate::state::{self, State};
+
+/// A vCPU appears: its registers can be looked up.
+pub(crate) struct VcpuInit;
+
+impl VcpuHook for VcpuInit {
+    const CALL: VcpuCallback = |_| state::lock().guest.appear();
+}
+
+/// An instruction at which a vCPU is, before it executes.
+#[derive(Clone, Copy)]
+struct Here {
+    vcpu: u32,
+    block: usize,
+    index: u64,
+    pc: u64,
+}
+
+/// The state and the place of an instruction, by its [`crate::block::insn_id`]. Nothing that was due before is done.
+fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
+    let (block, index) = from_insn_id(id);
+    let mut state = state::lock();
+    let vcpu = state.running_vcpu(vcpu);
+    let pc = state.blocks.get(block).pc_of(index);
+    (state, Here { vcpu, block, index, pc })
+}
+
+/// What all hooks at an instruction begin with: the state and the place, and what was due before is done.
+fn arrive(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
+    let (mut state, here) = find(vcpu, id);
+    state.settle(here.vcpu);
+    (state, here)
+}

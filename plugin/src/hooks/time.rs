@@ -1,0 +1,172 @@
+//! Callbacks that count, look for what is due, or wait.
+
+use wire::control::End;
+use wire::counters::{INPUT, TRANSFER};
+
+use super::{arrive, find};
+use crate::clock::{self, Suspect};
+use crate::qemu::{ExecCallback, Hook};
+use crate::semihosting::{self, Call};
+use crate::state::{self, State};
+
+/// At the start of a block in which an event may fall, or after an alarm.
+pub(crate) struct OnBlock;
+
+impl Hook for OnBlock {
+    const CALL: ExecCallback = |vcpu, block| {
+        let mut state = state::lock();
+        let called = clock::called(vcpu, &state.ledger);
+        state.settle(vcpu);
+        let State { guest, code, ledger, blocks, follow, transfers, .. } = &mut *state;
+        let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
+        if called.by_recheck {
+            if follow.tree.is_some() {
+                follow.leave_exceptions(vcpu, guest, ledger);
+            }
+            if let Some(tree) = &mut follow.tree {
+                tree.arrive(&mut follow.cores[vcpu as usize], pc, guest, code, ledger);
+            }
+        }
+        if called.by_transfer {
+            transfers.resolve(vcpu, pc, guest, code, ledger);
+        }
+        if called.for_event(insns) {
+            state.suspect(vcpu, block, 0);
+        } else {
+            called.go_on(vcpu, ledger);
+        }
+    };
+}
+
+/// At an instruction that bounds the window, before its counters.
+pub(crate) struct OnBound;
+
+impl Hook for OnBound {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        if state.clock.opens_at(here.pc) {
+            state.open_window();
+            state.suspect(here.vcpu, here.block, here.index);
+        } else if state.clock.closes_at(here.pc) {
+            state.end(End::Until, 0, here.pc);
+        }
+    };
+}
+
+/// At the start of a segment, where inline operations cannot be used: counts it, and settles at once
+/// what fell into it, for a segment starts as a whole.
+pub(crate) struct OnSegment;
+
+impl Hook for OnSegment {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let (vcpu, block, index) = (here.vcpu, here.block, here.index);
+        if index == 0 {
+            let State { guest, code, ledger, transfers, .. } = &mut *state;
+            transfers.resolve(vcpu, here.pc, guest, code, ledger);
+            ledger.set(TRANSFER, vcpu, 0);
+        }
+        let (slot, length) = state.blocks.get(block).segment_at(index);
+        let insns = state.ledger.insns(vcpu);
+        state.ledger.add(slot, vcpu, 1);
+        if clock::advance(vcpu, length, &state.ledger) {
+            let stack = state.take_stack(vcpu, here.pc);
+            state.clock.suspect_started(vcpu, Suspect { block, index, insns, stack });
+            state.settle(vcpu);
+            state.clock.set(vcpu, &state.ledger);
+        }
+    };
+}
+
+/// The oracle: at every instruction that starts. Counts it by itself, without any inline counter.
+pub(crate) struct OracleCount;
+
+impl Hook for OracleCount {
+    const CALL: ExecCallback = |vcpu, slot| {
+        state::lock().ledger.add(slot as u32, vcpu, 1);
+    };
+}
+
+/// The oracle: at the instruction at which the clock, counted one by one, reaches the event.
+pub(crate) struct OracleSample;
+
+impl Hook for OracleSample {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let stack = state.take_stack(vcpu, here.pc);
+        state.settle_here(vcpu, here.pc, &stack);
+        state.clock.set(vcpu, &state.ledger);
+    };
+}
+
+/// At a site, where inline operations cannot be used.
+pub(crate) struct OnTransfer;
+
+impl Hook for OnTransfer {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        state.ledger.set(TRANSFER, vcpu, number as u64);
+    };
+}
+
+/// At a jump through a register, after its number was left in the cell, where exceptions return by such a jump.
+pub(crate) struct OnRegisterJump;
+
+impl Hook for OnRegisterJump {
+    const CALL: ExecCallback = |vcpu, register| {
+        let State { guest, ledger, transfers, .. } = &mut *state::lock();
+        transfers.jump_by_register(vcpu, register as u8, guest, ledger);
+    };
+}
+
+/// At the start of a block, when it is time to look after the console's input.
+pub(crate) struct OnInput;
+
+impl Hook for OnInput {
+    const CALL: ExecCallback = |vcpu, block| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        if state.ledger.get(INPUT, vcpu) == 0 {
+            return;
+        }
+        state.ledger.set(INPUT, vcpu, 0);
+        state.look(false);
+        if state.counting.by_blocks() {
+            state.suspect(vcpu, block, 0);
+        } else {
+            state.clock.set(vcpu, &state.ledger);
+        }
+    };
+}
+
+/// At a breakpoint instruction, before QEMU handles it.
+pub(crate) struct OnSemihosting;
+
+impl Hook for OnSemihosting {
+    const CALL: ExecCallback = |vcpu, id| {
+        // A limit that lies before this instruction comes first.
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, .. } = &mut *state;
+        match semihosting::look(here.pc, guest, ledger) {
+            Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
+            Some(Call::ReadsConsole) => state.semihosting_reads(),
+            None => {}
+        }
+    };
+}
+
+/// At a `wfi`, before it executes.
+pub(crate) struct OnWait;
+
+impl Hook for OnWait {
+    const CALL: ExecCallback = |_, _| {
+        let guard = {
+            let mut state = state::lock();
+            // Where the firmware sleeps until something is typed there is no later occasion.
+            state.look_in_block();
+            state.guard.clone()
+        };
+        guard.hold();
+    };
+}

@@ -1,0 +1,204 @@
+//! The books of a run: which counter counts what, each definition written once, the samples.
+//!
+//! The ledger is what all parts write to. What cannot be written ends the run: a profile of which something is
+//! missing would look like one of firmware that did not do it.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::Malformed;
+use wire::control::{End, Word};
+use wire::counters::{self, CLOCK, ORIGIN};
+use wire::definition::{Definition, TransferKind};
+use wire::sample::{Encoder, Sample};
+
+use crate::block::{Block, Segment};
+use crate::qemu;
+use crate::records::{Control, Records};
+
+/// Most notes of one run: firmware may ask a million times, with a new text each time.
+const MAX_NOTES: usize = 1000;
+
+/// The counters, definitions and samples of one run.
+pub(crate) struct Ledger {
+    records: Records,
+    segments: HashMap<Segment, u32>,
+    /// Slots of the segments that end in a jump to their function's start.
+    jumping: HashSet<u32>,
+    /// Notes already written.
+    notes: HashSet<Definition>,
+    encoder: Encoder,
+    samples: u64,
+    buffer: Vec<u8>,
+}
+
+impl Ledger {
+    /// An empty ledger in these files.
+    pub(crate) fn new(records: Records) -> Ledger {
+        Ledger {
+            records,
+            segments: HashMap::new(),
+            jumping: HashSet::new(),
+            notes: HashSet::new(),
+            encoder: Encoder::default(),
+            samples: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// One vCPU's counter.
+    pub(crate) fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
+        self.records.counter(slot, vcpu)
+    }
+
+    /// The value of one vCPU's counter.
+    pub(crate) fn get(&self, slot: u32, vcpu: u32) -> u64 {
+        self.counter(slot, vcpu).load(Ordering::Relaxed)
+    }
+
+    /// Sets one vCPU's counter.
+    pub(crate) fn set(&self, slot: u32, vcpu: u32, value: u64) {
+        self.counter(slot, vcpu).store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to one vCPU's counter and returns its new value.
+    pub(crate) fn add(&self, slot: u32, vcpu: u32, amount: u64) -> u64 {
+        self.records.add(slot, vcpu, amount)
+    }
+
+    /// Address of vCPU 0's counter, for generated code.
+    pub(crate) fn address(&self, slot: u32) -> usize {
+        self.records.address(slot)
+    }
+
+    /// Sets every defined counter of every vCPU to zero: the window opens.
+    pub(crate) fn clear_counters(&self) {
+        self.records.clear_counters();
+    }
+
+    /// The control page.
+    pub(crate) fn control(&self) -> &'static Control {
+        self.records.control
+    }
+
+    /// Sets a word of the control page.
+    pub(crate) fn say(&self, word: Word, value: u64) {
+        self.records.control.set(word, value);
+    }
+
+    /// Instructions that a vCPU has started since the window opened (since reset until it has).
+    pub(crate) fn insns(&self, vcpu: u32) -> u64 {
+        counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))
+    }
+
+    /// The counter of a segment, defined when it is seen for the first time.
+    pub(crate) fn segment(&mut self, segment: Segment) -> u32 {
+        if let Some(&slot) = self.segments.get(&segment) {
+            return slot;
+        }
+        let slot = self.define(|slot| Definition::Segment {
+            slot,
+            pc: segment.pc,
+            sizes: segment.sizes.to_vec(),
+            transfer: segment.transfer,
+        });
+        if segment.transfer.is_some_and(|transfer| transfer.kind != TransferKind::Call) {
+            self.jumping.insert(slot);
+        }
+        self.segments.insert(segment, slot);
+        slot
+    }
+
+    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
+    /// at that one, and blocks are only looked at when they are over.
+    pub(crate) fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
+        let (keep, executed) = (index + 1, index + 1 + extra);
+        let mut start = 0;
+        for &(slot, length) in &block.segments {
+            let end = start + u64::from(length);
+            if start >= executed {
+                break;
+            }
+            // A jump has started, but what it leads to has not: it is no turn of its loop yet.
+            let in_flight = end == keep && self.jumping.contains(&slot);
+            if end > keep || in_flight {
+                self.add(slot, vcpu, u64::MAX);
+                if start < keep {
+                    let sizes = block.sizes[start as usize..keep as usize].into();
+                    let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
+                    self.add(part, vcpu, 1);
+                }
+            }
+            start = end;
+        }
+    }
+
+    /// Takes so many counters in a row, which are then to be defined.
+    pub(crate) fn new_slots(&mut self, count: u32) -> u32 {
+        let first = self.new_slot();
+        for _ in 1..count {
+            self.new_slot();
+        }
+        first
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        let slot = self.records.new_slot();
+        self.written(slot)
+    }
+
+    /// Defines a new counter.
+    pub(crate) fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
+        let slot = self.new_slot();
+        self.note(&definition(slot));
+        slot
+    }
+
+    /// Appends a definition.
+    pub(crate) fn note(&mut self, definition: &Definition) {
+        let mut bytes = Vec::new();
+        valid(definition.put(&mut bytes));
+        let written = self.records.define(&bytes);
+        self.written(written);
+    }
+
+    /// Appends a definition that comes again and again, once.
+    pub(crate) fn note_once(&mut self, definition: Definition) {
+        if self.notes.len() < MAX_NOTES && self.notes.insert(definition.clone()) {
+            self.note(&definition);
+        }
+    }
+
+    /// Appends a sample.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.buffer.clear();
+        valid(self.encoder.put(sample, &mut self.buffer));
+        self.samples += 1;
+        let written = self.records.sample(&self.buffer, self.samples);
+        self.written(written);
+    }
+
+    /// The result of writing something. Ends the run where that failed: the disk is full.
+    pub(crate) fn written<T>(&self, result: io::Result<T>) -> T {
+        result.unwrap_or_else(|error| {
+            self.close(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0);
+        })
+    }
+
+    /// Closes the books, and ends QEMU.
+    pub(crate) fn close(&self, end: End, value: u64, pc: u64) -> ! {
+        self.say(Word::EndValue, value);
+        self.say(Word::EndPc, pc);
+        self.say(Word::End, end as u64);
+        qemu::exit(0)
+    }
+}
+
+/// Ends QEMU where a record breaks the format's own rules, which is a defect.
+fn valid(put: Result<(), Malformed>) {
+    if let Err(error) = put {
+        eprintln!("profiler plugin: {error}");
+        qemu::exit(1);
+    }
+}

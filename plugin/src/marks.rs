@@ -1,0 +1,46 @@
+//! How much the firmware had printed at which instruction, for deadlines on its output.
+//!
+//! QEMU writes the console's file on the thread that executes the guest, as the guest writes to its device,
+//! so that the file's length at an instruction is the guest's doing alone.
+
+use std::fs::File;
+
+use wire::definition::Definition;
+use wire::request::Request;
+
+use crate::ledger::Ledger;
+
+/// The marks on the console.
+pub(crate) struct Marks {
+    path: String,
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl Marks {
+    /// The marks, where they are asked for.
+    pub(crate) fn new(request: &Request) -> Option<Marks> {
+        request.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
+    }
+
+    /// At a sample: notes how much has been printed, if that is more than before.
+    pub(crate) fn mark(&mut self, vcpu: u32, ledger: &mut Ledger) {
+        // QEMU opens it after the plugin is installed, and never where the machine has no console.
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(file) = &self.file else { return };
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        if bytes > self.bytes {
+            self.bytes = bytes;
+            // By now: the sample is a few instructions back.
+            let at_insns = ledger.insns(vcpu);
+            ledger.note(&Definition::Mark { at_insns, bytes });
+        }
+    }
+}
+
+/// The file of what the firmware has printed.
+pub(crate) fn printed(request: &Request) -> String {
+    format!("{}.log", request.console)
+}

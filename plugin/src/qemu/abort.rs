@@ -1,0 +1,137 @@
+//! The process: its end, its threads, its signals.
+
+use std::ffi::c_void;
+
+use super::reserve;
+
+/// Ends QEMU here and now, on this instruction: no exit handler runs, nothing more is executed. The
+/// records need none (they are shared maps) and the console's file has been written unbuffered.
+pub(crate) fn exit(status: i32) -> ! {
+    // SAFETY: no precondition.
+    unsafe { libc::_exit(status) }
+}
+
+/// Has the kernel kill QEMU when the thread that started it ends, however it ends.
+pub(crate) fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: sets an attribute of this process; no memory is involved.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
+/// Has [`interrupt_main_thread`] do no more than its name says.
+pub(crate) fn allow_interrupts() {
+    extern "C" fn ignore(_: i32) {}
+    let handler: extern "C" fn(i32) = ignore;
+    // SAFETY: the handler does nothing; QEMU's system emulation leaves this signal alone.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+}
+
+/// Has QEMU's main thread, which waits for file descriptors, look again at which of them it watches.
+pub(crate) fn interrupt_main_thread() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a signal to a thread of this process, whose handler does nothing; no memory is involved.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::getpid(), libc::SIGUSR2);
+    }
+}
+
+/// How long the hook of an abort may take. It takes milliseconds.
+const ABORT_PATIENCE_S: libc::c_uint = 5;
+
+/// Calls `A` when QEMU aborts (as it does for a Cortex-M lock-up), then lets it abort.
+///
+/// The hook may find the aborting thread in the middle of anything, with any lock held. What it must not wait for is
+/// that thread, which is itself. So:
+/// - the heap: the abort may be malloc's own. The plugin allocates from a reserve there ([`super::reserve`]), and
+///   the buffers that glib would have to enlarge are as large as they get ([`super::Registers`]);
+/// - the plugin's state: the hook only tries to lock it;
+/// - QEMU's big lock: QEMU knows whether this thread has it and does not take it twice. Another holder goes on, for
+///   that thread runs;
+/// - what else there may be, in QEMU or in libraries below it: a watchdog ends QEMU after [`ABORT_PATIENCE_S`].
+pub(crate) fn on_abort<A: AbortHook>() {
+    extern "C" fn aborted<A: AbortHook>(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // SAFETY: async-signal-safe (signal-safety(7)); a second abort inside the hook then ends QEMU.
+        unsafe { libc::signal(libc::SIGABRT, libc::SIG_DFL) };
+        // SAFETY: the kernel made `info` for this call, since the handler is installed with SA_SIGINFO.
+        if unsafe { is_own(&*info) } {
+            watch_over();
+            reserve::live_on_it();
+            A::CALL();
+        }
+        // The signal is blocked until the handler returns, into abort() or to wherever a signal from elsewhere
+        // found this thread, and then ends QEMU.
+        // SAFETY: async-signal-safe.
+        unsafe { libc::raise(libc::SIGABRT) };
+    }
+    reserve::prepare();
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) = aborted::<A>;
+    // SAFETY: all zero is a valid sigaction: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the handler has the type that SA_SIGINFO asks for and lives for ever. It calls nothing that is not
+    // async-signal-safe but the hook, and that only where the signal is this process' own abort(): on the thread and at
+    // the call that aborted, which is an ordinary call to whatever is not locked, see above for what is.
+    unsafe { libc::sigaction(libc::SIGABRT, &action, std::ptr::null_mut()) };
+}
+
+/// Whether a signal is one that a thread of this process sent to itself, as abort() does: the thread is in that call
+/// and not at an arbitrary instruction.
+fn is_own(info: &libc::siginfo_t) -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a signal by tgkill(2) says who sent it; getpid has no precondition.
+    return info.si_code == libc::SI_TKILL && unsafe { info.si_pid() == libc::getpid() };
+    #[cfg(not(target_os = "linux"))]
+    return info.si_signo == libc::SIGABRT;
+}
+
+/// Ends QEMU by SIGABRT after a time, whatever this thread is waiting for then.
+fn watch_over() {
+    extern "C" fn expired(_: libc::c_int) {
+        // SAFETY: async-signal-safe all, and the set is initialised before it is used. SIGABRT's disposition is the
+        // default by now.
+        unsafe {
+            let mut abort = std::mem::zeroed();
+            libc::sigemptyset(&mut abort);
+            libc::sigaddset(&mut abort, libc::SIGABRT);
+            libc::raise(libc::SIGABRT);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &abort, std::ptr::null_mut());
+        }
+    }
+    let handler: extern "C" fn(libc::c_int) = expired;
+    // SAFETY: async-signal-safe all, and the set is initialised before it is used. QEMU blocks SIGALRM in its threads
+    // and sets no alarm; this thread alone takes it.
+    unsafe {
+        libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+        let mut alarm = std::mem::zeroed();
+        libc::sigemptyset(&mut alarm);
+        libc::sigaddset(&mut alarm, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &alarm, std::ptr::null_mut());
+        libc::alarm(ABORT_PATIENCE_S);
+    }
+}
+
+/// Names the function called when QEMU aborts.
+pub(crate) trait AbortHook {
+    /// The function.
+    const CALL: fn();
+}
+
+/// A thread of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Thread(usize);
+
+impl Thread {
+    /// The calling one. Unlike the standard library's, this allocates nothing.
+    pub(crate) fn current() -> Thread {
+        // SAFETY: no precondition.
+        Thread(unsafe { libc::pthread_self() } as usize)
+    }
+
+    /// A number that no other living thread has, and not 0.
+    pub(super) fn id(self) -> usize {
+        self.0
+    }
+}

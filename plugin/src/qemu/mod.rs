@@ -1,0 +1,21 @@
+//! QEMU's plugin API (version 4, QEMU >= 9.2) as safe calls: all `unsafe` but that of the records' maps.
+//!
+//! The `qemu-plugin` crate's own wrappers hook every event, lock a global mutex in each callback,
+//! leak a closure per translation and allocate per register read, so this goes to its `sys` layer.
+//! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
+
+mod abort;
+mod api;
+mod clock;
+mod hooks;
+mod registers;
+mod reserve;
+
+pub(crate) use abort::{AbortHook, Thread, allow_interrupts, die_with_parent, exit, interrupt_main_thread, on_abort};
+pub(crate) use api::{Block, Cell, Insn, Scoreboard};
+pub(crate) use clock::Clock;
+pub(crate) use hooks::{
+    ExecCallback, ExitHook, Hook, StoreCallback, StoreHook, TranslateCallback, TranslateHook, VcpuCallback, VcpuHook,
+    on_exit, on_translate, on_vcpu_init,
+};
+pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};

@@ -1,0 +1,145 @@
+//! The guest's registers and memory.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_uint};
+
+use qemu_plugin::sys::{self, GArray, GByteArray};
+
+// glib comes with the QEMU binary that loads this library.
+unsafe extern "C" {
+    fn g_byte_array_sized_new(reserved: c_uint) -> *mut GByteArray;
+    fn g_byte_array_set_size(array: *mut GByteArray, length: c_uint) -> *mut GByteArray;
+    fn g_array_free(array: *mut GArray, free_segment: bool) -> *mut c_char;
+}
+
+/// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
+/// of an abort relies on.
+pub(crate) const MAX_READ_BYTES: usize = 4096;
+
+/// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
+pub(crate) struct Registers {
+    handles: HashMap<String, *mut sys::qemu_plugin_register>,
+    general: Vec<Option<Register>>,
+    buffer: *mut GByteArray,
+}
+
+// SAFETY: handles are numbers to QEMU; the buffer is only used behind the plugin's one lock.
+unsafe impl Send for Registers {}
+
+/// A register's handle, found once by name.
+#[derive(Clone, Copy)]
+pub(crate) struct Register(*mut sys::qemu_plugin_register);
+
+// SAFETY: the handle is an opaque number that any thread may pass back to QEMU.
+unsafe impl Send for Register {}
+
+impl Registers {
+    /// Reads the list of registers; must be called from the vCPU-init callback. `general` are the names
+    /// of the integer registers by number.
+    pub(crate) fn find(general: &[&str]) -> Self {
+        let mut handles = HashMap::new();
+        // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
+        let array = unsafe { sys::qemu_plugin_get_registers() };
+        // SAFETY: a GArray of descriptors, `len` of them, each with a NUL-terminated name.
+        unsafe {
+            let data = (*array).data.cast::<sys::qemu_plugin_reg_descriptor>();
+            for index in 0..(*array).len as usize {
+                let descriptor = &*data.add(index);
+                let name = CStr::from_ptr(descriptor.name).to_string_lossy().into_owned();
+                handles.entry(name).or_insert(descriptor.handle);
+            }
+            g_array_free(array, true);
+        }
+        // SAFETY: no precondition; kept for the life of the process.
+        let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
+        let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
+        Registers { handles, general, buffer }
+    }
+
+    /// The first register of that name.
+    pub(crate) fn get(&self, name: &str) -> Option<Register> {
+        self.handles.get(name).copied().map(Register)
+    }
+
+    /// Reads an integer register; only inside callbacks of the vCPU.
+    pub(crate) fn read_general(&mut self, number: u8) -> Option<u64> {
+        let register = (*self.general.get(usize::from(number))?)?;
+        self.read(register)
+    }
+
+    /// Reads a register; only inside callbacks of the vCPU. Wider ones are cut to 64 bits.
+    pub(crate) fn read(&mut self, register: Register) -> Option<u64> {
+        // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced.
+        let bytes = unsafe {
+            g_byte_array_set_size(self.buffer, 0);
+            if sys::qemu_plugin_read_register(register.0, self.buffer) <= 0 {
+                return None;
+            }
+            std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize)
+        };
+        let mut value = [0; 8];
+        let len = bytes.len().min(8);
+        value[..len].copy_from_slice(&bytes[..len]);
+        Some(u64::from_le_bytes(value))
+    }
+
+    /// Reads guest memory through the vCPU. The read *is* an access: devices notice and may end
+    /// QEMU, so callers clip to memory first.
+    pub(crate) fn read_memory(&mut self, address: u64, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_memory_into(address, len, &mut bytes).then_some(bytes)
+    }
+
+    /// Reads a little-endian number of at most eight bytes; see [`Registers::read_memory`].
+    pub(crate) fn read_memory_word(&mut self, address: u64, len: usize) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..len)?.copy_from_slice(self.read_guest(address, len)?.get(..len)?);
+        Some(u64::from_le_bytes(word))
+    }
+
+    /// Reads guest memory into `bytes`, which it replaces; see [`Registers::read_memory`].
+    pub(crate) fn read_memory_into(&mut self, address: u64, len: usize, bytes: &mut Vec<u8>) -> bool {
+        bytes.clear();
+        self.read_guest(address, len).map(|read| bytes.extend_from_slice(read)).is_some()
+    }
+
+    fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: buffer from glib, on the vCPU's thread; what is borrowed of it ends before the next read.
+        unsafe { read_guest(self.buffer, address, len) }
+    }
+}
+
+/// Reads guest memory into a buffer.
+///
+/// # Safety
+/// The buffer is glib's and not used elsewhere as long as what is returned is.
+unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> Option<&'a [u8]> {
+    // SAFETY: the buffer is glib's; QEMU sets its size and fills it.
+    unsafe {
+        g_byte_array_set_size(buffer, 0);
+        sys::qemu_plugin_read_memory_vaddr(address, buffer, len)
+            .then(|| std::slice::from_raw_parts((*buffer).data, (*buffer).len as usize))
+    }
+}
+
+/// A buffer of its own for the handler of QEMU's abort, which may find the plugin's state locked.
+pub(crate) struct FaultBuffer(*mut GByteArray);
+
+// SAFETY: only the handler uses the buffer, and that runs once.
+unsafe impl Send for FaultBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for FaultBuffer {}
+
+impl FaultBuffer {
+    /// A new buffer.
+    pub(crate) fn new() -> FaultBuffer {
+        // SAFETY: no precondition; kept for the life of the process.
+        FaultBuffer(unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) })
+    }
+
+    /// Reads guest memory in the handler, on the thread of a vCPU (on another one QEMU aborts once more).
+    pub(crate) fn read(&self, address: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: the buffer is glib's and this handler's alone.
+        unsafe { read_guest(self.0, address, len) }.filter(|bytes| bytes.len() == len)
+    }
+}

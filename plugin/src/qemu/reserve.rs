@@ -1,0 +1,104 @@
+//! Memory for the handler of QEMU's abort, in which the heap must not be touched: the abort may have come out of
+//! malloc, which then holds its own lock, or has just found its lists damaged.
+//!
+//! This is the plugin's allocator. Until then it is the system's; on the thread that has aborted it hands out
+//! memory that was mapped before, and takes none back.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::abort::Thread;
+
+/// Address space, of which no more is used than is written to: the largest snapshot is a few megabytes.
+const RESERVE_BYTES: usize = 64 << 20;
+
+#[global_allocator]
+static HEAP: Heap = Heap;
+
+struct Heap;
+
+/// The reserve's first byte, and how much of it has been handed out.
+static RESERVE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The thread that has aborted, 0: none has.
+static ABORTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Maps the reserve. Without it the handler's first allocation fails, which ends QEMU.
+pub(super) fn prepare() {
+    // SAFETY: a new private map at a place of the kernel's choice, never unmapped.
+    let start = unsafe {
+        libc::mmap(
+            null_mut(),
+            RESERVE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if start != libc::MAP_FAILED {
+        RESERVE.store(start.cast(), Ordering::Relaxed);
+    }
+}
+
+/// From now on this thread lives on the reserve.
+pub(super) fn live_on_it() {
+    ABORTED.store(Thread::current().id(), Ordering::Relaxed);
+}
+
+/// Whether the calling thread is the one that has aborted.
+fn is_aborted() -> bool {
+    // Before an abort this is one load, of a value that no other thread changes.
+    let aborted = ABORTED.load(Ordering::Relaxed);
+    aborted != 0 && aborted == Thread::current().id()
+}
+
+fn take(layout: Layout) -> *mut u8 {
+    let reserve = RESERVE.load(Ordering::Relaxed);
+    let start = USED_BYTES.load(Ordering::Relaxed).next_multiple_of(layout.align());
+    let end = start.saturating_add(layout.size());
+    if reserve.is_null() || end > RESERVE_BYTES || layout.align() > 4096 {
+        return null_mut();
+    }
+    USED_BYTES.store(end, Ordering::Relaxed);
+    // The map starts at a page, so that an offset's alignment is the address'.
+    reserve.wrapping_add(start)
+}
+
+// SAFETY: all is the system allocator's, but on the thread that has aborted, of which there is only one: there
+// pieces of the reserve do not overlap, are large and aligned as asked for, and live as long as the process. Memory
+// of either kind that is freed there is left alone. What was taken from the reserve is freed nowhere else: that
+// thread never leaves the handler but to die.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_aborted() {
+            return take(layout);
+        }
+        // SAFETY: the caller's promises are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if !is_aborted() {
+            // SAFETY: as above; this memory came from there.
+            unsafe { System.dealloc(memory, layout) }
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if !is_aborted() {
+            // SAFETY: as above.
+            return unsafe { System.realloc(memory, layout, new_size) };
+        }
+        // The caller promises that the size, rounded up to the alignment, is one.
+        let Ok(new_layout) = Layout::from_size_align(new_size, layout.align()) else { return null_mut() };
+        let new = take(new_layout);
+        if !new.is_null() {
+            // SAFETY: both are at least that long, and the new piece overlaps nothing.
+            unsafe { new.copy_from_nonoverlapping(memory, layout.size().min(new_size)) };
+        }
+        new
+    }
+}

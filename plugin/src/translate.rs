@@ -1,0 +1,412 @@
+//! Translation: which inline counters and which callbacks go where. Runs once per translated block; what it
+//! leaves in the generated code is all that runs per instruction.
+//!
+//! QEMU runs what is registered at an instruction in the order of registration, so the order is part of what a
+//! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
+
+use decode::{Flow, decode};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, INPUT, TRANSFER};
+use wire::definition::{Transfer, TransferKind};
+
+use crate::block::{Block, Segment, insn_id};
+use crate::code::Code;
+use crate::hooks::{
+    OnBlock, OnBound, OnCall, OnCrossing, OnDelete, OnEntry, OnException, OnExceptionReturn, OnForgetful, OnFrom,
+    OnInput, OnJump, OnMask, OnMasked, OnRegisterJump, OnReturn, OnSegment, OnSemihosting, OnStackMove, OnStore,
+    OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
+};
+use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
+use crate::state::{self, State};
+use crate::transfer::{Site, SiteKind};
+
+/// What is done where a block starts, before anything at its first instruction.
+#[derive(Clone, Copy, Debug)]
+enum AtBlock {
+    Exception,
+    Events,
+    Input,
+}
+
+/// The order at the start of a block.
+const AT_BLOCK: [AtBlock; 3] = [
+    // A handler is known to have started before a sample in this block is thought of.
+    AtBlock::Exception,
+    AtBlock::Events,
+    // One of the events may have asked for it.
+    AtBlock::Input,
+];
+
+/// What is done at an instruction.
+#[derive(Clone, Copy, Debug)]
+enum AtInsn {
+    StackMove,
+    Masked,
+    Return,
+    Entry,
+    Crossing,
+    Jump,
+    Call,
+    ExceptionReturn,
+    Forgetful,
+    Delete,
+    Switch,
+    Until,
+    Bound,
+    Mask,
+    From,
+    Count,
+    Transfer,
+    Semihosting,
+    TrapReturn,
+    Wait,
+    Store,
+}
+
+/// The order at an instruction.
+const AT_INSN: [AtInsn; 21] = [
+    // What the instruction before it in the block has done.
+    AtInsn::StackMove,
+    AtInsn::Masked,
+    // Which function this instruction is in: functions are left before others are entered, and both before the
+    // instruction is counted for one.
+    AtInsn::Return,
+    AtInsn::Entry,
+    // Where this instruction may lead: the next block will tell.
+    AtInsn::Crossing,
+    AtInsn::Jump,
+    AtInsn::Call,
+    AtInsn::ExceptionReturn,
+    // What must be read while the function's arguments and return address are in their registers.
+    AtInsn::Forgetful,
+    AtInsn::Delete,
+    // After the instruction's stores, and so before `Store` in any case.
+    AtInsn::Switch,
+    // Bounds come before the count, so that what they clear or read does not include this instruction. A span that
+    // ends here ends in the window that ends here; one that begins here begins in the window that begins here.
+    AtInsn::Until,
+    AtInsn::Bound,
+    AtInsn::Mask,
+    AtInsn::From,
+    // From here on the instruction has started: the clock includes it and all of its segment.
+    AtInsn::Count,
+    // The alarm is added to a clock that has been counted up.
+    AtInsn::Transfer,
+    // What ends the run or waits does so at an instruction that has started.
+    AtInsn::Semihosting,
+    AtInsn::TrapReturn,
+    AtInsn::Wait,
+    // After the instruction's stores.
+    AtInsn::Store,
+];
+
+/// What is known of one instruction of a block before anything is registered.
+struct Planned {
+    pc: u64,
+    size: u8,
+    /// Nothing after this instruction is certain to start.
+    ends_segment: bool,
+    /// A new segment must start here: the window opens or closes before this instruction.
+    bound: bool,
+    transfer: Option<Transfer>,
+    site: Option<Site>,
+    breakpoint: bool,
+    wait: bool,
+    trap_return: bool,
+    /// Control may go elsewhere than to the next instruction, and not by a call.
+    leaves_function: bool,
+    jumps_anywhere: bool,
+    /// Its return address, when it may call what is no known function.
+    calling: Option<u64>,
+    /// The address in another function's middle that it may jump to.
+    crossing: Option<u64>,
+    moves_sp: bool,
+    changes_mask: bool,
+    /// A `--span` begins here; one ends here.
+    between: (bool, bool),
+    /// It may be a store; branches, which end most blocks, are not.
+    may_store: bool,
+}
+
+/// QEMU has translated a block.
+pub(crate) struct Translate;
+
+impl TranslateHook for Translate {
+    const CALL: TranslateCallback = |block| translate(&mut state::lock(), block);
+}
+
+/// One instruction that hooks are registered at.
+struct At<'a> {
+    insn: Insn<'a>,
+    planned: &'a Planned,
+    /// The one before it in the block.
+    before: Option<&'a Planned>,
+    /// Slot and length of the segment that starts here.
+    segment: Option<(u32, u32)>,
+    /// See [`insn_id`].
+    id: usize,
+    is_last: bool,
+}
+
+fn translate(state: &mut State, qemu_block: &QemuBlock) {
+    let plan = plan(state, qemu_block);
+    let Some(first) = plan.first() else { return };
+    let is_oracle = state.counting.is_oracle;
+    let mut segments = Vec::new();
+    for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_oracle) {
+        let segment = Segment {
+            pc: part[0].pc,
+            sizes: part.iter().map(|insn| insn.size).collect(),
+            transfer: part.last().and_then(|insn| insn.transfer),
+        };
+        segments.push((state.ledger.segment(segment), part.len() as u32));
+    }
+    let block = state.blocks.number(Block {
+        pc: first.pc,
+        sizes: plan.iter().map(|insn| insn.size).collect(),
+        segments: segments.clone().into(),
+    });
+    for what in AT_BLOCK {
+        register_at_block(state, what, qemu_block, block, &plan);
+    }
+    let mut segments = segments.into_iter();
+    let mut segment_end = 0;
+    for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
+        let segment = if index == segment_end { segments.next() } else { None };
+        segment_end += segment.map_or(0, |(_, length)| length as usize);
+        let at = At {
+            insn,
+            planned,
+            before: index.checked_sub(1).and_then(|before| plan.get(before)),
+            segment,
+            id: insn_id(block, index),
+            is_last: index + 1 == plan.len(),
+        };
+        for what in AT_INSN {
+            register(state, what, &at);
+        }
+    }
+}
+
+/// The cell of a counter, for this translation.
+fn cell(state: &State, slot: u32) -> Cell {
+    state.counting.scoreboard.cell(state.ledger.address(slot))
+}
+
+fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, block: usize, plan: &[Planned]) {
+    match what {
+        AtBlock::Exception => {
+            let pc = plan[0].pc;
+            if (state.stacks.is_some() || state.follow.tree.is_some())
+                && state.guest.may_be_handler(pc, state.code.may_be_entry(pc))
+            {
+                qemu_block.call::<OnException>(insn_id(block, 0));
+            }
+        }
+        AtBlock::Events => {
+            if state.counting.by_blocks() {
+                qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, block);
+            }
+        }
+        AtBlock::Input => match (&state.input, state.counting.is_inline) {
+            (None, _) => {}
+            (Some(_), true) => qemu_block.call_when_at_least::<OnInput>(cell(state, INPUT), 1, block),
+            (Some(_), false) => qemu_block.call::<OnInput>(block),
+        },
+    }
+}
+
+fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
+    let &At { ref insn, planned, before, segment, id, is_last } = at;
+    let pc = planned.pc;
+    let is_exact = state.follow.tree.is_some();
+    match what {
+        AtInsn::StackMove if before.is_some_and(|before| before.moves_sp) => insn.call::<OnStackMove>(id),
+        AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
+        AtInsn::Return if is_exact && state.code.is_return_address(pc, &mut state.guest) => {
+            insn.call::<OnReturn>(id);
+        }
+        AtInsn::Entry if is_exact && state.code.is_entry(pc) => insn.call::<OnEntry>(id),
+        AtInsn::Crossing => {
+            if let Some(target) = planned.crossing {
+                insn.call::<OnCrossing>(target as usize);
+            }
+        }
+        AtInsn::Jump if planned.jumps_anywhere => insn.call::<OnJump>(id),
+        AtInsn::Call => {
+            if let Some(return_addr) = planned.calling {
+                insn.call::<OnCall>(return_addr as usize);
+            }
+        }
+        AtInsn::ExceptionReturn if is_exact && planned.leaves_function && state.guest.facts.returns_by_jump => {
+            insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
+        }
+        AtInsn::Forgetful if state.code.is_forgetful(pc) => insn.call::<OnForgetful>(id),
+        AtInsn::Delete if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.deletes_at(pc)) => {
+            insn.call::<OnDelete>(id);
+        }
+        AtInsn::Switch
+            if planned.may_store && state.follow.tasks.as_ref().is_some_and(|tasks| tasks.may_switch_at(pc)) =>
+        {
+            insn.call_after_store::<OnSwitch>(id);
+        }
+        AtInsn::Until if planned.between.1 => insn.call::<OnUntil>(id),
+        AtInsn::Bound if state.clock.is_bound(pc) => insn.call::<OnBound>(id),
+        AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
+        AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
+        AtInsn::Count => {
+            if let Some(segment) = segment {
+                register_count(state, segment, at);
+            }
+        }
+        AtInsn::Transfer => {
+            if let Some(site) = &planned.site
+                && !state.counting.is_oracle
+            {
+                register_transfer(state, site, insn);
+            }
+        }
+        AtInsn::Semihosting if planned.breakpoint => insn.call::<OnSemihosting>(id),
+        AtInsn::TrapReturn if planned.trap_return && (state.stacks.is_some() || is_exact) => {
+            insn.call::<OnTrapReturn>(id);
+        }
+        AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
+        // Under icount QEMU executes a device access as its block's last instruction, so a store
+        // that ends the run (test finisher, reset request) is never anywhere else.
+        AtInsn::Store if is_last && planned.may_store => insn.call_after_store::<OnStore>(id),
+        _ => {}
+    }
+}
+
+fn register_count(state: &State, (slot, length): (u32, u32), &At { ref insn, id, .. }: &At<'_>) {
+    let clock = cell(state, CLOCK);
+    match (state.counting.is_inline, state.counting.is_oracle) {
+        (true, false) => {
+            insn.add(clock, length.into());
+            insn.add(cell(state, slot), 1);
+        }
+        (true, true) => {
+            insn.add(clock, 1);
+            insn.call::<OracleCount>(slot as usize);
+            insn.call_when_at_least::<OracleSample>(clock, DUE, id);
+        }
+        (false, _) => insn.call::<OnSegment>(id),
+    }
+}
+
+fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>) {
+    let number = state.transfers.number(site);
+    if state.counting.is_inline {
+        insn.store(cell(state, TRANSFER), number);
+        insn.add(cell(state, CLOCK), ALARM);
+        if let (SiteKind::Register { reg, call: false, .. }, true) = (site.kind, state.guest.facts.returns_by_jump) {
+            insn.call::<OnRegisterJump>(reg.into());
+        }
+    } else {
+        insn.call::<OnTransfer>(number as usize);
+    }
+}
+
+fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
+    let State { guest, code, clock, counting, follow, .. } = state;
+    let (isa, exact) = (guest.isa, follow.tree.is_some());
+    let it_blocks = &mut counting.it_blocks;
+    let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
+    let mut conditional = block.insns().next().and_then(|insn| it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
+    let mut lr_was_set = false;
+    let mut upper: Option<(u8, u64)> = None;
+    for insn in block.insns() {
+        let pc = insn.pc();
+        let (bytes, len) = insn.bytes();
+        let bytes = &bytes[..len];
+        let decoded = decode(isa, pc, bytes);
+        let mut flow = decoded.flow;
+        // auipc + jalr is how RISC-V calls far: together they say where it goes.
+        if let Some((register, value)) = upper.take() {
+            let joined = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
+            flow = match flow {
+                Flow::IndirectCall { reg, offset, .. } if reg == register => Flow::Call { target: joined(offset) },
+                Flow::IndirectJump { reg, offset } if reg == register => Flow::Jump { target: joined(offset) },
+                other => other,
+            };
+        }
+        upper = decode::auipc(isa, pc, bytes);
+        let sets_lr = lr_was_set;
+        lr_was_set |= decode::sets_lr(isa, bytes);
+        let next = pc + u64::from(decoded.len_bytes);
+        let (transfer, site) = transfer(pc, next, flow, conditional > 0, code);
+        let between = follow.betweens.bounds(pc);
+        if conditional > 0 {
+            it_blocks.insert(pc, conditional);
+            conditional -= 1;
+        } else if let Flow::It { count } = flow {
+            conditional = count;
+        }
+        plan.push(Planned {
+            pc,
+            size: decoded.len_bytes,
+            ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
+            bound: clock.is_bound(pc) || between != (false, false) || (exact && code.is_entry(pc)),
+            transfer,
+            site,
+            breakpoint: decode::is_breakpoint(isa, bytes),
+            wait: decode::is_wfi(isa, bytes),
+            trap_return: decode::is_trap_return(isa, bytes),
+            leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
+            jumps_anywhere: exact
+                && match flow {
+                    Flow::IndirectJump { .. } | Flow::ComputedJump => true,
+                    // gcc's helpers for switches return to another place than they were called from.
+                    Flow::Return => sets_lr,
+                    _ => false,
+                },
+            calling: match flow {
+                Flow::Call { target } if !code.is_entry(target) => Some(next),
+                Flow::IndirectCall { .. } => Some(next),
+                _ => None,
+            }
+            .filter(|_| exact),
+            crossing: match flow {
+                Flow::Jump { target } | Flow::Branch { target }
+                    if exact && !code.is_entry(target) && code.function_of(target) != code.function_of(pc) =>
+                {
+                    Some(target)
+                }
+                _ => None,
+            },
+            moves_sp: exact && decode::moves_sp(isa, bytes),
+            changes_mask: exact && decode::changes_mask(isa, bytes),
+            between,
+            may_store: decoded.may_leave && decoded.flow == Flow::Next,
+        });
+    }
+    if let (Some(last), 1..) = (plan.last(), conditional) {
+        it_blocks.insert(last.pc + u64::from(last.size), conditional);
+    }
+    plan
+}
+
+/// Sorts a transfer of control: its executions are all it takes (Transfer), or the next block
+/// must say where it went (Site), or it enters no function.
+fn transfer(pc: u64, next: u64, flow: Flow, conditional: bool, code: &Code) -> (Option<Transfer>, Option<Site>) {
+    let fixed = |kind, target| (Some(Transfer { kind, target }), None);
+    let site = |kind| (None, Some(Site { pc, next, function: code.function_of(pc), kind }));
+    match flow {
+        Flow::Next | Flow::It { .. } | Flow::Return => (None, None),
+        Flow::Call { target } if conditional => site(SiteKind::Branch { target, call: true }),
+        Flow::Call { target } => fixed(TransferKind::Call, target),
+        Flow::Jump { target } | Flow::Branch { target } if !code.is_entry(target) => (None, None),
+        Flow::Jump { target } if !conditional => {
+            if code.function_of(pc) == Some(target) {
+                fixed(TransferKind::Jump, target)
+            } else {
+                site(SiteKind::Jump { target })
+            }
+        }
+        Flow::Branch { target } if code.is_counted_loop(pc) => fixed(TransferKind::Branch, target),
+        Flow::Jump { target } | Flow::Branch { target } => site(SiteKind::Branch { target, call: false }),
+        Flow::IndirectCall { clobbered: true, .. } => site(SiteKind::Unknown { call: true, conditional }),
+        Flow::IndirectCall { reg, offset, .. } => site(SiteKind::Register { reg, offset, call: true, conditional }),
+        Flow::IndirectJump { reg, offset } => site(SiteKind::Register { reg, offset, call: false, conditional }),
+        Flow::ComputedJump => site(SiteKind::Unknown { call: false, conditional }),
+    }
+}
