@@ -20,7 +20,7 @@ fn main() {
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir)
-        // Nobody debugs the copy that is carried along.
+        // The copy that is carried along is not debugged.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         // Under `cargo clippy` this names clippy, which would check the plugin instead of building it.

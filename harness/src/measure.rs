@@ -26,7 +26,7 @@ use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
 use crate::run::workspace::Workspace;
 
-/// Who wants to know what happens meanwhile.
+/// Receives what is to be said of a run while it is measured.
 pub trait Listener {
     /// Something that the user should know: a warning, which machine was chosen.
     fn say(&mut self, line: &str);

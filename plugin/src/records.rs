@@ -87,7 +87,7 @@ impl Drop for Map {
 pub(crate) struct Control(Map);
 
 impl Control {
-    /// Sets a word. Released: whoever sees it sees what was written before it.
+    /// Sets a word. Released: a reader that sees it sees what was written before it.
     pub(crate) fn set(&self, word: Word, value: u64) {
         self.0.u64_at(word as usize * 8).store(value, Ordering::Release);
     }

@@ -515,7 +515,7 @@ impl Image {
         Ok(())
     }
 
-    /// Symbols of another build would name the wrong functions without anybody noticing, so the code
+    /// Symbols of another build would name the wrong functions without a sign of it, so the code
     /// in both files is compared. A file with debug information only has no bytes to compare.
     fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
         let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);

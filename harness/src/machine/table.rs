@@ -28,18 +28,18 @@ pub enum MemoryKind {
 /// One stretch of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Its first address.
+    /// First address.
     pub start: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it can hold.
+    /// Code, data, both, or the Non-secure view of them.
     pub kind: MemoryKind,
     /// What its users call it.
     pub name: &'static str,
 }
 
 impl Region {
-    /// Its addresses.
+    /// First address to behind the last one.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes
     }
@@ -66,7 +66,7 @@ pub enum Core {
     Arm {
         /// QEMU's name for it.
         cpu: &'static str,
-        /// What it executes.
+        /// Newest architecture that it executes.
         level: ArmLevel,
         /// Its floating-point unit.
         fpu: Fpu,

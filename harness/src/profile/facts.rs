@@ -68,7 +68,7 @@ pub struct Facts {
 /// The measuring window as asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Its length.
+    /// Length in instructions; None: until the firmware ends, or another limit.
     pub for_insns: Option<u64>,
     /// Function at whose first execution it opens.
     pub from: Option<String>,
@@ -90,7 +90,7 @@ pub enum End {
     Until,
     /// The firmware exited.
     Exit {
-        /// Its status.
+        /// Status that the firmware gave.
         status: u32,
         /// Address of the instruction that ended it.
         pc: u64,

@@ -26,7 +26,7 @@ impl InTarget {
 /// What a firmware counted itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// What it counts.
+    /// Arcs, or the functions that are called most.
     pub mode: Mode,
     /// How its updates are protected.
     pub protection: Protection,
@@ -88,7 +88,7 @@ pub struct TableArc {
     pub caller: u64,
     /// Address after the callee's call of the runtime, as stored: on Arm with Thumb's bit 0.
     pub callee: u64,
-    /// How often.
+    /// Calls.
     pub count: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::text::number::parse_insns;
 /// A text that is typed on the firmware's console.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// When it begins.
+    /// The instruction or the prompt at which it begins.
     pub when: When,
     /// What is typed; not empty.
     pub bytes: Vec<u8>,

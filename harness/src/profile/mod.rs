@@ -72,7 +72,7 @@ pub struct Profile {
 pub struct StackFrame {
     /// Number of the next outer frame, 0: none.
     pub parent: u32,
-    /// What it is.
+    /// A caller, an exception, or the reason why the stack is not known further.
     pub kind: FrameKind,
 }
 
@@ -104,7 +104,7 @@ pub struct Task {
 pub struct Node {
     /// Number of the caller's node, 0: none.
     pub parent: u32,
-    /// What it is.
+    /// A function, an exception, or the root of a task.
     pub kind: NodeKind,
     /// Instructions in this function and not in one that it called.
     pub insns: u64,
@@ -116,7 +116,7 @@ pub struct Node {
 /// had not ended as the run did, is not among it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it is.
+    /// What was measured: calls of a function, an exception, a masked stretch, …
     pub kind: SpanKind,
     /// How often there was one.
     pub count: u64,
@@ -165,9 +165,9 @@ pub struct VcpuCounts {
 /// How often one instruction was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InsnCount {
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
-    /// Its size.
+    /// Size of the instruction.
     pub size_bytes: u8,
     /// Executions.
     pub count: u64,
@@ -187,14 +187,14 @@ pub struct Code {
 pub struct Arc {
     /// Address of the instruction that transferred control.
     pub site: u64,
-    /// Where it went.
+    /// Address that it went to.
     pub target: u64,
     /// Return address that the target saw: what `_mcount` records as the caller. None for a jump
-    /// from a function to its own entry (a loop), where nobody needs it.
+    /// from a function to its own entry (a loop), which calls nothing.
     pub return_addr: Option<u64>,
     /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
     pub links: bool,
-    /// How often.
+    /// Transfers of this kind.
     pub count: u64,
 }
 

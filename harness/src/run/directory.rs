@@ -20,7 +20,7 @@ pub const STDOUT: &str = "-";
 pub struct Output {
     /// As the user called it.
     target: PathBuf,
-    /// Where that is.
+    /// The same without symbolic links: the place that is replaced.
     place: PathBuf,
     temporary: TempDir,
 }
@@ -48,7 +48,7 @@ impl Output {
         if place.exists() && !place.is_dir() {
             return error("the profile directory would replace a file".into());
         }
-        // An earlier profile is replaced; anything else in there is somebody's.
+        // An earlier profile is replaced; anything else in there is the user's.
         let held = fs::read_dir(&place).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let mut foreign: Vec<_> = held.filter(|name| !FILES.iter().any(|ours| name == ours)).collect();
         foreign.sort();
@@ -192,7 +192,7 @@ pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) ->
 
 /// A file or directory that cannot be written, why, and what to do about it.
 pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
-    // tempfile adds the name of its own directory, which means nothing to anybody.
+    // tempfile adds the name of its own directory, which means nothing to the user.
     let cause = error.to_string();
     let cause = cause.split(" at path ").next().unwrap_or(&cause);
     let next = match error.kind() {

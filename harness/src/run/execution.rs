@@ -35,7 +35,7 @@ const GLANCE: Duration = Duration::from_millis(40);
 /// How long a program may say nothing before it is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// What came of a run.
+/// Result of a run: what the plugin counted, and how it ended.
 #[derive(Debug)]
 pub struct Outcome {
     /// Of the QEMU that ran it: `10.0.2`.
@@ -187,7 +187,7 @@ impl Plan<'_> {
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
             if still.since(progress, || process.cpu_use()) {
-                // Somebody stopped it, or it waits for a debugger (-S): it does not sleep.
+                // Stopped through the monitor, or waiting for a debugger (-S): it does not sleep.
                 if process.ask("info status").is_some_and(|status| status.contains("paused")) {
                     still = Stillness::default();
                     continue;

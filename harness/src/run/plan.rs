@@ -16,13 +16,13 @@ pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Everything that a run is made from.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// What runs.
+    /// The firmware.
     pub image: &'a Image,
-    /// On which machine.
+    /// The machine, and where in it the image lies.
     pub choice: &'a Choice,
-    /// In which emulator.
+    /// The emulator's program.
     pub emulator: &'a Path,
-    /// How.
+    /// What was asked for on the command line or in a suite.
     pub options: &'a Options,
     /// Virtual time per instruction is 2^shift ns.
     pub icount_shift: u8,

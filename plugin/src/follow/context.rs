@@ -14,7 +14,7 @@ pub(crate) struct Core {
     pub(crate) thread: Path,
     /// The running task, 0: none.
     pub(crate) task: u32,
-    /// Its stack.
+    /// Stack use of the running task.
     pub(crate) watermark: Option<Watermark>,
 }
 
@@ -103,12 +103,12 @@ impl Core {
         self.exceptions.last_mut().map_or(&mut self.thread, |active| &mut active.path)
     }
 
-    /// Its functions.
+    /// Functions that are active in the context that executes.
     pub(crate) fn frames(&mut self) -> &mut Vec<Shadow> {
         &mut self.path().frames
     }
 
-    /// Its clock.
+    /// Clock of the context that executes.
     pub(crate) fn calls(&mut self) -> &mut Calls {
         &mut self.path().calls
     }

@@ -81,7 +81,7 @@ pub(crate) fn on_abort<A: AbortHook>() {
 /// and not at an arbitrary instruction.
 fn is_own(info: &libc::siginfo_t) -> bool {
     #[cfg(target_os = "linux")]
-    // SAFETY: a signal by tgkill(2) says who sent it; getpid has no precondition.
+    // SAFETY: a signal by tgkill(2) carries its sender; getpid has no precondition.
     return info.si_code == libc::SI_TKILL && unsafe { info.si_pid() == libc::getpid() };
     #[cfg(not(target_os = "linux"))]
     return info.si_signo == libc::SIGABRT;

@@ -46,7 +46,7 @@ pub enum Definition {
     Frame {
         /// Id of the next outer frame, 0: this is the outermost. Less than its own.
         parent: u32,
-        /// What it is.
+        /// A caller, an exception, or the reason why the stack is not known further.
         kind: FrameKind,
     },
     /// A task of the firmware's kernel. The n-th one has the id n, from 1.
@@ -70,7 +70,7 @@ pub enum Definition {
         slot: u32,
         /// Id of the caller, 0: there is none. Less than its own.
         parent: u32,
-        /// What it is.
+        /// A function, an exception, or the root of a task.
         kind: NodeKind,
     },
     /// How much the firmware had printed, where a sample found more than the one before.
@@ -84,7 +84,7 @@ pub enum Definition {
     Span {
         /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
         slot: u32,
-        /// What it is.
+        /// What is measured.
         kind: SpanKind,
     },
     /// Something the firmware did that left the emulated machine.
@@ -117,7 +117,7 @@ pub enum FrameKind {
         /// Address of the instruction that was to be executed next.
         pc: u64,
     },
-    /// The stack goes on, but from here nobody knows how. Only as the outermost frame.
+    /// The stack goes on, but from here it is not known how. Only as the outermost frame.
     Unknown(Unknown),
 }
 
@@ -160,14 +160,14 @@ pub const TASK_COUNTERS: u32 = 4;
 /// What is a node of the exact call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// Where nobody called: a task's (or, 0, no task's) outermost code.
+    /// What no call entered: a task's (or, 0, no task's) outermost code.
     Root {
         /// Task.
         task: u32,
     },
     /// A function that was called, or jumped to as a tail call.
     Function {
-        /// Its first address.
+        /// First address of the function.
         entry: u64,
     },
     /// An exception; its handler is a function below it.
@@ -195,7 +195,7 @@ pub const NODE_COUNTERS: u32 = 2;
 pub enum SpanKind {
     /// One call of a function: from its first instruction until it is left.
     Call {
-        /// Its first address.
+        /// First address of the function.
         entry: u64,
     },
     /// One exception: from its handler's first instruction until it returns.
@@ -240,7 +240,7 @@ pub const SPAN_COUNTERS: u32 = 5;
 pub struct Transfer {
     /// Call or jump.
     pub kind: TransferKind,
-    /// Where it goes.
+    /// Address that it goes to.
     pub target: u64,
 }
 

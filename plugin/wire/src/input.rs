@@ -9,7 +9,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// One text. Those before it have been typed when its turn comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When it begins.
+    /// The instruction or the prompt at which it begins.
     pub when: When,
     /// What is typed, not empty.
     pub bytes: Vec<u8>,

@@ -11,7 +11,7 @@ pub use header::{Found, Header, find};
 pub use table::Malformed;
 
 /// Reads little-endian numbers one after the other. What is beyond the end reads as zero: lengths are
-/// checked by whoever makes one.
+/// checked before one is made.
 struct Reader<'a> {
     bytes: &'a [u8],
 }

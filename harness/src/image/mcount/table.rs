@@ -131,7 +131,7 @@ impl Table {
         let counted: BTreeMap<_, _> = opening.hottest.iter().map(|hot| (hot.callee, hot.hits)).collect();
         for hot in &mut self.hottest {
             let before = counted.get(&hot.callee).copied().unwrap_or(0);
-            // Whoever loses its entry has its hits dropped. With fewer dropped it has kept its entry; else,
+            // A function that loses its entry has its hits dropped. With fewer dropped it has kept its entry; else,
             // with fewer hits than before, it has a new one.
             let replaced = u64::from(dropped) >= before && hot.hits < before;
             hot.hits = if replaced { hot.hits } else { since(before, hot.hits) };
@@ -339,7 +339,7 @@ mod tests {
         let window = end.since(&opening);
         assert_eq!(hits(&window), [(0x31, 40), (0x21, 10)]);
         assert_eq!((window.calls, window.dropped), (55, 5));
-        // A counter that wrapped: nobody lost as many hits as it had.
+        // A counter that wrapped: no function lost as many hits as it had.
         let opening = hottest_table([0, 0, 0, u32::MAX], &[(0x21, u32::MAX.into())]);
         let window = hottest_table([0, 0, 0, 9], &[(0x21, 9)]).since(&opening);
         assert_eq!((hits(&window), window.calls, window.dropped), (vec![(0x21, 10)], 10, 0));

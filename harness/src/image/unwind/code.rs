@@ -222,7 +222,7 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
         if let Some(before) = mended.or(rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)) {
             let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
             let after = effects.into_iter().try_fold(Known::at(before), apply).and_then(|known| known.rule());
-            // Nobody takes more off than the frame: this is no epilogue but assembly.
+            // An epilogue takes off at most the frame: this is assembly.
             if after.is_some_and(|after| after.cfa_offset_bytes < 0) {
                 return;
             }
