@@ -1,5 +1,5 @@
 //! The files of the wire format as shared maps: what has been written survives QEMU's death.
-//! One of the two files with `unsafe`.
+//! The one file with `unsafe` outside of [`crate::qemu`].
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -87,7 +87,7 @@ impl Drop for Map {
 pub(crate) struct Control(Map);
 
 impl Control {
-    /// Sets a word. Released: whoever sees it sees what was written before it.
+    /// Sets a word. Released: a reader that sees it sees what was written before it.
     pub(crate) fn set(&self, word: Word, value: u64) {
         self.0.u64_at(word as usize * 8).store(value, Ordering::Release);
     }

@@ -134,7 +134,7 @@ impl MainThread {
     }
 }
 
-/// Looks without a pause, only giving way to whoever is to run.
+/// Looks without a pause, only giving way to other threads.
 const LOOKS: u32 = 32;
 
 /// Between two looks.
