@@ -272,12 +272,13 @@ impl Clock {
     /// The next event that fell into the suspected block, now that the clock says how far it came. None: there is
     /// none, or none yet, for the block may not be over.
     pub(crate) fn due(&mut self, vcpu: u32, ledger: &Ledger) -> Option<Due> {
+        // Nearly always there is none, and nothing else needs to be asked.
+        let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
         let insns = ledger.insns(vcpu);
         let at_insns = self.next_event(vcpu);
         if at_insns > insns {
             return None;
         }
-        let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
         let event = self.due_at(vcpu, at_insns)?;
         let index = index + at_insns - before - 1;
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })

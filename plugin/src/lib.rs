@@ -42,7 +42,7 @@
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | what is due when; it says so, and acts on nothing |
-//! | [`follow`] | who executes: tasks, exceptions, functions, and spans of them |
+//! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
 //! | [`stack`] [`transfer`] [`marks`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |

@@ -1,5 +1,5 @@
 //! The files of the wire format as shared maps: what has been written survives QEMU's death.
-//! One of the two files with `unsafe`.
+//! The one file with `unsafe` outside of [`crate::qemu`].
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -19,7 +19,7 @@ use crate::block::Blocks;
 use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use crate::code::Code;
 use crate::follow::Follow;
-use crate::guest::Guest;
+use crate::guest::{self, Guest};
 use crate::input::Input;
 use crate::ledger::Ledger;
 use crate::marks::Marks;
@@ -87,8 +87,8 @@ impl From<io::Error> for Refused {
 pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
-    let guest = Guest::new(&request);
-    if vcpus > 1 && !guest.tells_vcpus_apart() {
+    let guest = guest::open(&request);
+    if vcpus > 1 && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
     if vcpus > 1 && request.is_exact {
@@ -230,7 +230,7 @@ impl State {
         self.clock.suspect(vcpu, suspect, &self.ledger);
     }
 
-    /// Takes the stack at an instruction that is about to execute, once it is certain whose it is.
+    /// Takes the stack at an instruction that is about to execute, once it is certain which task's and exception's it is.
     pub(crate) fn take_stack(&mut self, vcpu: u32, pc: u64) -> Stack {
         let State { guest, code, ledger, follow, stacks, .. } = self;
         let Some(stacks) = stacks else { return Stack::new() };

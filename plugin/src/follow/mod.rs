@@ -1,4 +1,4 @@
-//! Who executes: which task, which exceptions above it, which functions in each of them.
+//! What executes: which task, which exceptions above it, which functions in each of them.
 //!
 //! Each file uses those above it only: [`watermark`], [`context`], [`span`], [`tree`], [`exception`], [`task`].
 

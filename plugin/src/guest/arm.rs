@@ -3,7 +3,7 @@
 
 use wire::control::Word;
 
-use super::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
+use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
 
 /// A Cortex-M.
 pub(super) struct Arm;
@@ -24,6 +24,9 @@ static FACTS: Facts = Facts {
     is_masked_at_reset: false,
     // It clears FAULTMASK.
     return_unmasks: true,
+    names_vcpus: false,
+    // CFSR, HFSR, DFSR, MMFAR and BFAR, in a row (B3.2.15-18).
+    fault_registers: Some((0xe000_ed28, 20)),
 };
 
 /// PendSV's exception number.
@@ -42,21 +45,6 @@ const PENDSVCLR: u64 = 1 << 27;
 
 /// Application Interrupt and Reset Control Register (B3.2.6): key 0x05FA in the upper half, bit 2 asks for a reset.
 const AIRCR: u64 = 0xe000_ed0c;
-
-/// Address and size of CFSR, HFSR, DFSR, MMFAR and BFAR, in a row (B3.2.15-18). Reading them has no effect.
-pub(crate) const FAULT_REGISTERS: (u64, usize) = (0xe000_ed28, 20);
-
-/// The words of the control page that the fault registers go to.
-pub(crate) fn faults(bytes: &[u8]) -> Option<[(Word, u64); 4]> {
-    let word =
-        |index: usize| bytes.get(index * 4..)?.first_chunk().map(|&bytes| u64::from(u32::from_le_bytes(bytes)));
-    Some([
-        (Word::FaultCfsr, word(0)?),
-        (Word::FaultHfsr, word(1)?),
-        (Word::FaultMmfar, word(3)?),
-        (Word::FaultBfar, word(4)?),
-    ])
-}
 
 /// What a handler finds in lr (B1.5.8).
 fn is_exc_return(address: u64) -> bool {
@@ -143,6 +131,18 @@ impl Arch for Arm {
             ICSR if value & PENDSVCLR != 0 => Some(Stored::Unpend),
             _ => None,
         }
+    }
+
+    fn faults(&self, registers: &[u8]) -> Option<[(Word, u64); 4]> {
+        let word = |index: usize| {
+            registers.get(index * 4..)?.first_chunk().map(|&bytes| u64::from(u32::from_le_bytes(bytes)))
+        };
+        Some([
+            (Word::FaultCfsr, word(0)?),
+            (Word::FaultHfsr, word(1)?),
+            (Word::FaultMmfar, word(3)?),
+            (Word::FaultBfar, word(4)?),
+        ])
     }
 
     fn is_semihosting(&self, _: &mut Guest, _: u64) -> bool {

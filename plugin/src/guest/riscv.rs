@@ -3,7 +3,7 @@
 
 use decode::Isa;
 
-use super::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
+use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
 
 /// RV32 and RV64.
 pub(super) struct Riscv;
@@ -22,6 +22,8 @@ static FACTS: Facts = Facts {
     returns_by_jump: false,
     is_masked_at_reset: true,
     return_unmasks: false,
+    names_vcpus: true,
+    fault_registers: None,
 };
 
 /// mstatus ("Machine Status Registers"): MIE, MPIE, and where MPP starts.
@@ -32,17 +34,6 @@ const MACHINE: u64 = 3;
 
 /// There are at most so many causes.
 const MAX_CAUSES: u64 = 64;
-
-/// What a store to the test finisher means: the low half is the command, the high half a status
-/// (hw/misc/sifive_test.c).
-pub(super) fn finished(value: u64) -> Option<Stored> {
-    match value & 0xffff {
-        0x5555 => Some(Stored::Exit(0)),
-        0x3333 => Some(Stored::Exit(value >> 16 & 0xffff)),
-        0x7777 => Some(Stored::Reset),
-        _ => None,
-    }
-}
 
 impl Arch for Riscv {
     fn facts(&self) -> &'static Facts {
@@ -91,6 +82,16 @@ impl Arch for Riscv {
         }
         let status = guest.register("mstatus");
         Some(status >> MPP_SHIFT & MACHINE == MACHINE && status & MPIE == 0)
+    }
+
+    /// The low half is the command, the high half a status (hw/misc/sifive_test.c).
+    fn finished(&self, value: u64) -> Option<Stored> {
+        match value & 0xffff {
+            0x5555 => Some(Stored::Exit(0)),
+            0x3333 => Some(Stored::Exit(value >> 16 & 0xffff)),
+            0x7777 => Some(Stored::Reset),
+            _ => None,
+        }
     }
 
     /// An `ebreak` is one only between two marker instructions.

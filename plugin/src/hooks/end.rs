@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use wire::control::{End, Word};
 
 use super::find;
-use crate::guest::{FAULT_REGISTERS, Stored, faults};
+use crate::guest::{FaultReader, Stored};
 use crate::qemu::{self, AbortHook, ExitHook, FaultBuffer, StoreCallback, StoreHook};
 use crate::records::Control;
 use crate::state;
@@ -50,17 +50,15 @@ impl ExitHook for OnExit {
     };
 }
 
-/// What the handler of an abort writes a Cortex-M's fault to, and reads it with.
-static WITNESS: OnceLock<(&'static Control, FaultBuffer)> = OnceLock::new();
+/// What the handler of an abort reads the processor's fault with, and where it writes it.
+static WITNESS: OnceLock<(FaultReader, FaultBuffer, &'static Control)> = OnceLock::new();
 
 /// Has the records completed when QEMU exits or aborts.
 pub(crate) fn watch(id: u64) {
     qemu::on_exit::<OnExit>(id);
     qemu::on_abort::<OnAbort>();
     let state = state::lock();
-    if !state.guest.isa.is_riscv() {
-        WITNESS.get_or_init(|| (state.ledger.control(), FaultBuffer::new()));
-    }
+    WITNESS.get_or_init(|| (state.guest.fault_reader(), FaultBuffer::new(), state.ledger.control()));
 }
 
 /// QEMU aborts on a Cortex-M lock-up: the fault status registers say why it came to that.
@@ -82,12 +80,11 @@ impl AbortHook for OnAbort {
     };
 }
 
-/// Reads the fault status registers of a Cortex-M.
+/// Reads the registers that say why the processor came to a fault.
 fn record_fault() {
-    let Some((control, buffer)) = WITNESS.get() else { return };
-    let (address, length) = FAULT_REGISTERS;
-    let Some(bytes) = buffer.read(address, length) else { return };
-    let Some(words) = faults(bytes) else { return };
+    let Some((reader, buffer, control)) = WITNESS.get() else { return };
+    let Some((address, length)) = reader.registers() else { return };
+    let Some(words) = buffer.read(address, length).and_then(|registers| reader.words(registers)) else { return };
     words.into_iter().for_each(|(word, value)| control.set(word, value));
     control.set(Word::Fault, 1);
 }

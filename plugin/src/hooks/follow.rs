@@ -1,4 +1,4 @@
-//! Callbacks that follow who executes: calls, returns, exceptions, switches of tasks.
+//! Callbacks that follow what executes: calls, returns, exceptions, switches of tasks.
 
 use super::{arrive, find};
 use crate::clock;

@@ -6,6 +6,23 @@ use qemu_plugin::sys;
 
 use super::hooks::{Hook, StoreHook, store_trampoline, trampoline};
 
+/// Called when a block is translated.
+pub(crate) type TranslateCallback = fn(block: &Block);
+/// Calls `T` for every block that QEMU translates.
+pub(crate) fn on_translate<T: TranslateHook>(id: u64) {
+    extern "C" fn translated<T: TranslateHook>(_: u64, tb: *mut sys::qemu_plugin_tb) {
+        T::CALL(&Block(tb));
+    }
+    // SAFETY: `id` is the one given to this plugin's installation; the function lives for ever.
+    unsafe { sys::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(translated::<T>)) }
+}
+
+/// Names the function called at translation.
+pub(crate) trait TranslateHook {
+    /// The function.
+    const CALL: TranslateCallback;
+}
+
 /// A block being translated; QEMU owns it and it lives as long as the translation callback.
 pub(crate) struct Block(pub(super) *mut sys::qemu_plugin_tb);
 

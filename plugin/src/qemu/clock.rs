@@ -19,7 +19,7 @@ type Unlock = unsafe extern "C" fn();
 /// looked at, those between lie between. They are none of the plugin API's, which says nothing of them.
 const KNOWN_APIS: RangeInclusive<i64> = 4..=7;
 
-/// The right to move virtual time, and the lock that is held while it is moved.
+/// The right to move virtual time, and the lock that is held while it moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     handle: usize,

@@ -1,17 +1,13 @@
-//! Functions of the plugin's that QEMU calls, and the C trampolines to them.
+//! Functions of the plugin's that QEMU calls, and the C trampolines to them. Translation is in [`super::api`].
 
 use std::ffi::{c_uint, c_void};
 
 use qemu_plugin::sys;
 
-use super::api::Block;
-
 /// Called for a block or instruction with the number that was given at registration.
 pub(crate) type ExecCallback = fn(vcpu: u32, id: usize);
 /// Called after a store: vCPU, guest virtual address, value, number given at registration.
 pub(crate) type StoreCallback = fn(vcpu: u32, address: u64, value: u64, id: usize);
-/// Called when a block is translated.
-pub(crate) type TranslateCallback = fn(block: &Block);
 /// Called once per vCPU before it runs.
 pub(crate) type VcpuCallback = fn(vcpu: u32);
 
@@ -51,21 +47,6 @@ pub(super) extern "C" fn store_trampoline<H: StoreHook>(
         }
     };
     H::CALL(vcpu, vaddr, value, id as usize);
-}
-
-/// Calls `T` for every block that QEMU translates.
-pub(crate) fn on_translate<T: TranslateHook>(id: u64) {
-    extern "C" fn translated<T: TranslateHook>(_: u64, tb: *mut sys::qemu_plugin_tb) {
-        T::CALL(&Block(tb));
-    }
-    // SAFETY: `id` is the one given to this plugin's installation; the function lives for ever.
-    unsafe { sys::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(translated::<T>)) }
-}
-
-/// Names the function called at translation.
-pub(crate) trait TranslateHook {
-    /// The function.
-    const CALL: TranslateCallback;
 }
 
 /// Names the function called for a new vCPU.

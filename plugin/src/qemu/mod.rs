@@ -10,12 +10,13 @@ mod clock;
 mod hooks;
 mod registers;
 mod reserve;
+mod thread;
 
-pub(crate) use abort::{AbortHook, Thread, allow_interrupts, die_with_parent, exit, interrupt_main_thread, on_abort};
-pub(crate) use api::{Block, Cell, Insn, Scoreboard};
+pub(crate) use abort::{AbortHook, exit, on_abort};
+pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use clock::Clock;
 pub(crate) use hooks::{
-    ExecCallback, ExitHook, Hook, StoreCallback, StoreHook, TranslateCallback, TranslateHook, VcpuCallback, VcpuHook,
-    on_exit, on_translate, on_vcpu_init,
+    ExecCallback, ExitHook, Hook, StoreCallback, StoreHook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
+pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};

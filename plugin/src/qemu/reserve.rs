@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::abort::Thread;
+use super::thread::Thread;
 
 /// Address space, of which no more is used than is written to: the largest snapshot is a few megabytes.
 const RESERVE_BYTES: usize = 64 << 20;

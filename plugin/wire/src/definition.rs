@@ -46,7 +46,7 @@ pub enum Definition {
     Frame {
         /// Id of the next outer frame, 0: this is the outermost. Less than its own.
         parent: u32,
-        /// A caller, an exception, or the reason why the stack is not known further.
+        /// The call, exception or gap that it stands for.
         kind: FrameKind,
     },
     /// A task of the firmware's kernel. The n-th one has the id n, from 1.
@@ -70,7 +70,7 @@ pub enum Definition {
         slot: u32,
         /// Id of the caller, 0: there is none. Less than its own.
         parent: u32,
-        /// A function, an exception, or the root of a task.
+        /// The function, exception or root that it stands for.
         kind: NodeKind,
     },
     /// How much the firmware had printed, where a sample found more than the one before.
@@ -84,7 +84,7 @@ pub enum Definition {
     Span {
         /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
         slot: u32,
-        /// What is measured.
+        /// What begins it and ends it.
         kind: SpanKind,
     },
     /// Something the firmware did that left the emulated machine.
@@ -160,7 +160,7 @@ pub const TASK_COUNTERS: u32 = 4;
 /// What is a node of the exact call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// What no call entered: a task's (or, 0, no task's) outermost code.
+    /// Code that was not called: a task's (or, 0, no task's) outermost.
     Root {
         /// Task.
         task: u32,

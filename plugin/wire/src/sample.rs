@@ -12,7 +12,7 @@ pub struct Sample {
     pub pc: u64,
     /// Index of the vCPU.
     pub vcpu: u32,
-    /// The callers: id of the innermost [`crate::definition::Definition::Frame`]; 0: none.
+    /// The callers: the id of the innermost [`crate::definition::Definition::Frame`]; 0: there are none.
     pub stack: u32,
     /// Running task, the id of a [`crate::definition::Definition::Task`]; 0: none.
     pub task: u32,

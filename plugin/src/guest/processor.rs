@@ -1,0 +1,369 @@
+//! The emulated processor as callbacks see it: its registers, its memory, its exceptions.
+//!
+//! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
+//! found there is never trusted.
+
+use std::ops::Range;
+
+use decode::Isa;
+use wire::control::Word;
+use wire::request::Request;
+
+use crate::qemu::{self, Registers};
+
+/// The registers that a walk needs, as they are or were at one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Context {
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) return_addr: u64,
+    pub(crate) frame_pointer: u64,
+}
+
+/// An exception that the processor has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Exception number, or cause with the highest of 64 bits for interrupts.
+    pub(crate) number: u64,
+    /// First address of the handler.
+    pub(crate) handler: u64,
+    /// The stack pointer that it starts with.
+    pub(crate) entry_sp: u64,
+    /// What it interrupted; None: that cannot be read.
+    pub(crate) interrupted: Option<Context>,
+    /// Number of the exception that it interrupted, 0: none was active. None: the processor does not say.
+    pub(crate) below: Option<u64>,
+}
+
+/// What an exception saved of the code it interrupted.
+pub(crate) struct Interrupted {
+    pub(crate) pc: u64,
+    pub(crate) return_addr: u64,
+}
+
+/// What a store means beyond memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stored {
+    /// The run ends with this status.
+    Exit(u64),
+    /// The machine is to be reset.
+    Reset,
+    /// PendSV becomes pending.
+    Pend,
+    /// It is pending no more.
+    Unpend,
+}
+
+/// What an architecture is, as far as no code is needed to say it.
+pub(crate) struct Facts {
+    /// Names of the integer registers by number, as QEMU gives them, and of others that are read as often.
+    pub(super) registers: &'static [&'static str],
+    pub(super) sp: u8,
+    pub(super) return_addr: u8,
+    pub(super) frame_pointer: u8,
+    /// Registers of a function's first two arguments.
+    pub(super) arguments: [u8; 2],
+    /// Bytes that the processor pushes on the interrupted stack, at least.
+    pub(crate) exception_frame_bytes: u64,
+    /// Exceptions return by a jump, which no instruction shows.
+    pub(crate) returns_by_jump: bool,
+    /// Interrupts are masked at reset, until the firmware allows them.
+    pub(crate) is_masked_at_reset: bool,
+    /// An exception's return may end what masked interrupts.
+    pub(crate) return_unmasks: bool,
+    /// The processor says which of several vCPUs executes, see [`Arch::vcpu`].
+    pub(crate) names_vcpus: bool,
+    /// Address and size of the registers that say why it came to a fault. Reading them has no effect.
+    pub(crate) fault_registers: Option<(u64, usize)>,
+}
+
+/// An architecture. The defaults hold where the processor has nothing of the kind.
+pub(super) trait Arch: Sync {
+    fn facts(&self) -> &'static Facts;
+
+    /// Number of the vCPU that executes.
+    fn vcpu(&self, _: &mut Guest) -> Option<u32> {
+        None
+    }
+
+    /// Whether a return address is none but says that an exception returns. None: there are no such.
+    fn is_exception_return(&self, _address: u64) -> Option<bool> {
+        None
+    }
+
+    /// The code address in what a call leaves as its return address.
+    fn code_address(&self, address: u64) -> u64 {
+        address
+    }
+
+    /// Whether a block at `pc` may be the first one of an exception, as things are when it is translated.
+    fn may_be_handler(&self, guest: &mut Guest, pc: u64, may_be_function: bool) -> bool;
+
+    /// Whether the block at `pc`, which has just started, is the first one of an exception.
+    fn is_exception_entry(&self, guest: &mut Guest, pc: u64) -> bool;
+
+    /// The exception whose handler starts at `pc`.
+    fn taken(&self, guest: &mut Guest, pc: u64) -> Option<Taken>;
+
+    /// The exception that this one came before, so that its start has not been seen.
+    fn preempted(&self, _: &mut Guest, _: &Taken) -> Option<Taken> {
+        None
+    }
+
+    /// Number of the exception that the processor executes, 0: none. None: it does not say, and every return is an
+    /// instruction of its own.
+    fn active_exception(&self, _: &mut Guest) -> Option<u64> {
+        None
+    }
+
+    /// Number of an exception whose start was not seen, and what it interrupted, by its handler's frame.
+    fn unseen(&self, _: &mut Guest, _cfa: u64, _return_addr: u64) -> Option<(u64, Context)> {
+        None
+    }
+
+    /// What the exception has saved whose first block has just started.
+    fn interrupted(&self, guest: &mut Guest) -> Option<Interrupted>;
+
+    /// Whether interrupts are masked.
+    fn is_masked(&self, guest: &mut Guest) -> bool;
+
+    /// Whether taking the exception that starts now has masked interrupts; if so, whether they were before.
+    fn masked_before_trap(&self, _: &mut Guest) -> Option<bool> {
+        None
+    }
+
+    /// What a store to this address means.
+    fn stored(&self, _address: u64, _value: u64) -> Option<Stored> {
+        None
+    }
+
+    /// What a store to the test finisher means.
+    fn finished(&self, _value: u64) -> Option<Stored> {
+        None
+    }
+
+    /// The words of the control page that the fault registers go to.
+    fn faults(&self, _registers: &[u8]) -> Option<[(Word, u64); 4]> {
+        None
+    }
+
+    /// Whether the breakpoint instruction at `pc` is a semihosting call.
+    fn is_semihosting(&self, guest: &mut Guest, pc: u64) -> bool;
+}
+
+/// The emulated processor.
+pub(crate) struct Guest {
+    pub(crate) isa: Isa,
+    pub(crate) facts: &'static Facts,
+    arch: &'static dyn Arch,
+    /// What may be read without a device noticing.
+    memory: Vec<Range<u64>>,
+    /// The test finisher's address.
+    finisher: Option<u64>,
+    pub(super) registers: Option<Registers>,
+    /// The thread that executes the guest.
+    thread: Option<qemu::Thread>,
+    is_readable: bool,
+}
+
+impl Guest {
+    /// The request's processor, of this instruction set and architecture.
+    pub(super) fn with(isa: Isa, arch: &'static dyn Arch, request: &Request) -> Guest {
+        Guest {
+            isa,
+            facts: arch.facts(),
+            arch,
+            memory: request.memory.clone(),
+            finisher: request.finisher,
+            registers: None,
+            thread: None,
+            is_readable: true,
+        }
+    }
+
+    /// Looks the registers up: a vCPU is about to run on this thread.
+    pub(crate) fn appear(&mut self) {
+        self.registers.get_or_insert_with(|| Registers::find(self.facts.registers));
+        self.thread = Some(qemu::Thread::current());
+    }
+
+    /// Guest memory cannot be read any more: QEMU exits, and asserts a vCPU where it is read.
+    pub(crate) fn vanish(&mut self) {
+        self.is_readable = false;
+    }
+
+    /// Guest memory can be read if this is the thread that executes the guest: on another one QEMU would abort.
+    pub(crate) fn read_here(&mut self) {
+        self.is_readable = self.thread == Some(qemu::Thread::current());
+    }
+
+    /// Whether this is a time at which guest memory can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    /// Number of the vCPU that executes, as the processor says it.
+    pub(crate) fn vcpu(&mut self) -> Option<u32> {
+        self.arch.vcpu(self)
+    }
+
+    /// Reads a register inside a callback; 0 where the CPU has none of that name.
+    pub(super) fn register(&mut self, name: &str) -> u64 {
+        let Some(registers) = &mut self.registers else { return 0 };
+        registers.get(name).and_then(|register| registers.read(register)).unwrap_or(0)
+    }
+
+    /// Reads an integer register by its number.
+    pub(crate) fn general_register(&mut self, number: u8) -> u64 {
+        self.registers.as_mut().and_then(|registers| registers.read_general(number)).unwrap_or(0)
+    }
+
+    /// The stack pointer.
+    pub(crate) fn stack_pointer(&mut self) -> u64 {
+        self.general_register(self.facts.sp)
+    }
+
+    /// The return address register.
+    pub(crate) fn return_register(&mut self) -> u64 {
+        self.general_register(self.facts.return_addr)
+    }
+
+    /// The first two arguments of the function that starts here, or of a semihosting call.
+    pub(crate) fn arguments(&mut self) -> [u64; 2] {
+        self.facts.arguments.map(|number| self.general_register(number))
+    }
+
+    /// The registers now, in a callback at `pc`.
+    pub(crate) fn context(&mut self, pc: u64) -> Context {
+        let &Facts { sp, return_addr, frame_pointer, .. } = self.facts;
+        Context {
+            pc,
+            sp: self.general_register(sp),
+            return_addr: self.general_register(return_addr),
+            frame_pointer: self.general_register(frame_pointer),
+        }
+    }
+
+    /// Size of a pointer.
+    pub(crate) fn pointer_bytes(&self) -> u64 {
+        if self.isa == Isa::Riscv64 { 8 } else { 4 }
+    }
+
+    /// A pointer-sized variable of the firmware's.
+    pub(crate) fn pointer(&mut self, address: u64) -> Option<u64> {
+        self.memory_word(address, self.pointer_bytes())
+    }
+
+    /// Reads guest memory if it is memory; devices are never touched.
+    pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        self.readable(address, bytes as u64)?.read_memory(address, bytes)
+    }
+
+    /// Reads a little-endian number of at most eight bytes from guest memory.
+    pub(crate) fn memory_word(&mut self, address: u64, bytes: u64) -> Option<u64> {
+        self.readable(address, bytes)?.read_memory_word(address, bytes as usize)
+    }
+
+    /// Bytes of memory from an address to the end of what holds it.
+    pub(crate) fn memory_from(&self, address: u64) -> Option<u64> {
+        self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
+    }
+
+    /// Reads guest memory into `bytes`, which it replaces. The caller has seen that it is memory.
+    pub(crate) fn read_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool {
+        self.registers.as_mut().is_some_and(|registers| registers.read_memory_into(address, length, bytes))
+    }
+
+    /// What reads guest memory, if it is memory and this is a time at which it can be read.
+    fn readable(&mut self, address: u64, bytes: u64) -> Option<&mut Registers> {
+        let end = address.checked_add(bytes);
+        let is_memory =
+            end.is_some_and(|end| self.memory.iter().any(|range| range.start <= address && end <= range.end));
+        self.registers.as_mut().filter(|_| self.is_readable && is_memory)
+    }
+
+    /// See [`Arch::is_exception_return`].
+    pub(crate) fn is_exception_return(&self, address: u64) -> Option<bool> {
+        self.arch.is_exception_return(address)
+    }
+
+    /// See [`Arch::code_address`].
+    pub(crate) fn code_address(&self, address: u64) -> u64 {
+        self.arch.code_address(address)
+    }
+
+    /// See [`Arch::may_be_handler`]; `may_be_function`: a function may start at `pc`.
+    pub(crate) fn may_be_handler(&mut self, pc: u64, may_be_function: bool) -> bool {
+        self.arch.may_be_handler(self, pc, may_be_function)
+    }
+
+    /// See [`Arch::is_exception_entry`].
+    pub(crate) fn is_exception_entry(&mut self, pc: u64) -> bool {
+        self.arch.is_exception_entry(self, pc)
+    }
+
+    /// See [`Arch::taken`].
+    pub(crate) fn taken_exception(&mut self, pc: u64) -> Option<Taken> {
+        self.arch.taken(self, pc)
+    }
+
+    /// See [`Arch::preempted`].
+    pub(crate) fn preempted_exception(&mut self, taken: &Taken) -> Option<Taken> {
+        self.arch.preempted(self, taken)
+    }
+
+    /// See [`Arch::active_exception`].
+    pub(crate) fn active_exception(&mut self) -> Option<u64> {
+        self.arch.active_exception(self)
+    }
+
+    /// See [`Arch::unseen`].
+    pub(crate) fn unseen_exception(&mut self, cfa: u64, return_addr: u64) -> Option<(u64, Context)> {
+        self.arch.unseen(self, cfa, return_addr)
+    }
+
+    /// See [`Arch::interrupted`].
+    pub(crate) fn interrupted_code(&mut self) -> Option<Interrupted> {
+        self.arch.interrupted(self)
+    }
+
+    /// See [`Arch::is_masked`].
+    pub(crate) fn is_masked(&mut self) -> bool {
+        self.arch.is_masked(self)
+    }
+
+    /// See [`Arch::masked_before_trap`].
+    pub(crate) fn masked_before_trap(&mut self) -> Option<bool> {
+        self.arch.masked_before_trap(self)
+    }
+
+    /// What a store to this address means.
+    pub(crate) fn stored(&self, address: u64, value: u64) -> Option<Stored> {
+        if Some(address) == self.finisher { self.arch.finished(value) } else { self.arch.stored(address, value) }
+    }
+
+    /// See [`Arch::faults`]; for the handler of an abort, which may find the guest locked.
+    pub(crate) fn fault_reader(&self) -> FaultReader {
+        FaultReader(self.arch)
+    }
+
+    /// See [`Arch::is_semihosting`].
+    pub(crate) fn is_semihosting(&mut self, pc: u64) -> bool {
+        self.arch.is_semihosting(self, pc)
+    }
+}
+
+/// Tells what the fault registers say.
+pub(crate) struct FaultReader(&'static dyn Arch);
+
+impl FaultReader {
+    /// Address and size of the registers, where there are any.
+    pub(crate) fn registers(&self) -> Option<(u64, usize)> {
+        self.0.facts().fault_registers
+    }
+
+    /// The words of the control page that they go to.
+    pub(crate) fn words(&self, registers: &[u8]) -> Option<[(Word, u64); 4]> {
+        self.0.faults(registers)
+    }
+}
