@@ -3,18 +3,18 @@
 //! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be
 //! larger (a kernel in the upper half of 64 bits) and are text.
 
-use crate::analysis::place;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
 use super::facts;
 use super::listings::Listing;
+use super::strings::Strings;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
-use crate::analysis::place::Place;
+use crate::analysis::place::{self, Place};
 use crate::analysis::stacks::{self, Exceptions, Kind, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
@@ -65,28 +65,6 @@ pub(super) struct Data {
     pub(super) listings: Vec<Option<Listing>>,
     /// What is wrong with the source files, a sentence each.
     pub(super) source_notes: Vec<String>,
-}
-
-/// Texts, each once.
-#[derive(Debug, Default, Serialize)]
-#[serde(transparent)]
-pub(super) struct Strings {
-    texts: Vec<String>,
-    #[serde(skip)]
-    numbers: HashMap<String, i64>,
-}
-
-impl Strings {
-    /// The number of a text.
-    pub(super) fn number(&mut self, text: &str) -> i64 {
-        if let Some(&number) = self.numbers.get(text) {
-            return number;
-        }
-        let number = self.texts.len() as i64;
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
 }
 
 /// Rows of the table: those of the terminal first, in its order; then functions that never executed.
