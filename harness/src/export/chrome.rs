@@ -16,7 +16,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Settings;
+use super::settings::Settings;
 use super::shown::INLINED;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::Kind;

@@ -22,7 +22,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
 use crate::analysis::place::Place;
 use crate::error::InputError;

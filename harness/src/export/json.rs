@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;

@@ -24,7 +24,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::functions::{self, Kind};
 use crate::analysis::metrics::stable_name;
 use crate::analysis::place::Place;

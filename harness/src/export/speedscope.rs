@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::Settings;
+use super::settings::Settings;
 use super::shown::INLINED;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::Kind;
