@@ -281,7 +281,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::Kind;
+    use crate::analysis::functions::RowKind;
     use crate::analysis::lookup;
     use crate::profile::testing::empty;
     use crate::profile::{Code, LineCode};
@@ -322,7 +322,7 @@ mod tests {
         let listing = list(&profile(), "helper");
         let insns: Vec<_> = listing.instructions().collect();
         assert_eq!((insns.len(), insns[0].count, &*insns[0].text), (1, 0, "bx      lr"));
-        assert_eq!((listing.row.self_insns, listing.row.kind), (0, Kind::Function));
+        assert_eq!((listing.row.self_insns, listing.row.kind), (0, RowKind::Function));
     }
 
     #[test]

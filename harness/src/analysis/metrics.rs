@@ -99,7 +99,7 @@ impl Metrics {
             function.inlined_insns += if inlined.is_some() { insns } else { 0 };
         }
         let inclusive = inclusive(profile);
-        for row in functions::table(profile).rows.iter().filter(|row| row.kind == functions::Kind::Function) {
+        for row in functions::table(profile).rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
             let key = Key::new(&row.name, row.file.as_deref());
             let function = metrics.functions.entry(key).or_default();
             *function.calls.get_or_insert(0) += row.calls;

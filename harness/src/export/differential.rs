@@ -15,7 +15,7 @@ use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{INLINED, clean, printable};
-use crate::analysis::stacks::{Frame, Kind};
+use crate::analysis::stacks::{Frame, FrameRole};
 use crate::text::number::group;
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
@@ -103,13 +103,13 @@ struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     name: String,
-    kind: Kind,
+    role: FrameRole,
 }
 
 impl Step {
     fn of(frame: &Frame) -> Step {
-        let kind = if frame.kind == Kind::Inlined { Kind::Function } else { frame.kind };
-        Step { name: clean(&frame.name), kind }
+        let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
+        Step { name: clean(&frame.name), role }
     }
 }
 
@@ -155,7 +155,7 @@ fn tree(before: &Side, after: &Side) -> Vec<Node> {
                     }
                 };
                 add(&mut nodes[here].insns[at], *insns);
-                if frame.kind == Kind::Inlined {
+                if frame.role == FrameRole::Inlined {
                     add(&mut nodes[here].inlined_insns[at], *insns);
                 }
             }

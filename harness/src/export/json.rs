@@ -20,7 +20,7 @@ use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::place::Place;
-use crate::analysis::stacks::{Exceptions, Kind, task_names};
+use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::profile::input::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
@@ -546,12 +546,12 @@ impl<'a> Document<'a> {
 
 impl Function {
     fn new(profile: &Profile, row: Row) -> Function {
-        let function = row.start.filter(|_| row.kind == functions::Kind::Function);
+        let function = row.start.filter(|_| row.kind == functions::RowKind::Function);
         Function {
             kind: match row.kind {
-                functions::Kind::Function => "function",
-                functions::Kind::BootRom => "boot-rom",
-                functions::Kind::Unnamed => "unnamed",
+                functions::RowKind::Function => "function",
+                functions::RowKind::BootRom => "boot-rom",
+                functions::RowKind::Unnamed => "unnamed",
             },
             name: row.name,
             linkage_name: row.linkage_name,
@@ -666,12 +666,12 @@ impl Arc {
 
 impl<'a> Frame<'a> {
     fn new(member: &'a calltree::Member) -> Frame<'a> {
-        let kind = match member.frame.kind {
-            Kind::Task => "task",
-            Kind::Irq => "irq",
-            Kind::Function => "function",
-            Kind::Inlined => "inlined",
-            Kind::Other => "other",
+        let kind = match member.frame.role {
+            FrameRole::Task => "task",
+            FrameRole::Irq => "irq",
+            FrameRole::Function => "function",
+            FrameRole::Inlined => "inlined",
+            FrameRole::Other => "other",
         };
         Frame { kind, name: &member.frame.name, address: member.start.map(Address) }
     }

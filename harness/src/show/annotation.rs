@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use console::Style;
 
-use crate::analysis::functions::{Kind, Row};
+use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Line, Listing, Run};
 use crate::analysis::metrics;
 use crate::text::number::{group, percent, share};
@@ -73,7 +73,7 @@ impl Page<'_> {
             share(*self_insns, *total_insns),
             group(*total_insns)
         )?;
-        if *kind == Kind::Function {
+        if *kind == RowKind::Function {
             writeln!(self.out, "calls: {}", group(*calls))?;
         }
         writeln!(self.out, "samples: {} of {}", group(*samples), group(*total_samples))

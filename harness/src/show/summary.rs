@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use crate::analysis::crosscheck::CrossCheck;
-use crate::analysis::functions::{Kind, Row, Table};
+use crate::analysis::functions::{Row, RowKind, Table};
 use crate::image::symbols;
 use crate::text::number::{group, share};
 use crate::text::terminal::{columns, pad, shorten};
@@ -54,7 +54,7 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
     lines.extend(top.iter().map(|row| line(row, table)));
     if !rest.is_empty() {
         let noun = match rest {
-            rest if rest.iter().any(|row| row.kind == Kind::Unnamed) => "rows",
+            rest if rest.iter().any(|row| row.kind == RowKind::Unnamed) => "rows",
             [_] => "function",
             _ => "functions",
         };
@@ -111,7 +111,7 @@ fn line(row: &Row, table: &Table) -> Line {
         row.name.clone(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
-        if row.kind == Kind::Function { group(row.calls) } else { "-".to_owned() },
+        if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
         group(row.samples),
         String::new(),
     ]

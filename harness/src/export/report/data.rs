@@ -15,7 +15,7 @@ use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::place::{self, Place};
-use crate::analysis::stacks::{self, Exceptions, Kind, View};
+use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
 
@@ -211,7 +211,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
     for row in table.rows.iter().cloned().chain(functions::never_executed(profile, table)) {
         rows.insert(row.start, columns.name.len() as i64);
         columns.name.push(strings.number(&row.name));
-        columns.is_function.push(u8::from(row.kind == functions::Kind::Function));
+        columns.is_function.push(u8::from(row.kind == functions::RowKind::Function));
         columns.file.push(row.file.as_deref().map_or(NONE, |file| strings.number(file)));
         columns.line.push(row.line.map_or(NONE, i64::from));
         columns.start.push(row.start.map_or_else(String::new, |start| format!("{start:#010x}")));
@@ -231,9 +231,9 @@ fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
 }
 
 fn row_of_member(rows: &Rows, member: &Member) -> Option<i64> {
-    match member.frame.kind {
-        Kind::Function | Kind::Other => row_of(rows, &member.frame.name, member.start),
-        Kind::Task | Kind::Irq | Kind::Inlined => None,
+    match member.frame.role {
+        FrameRole::Function | FrameRole::Other => row_of(rows, &member.frame.name, member.start),
+        FrameRole::Task | FrameRole::Irq | FrameRole::Inlined => None,
     }
 }
 
@@ -245,7 +245,7 @@ fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
     for (index, path) in tree.paths.iter().enumerate().rev() {
         let (insns, samples) = sums[index];
         let sum = match path.parent.checked_sub(1) {
-            _ if frame(path).kind == Kind::Irq => interrupts.entry(frame(path).name.clone()).or_default(),
+            _ if frame(path).role == FrameRole::Irq => interrupts.entry(frame(path).name.clone()).or_default(),
             Some(parent) => &mut sums[parent as usize],
             None => continue,
         };
@@ -293,7 +293,8 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     // A kept path may get one that stands for its narrow ones.
     let least_insns = sorted[most / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
-    tree.members.push(Member { frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other }, start: None });
+    tree.members
+        .push(Member { frame: stacks::Frame { name: NARROW.to_owned(), role: FrameRole::Other }, start: None });
     // By old number: the new one.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
@@ -338,12 +339,12 @@ fn members_of(tree: &CallTree, rows: &Rows, strings: &mut Strings) -> Members {
     let mut members = Members::default();
     for member in &tree.members {
         members.name.push(strings.number(&member.frame.name));
-        members.kind.push(match member.frame.kind {
-            Kind::Task => 0,
-            Kind::Irq => 1,
-            Kind::Function => 2,
-            Kind::Inlined => 3,
-            Kind::Other => 4,
+        members.kind.push(match member.frame.role {
+            FrameRole::Task => 0,
+            FrameRole::Irq => 1,
+            FrameRole::Function => 2,
+            FrameRole::Inlined => 3,
+            FrameRole::Other => 4,
         });
         members.function.push(row_of_member(rows, member).unwrap_or(NONE));
     }
