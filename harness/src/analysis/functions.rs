@@ -279,7 +279,7 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
     if return_addr == 0 {
         return (UNKNOWN.to_owned(), None);
     }
-    if profile.facts.isa.starts_with("thumb") && return_addr >= 0xff00_0000 {
+    if profile.facts.is_arm() && return_addr >= 0xff00_0000 {
         // Armv7-M Architecture Reference Manual, B1.5.5 and B1.5.8.
         let name = if return_addr == 0xffff_fffe { RESET } else { EXCEPTION };
         return (name.to_owned(), None);

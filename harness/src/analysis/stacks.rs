@@ -109,7 +109,7 @@ impl<'a> Exceptions<'a> {
 
     /// The name of an exception: from the architecture, or from its handler for what each chip has of its own.
     pub fn name(&self, number: u64, handler: u64) -> String {
-        if self.profile.facts.isa.starts_with("riscv") {
+        if !self.profile.facts.is_arm() {
             return riscv_trap(number);
         }
         // Armv7-M Architecture Reference Manual B1.5.2; 7 is Armv8-M's.

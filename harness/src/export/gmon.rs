@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
+use decode::Isa;
 
 use super::settings::Settings;
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
@@ -118,7 +119,7 @@ struct Image {
 
 impl Image {
     fn of(profile: &Profile) -> Image {
-        let address_bytes = if profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
+        let address_bytes = if profile.facts.isa() == Some(Isa::Riscv64) { 8 } else { 4 };
         Image { address_bytes, load_bias: profile.facts.load_bias }
     }
 

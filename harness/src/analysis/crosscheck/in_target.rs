@@ -673,7 +673,7 @@ impl Witness<'_> {
 
     /// As the runtime decides it: by the address that its caller returns to.
     fn is_ignored(&self) -> bool {
-        let thumb = u64::from(self.profile.facts.isa.starts_with("thumb"));
+        let thumb = u64::from(self.profile.facts.is_arm());
         self.callee
             .sites
             .iter()
