@@ -84,9 +84,9 @@ impl Inclusive {
     }
 }
 
-/// A function, or what stands for one.
+/// Counts of a function, or of what stands for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct PartyTotals {
     /// Instructions executed in it. Exact.
     pub self_insns: u64,
     /// Entries from outside, as in the table of functions. Exact.
@@ -113,7 +113,7 @@ pub struct Edge {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
     /// Who executed, or is on a stack.
-    pub nodes: BTreeMap<Party, Node>,
+    pub nodes: BTreeMap<Party, PartyTotals>,
     /// By caller and callee.
     pub edges: BTreeMap<(Party, Party), Edge>,
     /// Instructions of the window.
@@ -135,7 +135,7 @@ impl CallGraph {
             ..CallGraph::default()
         };
         for row in &table.rows {
-            let node = Node {
+            let node = PartyTotals {
                 self_insns: row.self_insns,
                 calls: row.calls,
                 samples: row.samples,

@@ -53,8 +53,8 @@ pub(super) struct Data {
     /// Paths that are drawn together.
     merged_paths: u64,
     arcs: Arcs,
-    tasks: Vec<Task>,
-    interrupts: Vec<Interrupt>,
+    tasks: Vec<TaskRow>,
+    interrupts: Vec<InterruptRow>,
     /// What the terminal says of tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
@@ -117,7 +117,7 @@ struct Arcs {
 }
 
 #[derive(Debug, Serialize)]
-struct Task {
+struct TaskRow {
     name: String,
     insns: u64,
     switches: u64,
@@ -127,7 +127,7 @@ struct Task {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Interrupt {
+struct InterruptRow {
     name: String,
     /// Instructions in it, interrupts that came meanwhile not included.
     insns: u64,
@@ -363,12 +363,12 @@ fn paths_of(tree: &CallTree) -> Paths {
     paths
 }
 
-fn tasks_of(profile: &Profile) -> Vec<Task> {
-    let mut tasks: Vec<Task> = profile
+fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
+    let mut tasks: Vec<TaskRow> = profile
         .tasks
         .iter()
         .zip(stacks::task_names(profile))
-        .map(|(task, name)| Task {
+        .map(|(task, name)| TaskRow {
             name,
             insns: task.insns,
             switches: task.switches,
@@ -382,17 +382,17 @@ fn tasks_of(profile: &Profile) -> Vec<Task> {
     tasks
 }
 
-fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<Interrupt> {
-    let mut interrupts: BTreeMap<String, Interrupt> = BTreeMap::new();
+fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<InterruptRow> {
+    let mut interrupts: BTreeMap<String, InterruptRow> = BTreeMap::new();
     for (name, (insns, samples)) in sums {
-        interrupts.insert(name.clone(), Interrupt { name, insns, samples, spans: None });
+        interrupts.insert(name.clone(), InterruptRow { name, insns, samples, spans: None });
     }
     let exceptions = Exceptions::new(profile);
     let mut spans: BTreeMap<String, Span> = BTreeMap::new();
     for span in &profile.spans {
         if let SpanKind::Exception { number } = span.kind {
             let name = exceptions.name(number, span.longest_at);
-            interrupts.entry(name.clone()).or_insert(Interrupt { name: name.clone(), ..Interrupt::default() });
+            interrupts.entry(name.clone()).or_insert(InterruptRow { name: name.clone(), ..InterruptRow::default() });
             // Several causes have one name: calls to the environment from each mode of RISC-V.
             spans.entry(name).and_modify(|sum| sum.add(*span)).or_insert(*span);
         }
@@ -402,7 +402,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
             interrupt.spans = Some([span.count, span.min_insns, span.mean_insns(), span.max_insns]);
         }
     }
-    let mut interrupts: Vec<Interrupt> = interrupts.into_values().collect();
+    let mut interrupts: Vec<InterruptRow> = interrupts.into_values().collect();
     // Stable: equal ones stay in the order of names.
     interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.insns));
     interrupts
