@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::functions::{self, Table};
 use crate::analysis::place::{BOOT_ROM, Place};
-use crate::analysis::stacks::{Kind, NO_TASK};
+use crate::analysis::stacks::{FrameRole, NO_TASK};
 use crate::profile::{Arc, Profile};
 
 /// Stands for the caller of what nobody called: interrupt handlers, the first functions of tasks and of the
@@ -51,9 +51,9 @@ impl Party {
 
     /// Whom a frame stands for, where it is one that calls.
     fn of_member(member: &Member) -> Option<Party> {
-        match (member.frame.kind, member.start) {
-            (Kind::Function, Some(start)) | (Kind::Other, Some(start)) => Some(Party::Code(start)),
-            (Kind::Other, None) if member.frame.name == BOOT_ROM => Some(Party::BootRom),
+        match (member.frame.role, member.start) {
+            (FrameRole::Function, Some(start)) | (FrameRole::Other, Some(start)) => Some(Party::Code(start)),
+            (FrameRole::Other, None) if member.frame.name == BOOT_ROM => Some(Party::BootRom),
             _ => None,
         }
     }
@@ -84,9 +84,9 @@ impl Inclusive {
     }
 }
 
-/// A function, or what stands for one.
+/// Counts of a function, or of what stands for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct PartyTotals {
     /// Instructions executed in it. Exact.
     pub self_insns: u64,
     /// Entries from outside, as in the table of functions. Exact.
@@ -113,7 +113,7 @@ pub struct Edge {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
     /// Who executed, or is on a stack.
-    pub nodes: BTreeMap<Party, Node>,
+    pub nodes: BTreeMap<Party, PartyTotals>,
     /// By caller and callee.
     pub edges: BTreeMap<(Party, Party), Edge>,
     /// Instructions of the window.
@@ -135,7 +135,7 @@ impl CallGraph {
             ..CallGraph::default()
         };
         for row in &table.rows {
-            let node = Node {
+            let node = PartyTotals {
                 self_insns: row.self_insns,
                 calls: row.calls,
                 samples: row.samples,
@@ -230,7 +230,7 @@ impl CallGraph {
                     level.is_first = true;
                     nodes.entry(path.member).or_default().add(sum);
                 }
-            } else if tree.members[path.member as usize].frame.kind == Kind::Inlined {
+            } else if tree.members[path.member as usize].frame.role == FrameRole::Inlined {
                 // What it calls, the function calls that it is in.
                 level.caller = outer.map_or(path.member, |outer| outer.caller);
             }
@@ -252,7 +252,7 @@ impl CallGraph {
         });
         for ((caller, callee), sum) in edges {
             let outside = || match tree.members.get(caller as usize) {
-                Some(member) if member.frame.kind == Kind::Other && !starts_anew(caller) => {
+                Some(member) if member.frame.role == FrameRole::Other && !starts_anew(caller) => {
                     Party::Outside(member.frame.name.clone())
                 }
                 _ => Party::no_caller(),
@@ -269,10 +269,10 @@ impl CallGraph {
 
 /// Whether a frame is called by nobody, and no function either.
 fn starts_anew(member: &Member) -> bool {
-    match member.frame.kind {
-        Kind::Irq | Kind::Task => true,
-        Kind::Other => member.frame.name == NO_TASK,
-        Kind::Function | Kind::Inlined => false,
+    match member.frame.role {
+        FrameRole::Irq | FrameRole::Task => true,
+        FrameRole::Other => member.frame.name == NO_TASK,
+        FrameRole::Function | FrameRole::Inlined => false,
     }
 }
 
@@ -347,7 +347,7 @@ impl Surroundings {
             let frame = &tree.members[member].frame;
             match &parties[member] {
                 Some(party) => callers.push(party.clone()),
-                None if frame.kind == Kind::Inlined => {}
+                None if frame.role == FrameRole::Inlined => {}
                 None => {
                     if context.is_empty() {
                         context.clone_from(&frame.name);

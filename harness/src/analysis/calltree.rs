@@ -11,13 +11,13 @@ use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
 use crate::analysis::place::Place;
-use crate::analysis::stacks::{self, Exceptions, Frame, Kind, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View};
+use crate::analysis::stacks::{self, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View};
 use crate::profile::Profile;
 
 /// A frame, and where its function is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    /// Its name and kind.
+    /// Its name and role.
     pub frame: Frame,
     /// First address of the function or range, which tells namesakes apart; None for all else.
     pub start: Option<u64>,
@@ -198,8 +198,8 @@ impl<'a> Builder<'a> {
         next
     }
 
-    fn named(&mut self, kind: Kind, name: &str) -> u32 {
-        self.member(&Member { frame: Frame { name: name.to_owned(), kind }, start: None })
+    fn named(&mut self, role: FrameRole, name: &str) -> u32 {
+        self.member(&Member { frame: Frame { name: name.to_owned(), role }, start: None })
     }
 
     /// What executes at an address.
@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
         if self.view.fold_irqs && !self.is_interrupted(parent) {
             parent = 0;
         }
-        let member = self.named(Kind::Irq, name);
+        let member = self.named(FrameRole::Irq, name);
         let path = self.child(parent, member);
         self.interrupted[path as usize - 1] = true;
         path
@@ -245,11 +245,11 @@ impl<'a> Builder<'a> {
             return 0;
         }
         let member = match task.checked_sub(1) {
-            None => self.named(Kind::Other, NO_TASK),
+            None => self.named(FrameRole::Other, NO_TASK),
             Some(index) => {
                 let name = self.tasks.get(index as usize).map_or("?", String::as_str);
                 let name = format!("task {name}");
-                self.named(Kind::Task, &name)
+                self.named(FrameRole::Task, &name)
             }
         };
         self.child(0, member)
@@ -294,7 +294,7 @@ impl<'a> Builder<'a> {
                     self.interrupt(path, &name)
                 }
                 FrameKind::Unknown(unknown) => {
-                    let member = self.named(Kind::Other, stacks::why(unknown));
+                    let member = self.named(FrameRole::Other, stacks::why(unknown));
                     self.child(path, member)
                 }
             };
@@ -308,7 +308,7 @@ impl<'a> Builder<'a> {
         let around = match context {
             Context::Alone => 0,
             Context::NotSampled => {
-                let member = self.named(Kind::Other, NOT_SAMPLED);
+                let member = self.named(FrameRole::Other, NOT_SAMPLED);
                 self.child(0, member)
             }
             Context::Stack { task, stack } => self.callers(task, stack),
@@ -329,7 +329,7 @@ impl<'a> Builder<'a> {
             Some(leaf) => self.with(around, leaf),
             None if is_function => around,
             None => {
-                let member = self.named(Kind::Other, NO_FUNCTION);
+                let member = self.named(FrameRole::Other, NO_FUNCTION);
                 self.child(around, member)
             }
         }
@@ -395,8 +395,8 @@ mod tests {
 
     /// Frames as one line.
     fn line<'f>(frames: impl IntoIterator<Item = &'f Frame>) -> String {
-        let names = frames.into_iter().map(|frame| match frame.kind {
-            Kind::Inlined => format!("{}+", frame.name),
+        let names = frames.into_iter().map(|frame| match frame.role {
+            FrameRole::Inlined => format!("{}+", frame.name),
             _ => frame.name.clone(),
         });
         names.collect::<Vec<_>>().join(";")

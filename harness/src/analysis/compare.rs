@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::metrics::{Function, Key, Metrics, Task, ambiguous};
+use crate::analysis::metrics::{FunctionMetrics, Key, Metrics, TaskMetrics, ambiguous};
 
 /// What changed from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,8 +113,8 @@ pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
     let names: BTreeSet<&String> = before.tasks.keys().chain(after.tasks.keys()).collect();
     let tasks = names.into_iter().map(|name| {
         let (old, new) = (before.tasks.get(name), after.tasks.get(name));
-        let insns = |task: Option<&Task>| task.map(|task| task.insns);
-        let stack = |task: Option<&Task>| task.and_then(|task| task.stack_bytes);
+        let insns = |task: Option<&TaskMetrics>| task.map(|task| task.insns);
+        let stack = |task: Option<&TaskMetrics>| task.and_then(|task| task.stack_bytes);
         TaskChange {
             name: name.clone(),
             insns: Pair::of(insns(old), insns(new)),
@@ -164,7 +164,7 @@ fn change(
     // One of them is there.
     let key = new.or(old).cloned().unwrap_or(Key { name: String::new(), file: String::new() });
     let (old, new) = (old.and_then(|key| before.functions.get(key)), new.and_then(|key| after.functions.get(key)));
-    let pair = |field: fn(&Function) -> Option<u64>| Pair::of(old.and_then(field), new.and_then(field));
+    let pair = |field: fn(&FunctionMetrics) -> Option<u64>| Pair::of(old.and_then(field), new.and_then(field));
     let fate = match (old, new) {
         (None, _) => Fate::New,
         (_, None) => Fate::Vanished,
@@ -240,7 +240,7 @@ mod tests {
     fn metrics(functions: &[(&str, &str, u64, u64)]) -> Metrics {
         let functions = functions.iter().map(|&(name, file, self_insns, inlined_insns)| {
             let key = Key { name: name.to_owned(), file: file.to_owned() };
-            (key, Function { self_insns, inlined_insns, inclusive_insns: None, calls: Some(1) })
+            (key, FunctionMetrics { self_insns, inlined_insns, inclusive_insns: None, calls: Some(1) })
         });
         let functions: BTreeMap<_, _> = functions.collect();
         Metrics { total_insns: functions.values().map(|f| f.self_insns).sum(), functions, ..Metrics::default() }

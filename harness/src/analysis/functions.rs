@@ -29,7 +29,7 @@ pub struct Table {
 
 /// What kind of code a [`Row`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     /// A function.
     Function,
     /// The boot ROM.
@@ -42,7 +42,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// Demangled name, or a name in square brackets where there is no function.
     pub name: String,
     /// Name in the symbol table; equal to `name` where there is no function.
@@ -70,9 +70,9 @@ impl Row {
     /// A place in which nothing has executed.
     pub fn of(place: Place<'_>) -> Row {
         let (kind, function) = match place {
-            Place::Function(function) => (Kind::Function, Some(function)),
-            Place::BootRom => (Kind::BootRom, None),
-            Place::Range { .. } => (Kind::Unnamed, None),
+            Place::Function(function) => (RowKind::Function, Some(function)),
+            Place::BootRom => (RowKind::BootRom, None),
+            Place::Range { .. } => (RowKind::Unnamed, None),
         };
         Row {
             kind,
@@ -153,12 +153,12 @@ pub fn table(profile: &Profile) -> Table {
         let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
         let row = Row::of(place);
         let kind = row.kind;
-        if kind == Kind::Unnamed {
+        if kind == RowKind::Unnamed {
             table.unnamed_insns += self_insns;
         }
         table.rows.push(Row {
             self_insns,
-            calls: if kind == Kind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
+            calls: if kind == RowKind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
             samples,
             expected_samples: total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64,
             z: z_score(samples, total_samples, self_insns, total_insns),
@@ -174,7 +174,7 @@ pub fn table(profile: &Profile) -> Table {
 
 /// Rows of the functions that are not in the table since they never executed, by address.
 pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<Item = Row> + use<'p> {
-    let rows = table.rows.iter().filter(|row| row.kind == Kind::Function);
+    let rows = table.rows.iter().filter(|row| row.kind == RowKind::Function);
     let executed: BTreeSet<u64> = rows.filter_map(|row| row.start).collect();
     let functions = profile.names.functions.iter().filter(move |function| !executed.contains(&function.start));
     functions.map(|function| Row::of(Place::Function(function)))
@@ -199,7 +199,7 @@ pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
             *entries.entry(arc.target).or_default().calls.entry(arc.return_addr).or_default() += arc.count;
         }
     }
-    for row in table.rows.iter().filter(|row| row.kind == Kind::Function) {
+    for row in table.rows.iter().filter(|row| row.kind == RowKind::Function) {
         let Some(start) = row.start else { continue };
         let entries = entries.entry(start).or_default();
         entries.others = row.calls.saturating_sub(entries.calls.values().sum());
@@ -279,7 +279,7 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
     if return_addr == 0 {
         return (UNKNOWN.to_owned(), None);
     }
-    if profile.facts.isa.starts_with("thumb") && return_addr >= 0xff00_0000 {
+    if profile.facts.is_arm() && return_addr >= 0xff00_0000 {
         // Armv7-M Architecture Reference Manual, B1.5.5 and B1.5.8.
         let name = if return_addr == 0xffff_fffe { RESET } else { EXCEPTION };
         return (name.to_owned(), None);
@@ -365,10 +365,10 @@ mod tests {
         assert_eq!(
             rows,
             [
-                ("[0x80000010..0x800000ff]", 21, Kind::Unnamed),
-                ("main", 10, Kind::Function),
-                (BOOT_ROM, 6, Kind::BootRom),
-                ("[0x80000100..0x800001ff]", 2, Kind::Unnamed),
+                ("[0x80000010..0x800000ff]", 21, RowKind::Unnamed),
+                ("main", 10, RowKind::Function),
+                (BOOT_ROM, 6, RowKind::BootRom),
+                ("[0x80000100..0x800001ff]", 2, RowKind::Unnamed),
             ]
         );
         assert_eq!(table.unnamed_insns, 23);
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn there_is_no_boot_rom_on_a_cortex_m() {
         let table = table(&empty().insn(0x1000, 1));
-        assert_eq!((table.rows[0].kind, table.unnamed_insns), (Kind::Unnamed, 1));
+        assert_eq!((table.rows[0].kind, table.unnamed_insns), (RowKind::Unnamed, 1));
     }
 
     #[test]

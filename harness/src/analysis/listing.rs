@@ -33,14 +33,14 @@ pub struct Listing {
     pub total_samples: u64,
     /// Its source lines: first those of the file that it is defined in, then those inlined from others, each by
     /// file and line.
-    pub lines: Vec<Line>,
+    pub lines: Vec<SourceLine>,
     /// All of its instructions, executed or not, by address.
     pub runs: Vec<Run>,
 }
 
 /// A source line, as far as the function is made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct SourceLine {
     /// Source file, as DWARF has it.
     pub file: String,
     /// Line in it, from 1.
@@ -116,7 +116,7 @@ impl<'a> Lister<'a> {
             let (size_bytes, count) = insns.entry(insn.pc).or_default();
             (*size_bytes, *count) = (insn.size_bytes, *count + insn.count);
         }
-        let isa = profile.facts.isa.parse().ok();
+        let isa = profile.facts.isa();
         let disassembler = isa.map(Disassembler::new).transpose()?;
         let table = functions::table(profile);
         let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
@@ -166,7 +166,7 @@ impl<'a> Lister<'a> {
         let runs = runs.collect();
         let lines = lines.into_iter().map(|((_, file, line), (insns, samples))| {
             let text = sources.line(file, line).map(str::to_owned);
-            Line { file: file.to_owned(), line, text, insns, samples }
+            SourceLine { file: file.to_owned(), line, text, insns, samples }
         });
         Listing {
             size_bytes: match place {
@@ -270,8 +270,8 @@ impl Listing {
     }
 
     /// Lines by instructions, most first.
-    pub fn hottest(&self) -> Vec<&Line> {
-        let mut lines: Vec<&Line> = self.lines.iter().filter(|line| line.insns > 0).collect();
+    pub fn hottest(&self) -> Vec<&SourceLine> {
+        let mut lines: Vec<&SourceLine> = self.lines.iter().filter(|line| line.insns > 0).collect();
         // Stable: equal ones stay in the order of the source.
         lines.sort_by_key(|line| std::cmp::Reverse(line.insns));
         lines
@@ -281,7 +281,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::functions::Kind;
+    use crate::analysis::functions::RowKind;
     use crate::analysis::lookup;
     use crate::profile::testing::empty;
     use crate::profile::{Code, LineCode};
@@ -322,7 +322,7 @@ mod tests {
         let listing = list(&profile(), "helper");
         let insns: Vec<_> = listing.instructions().collect();
         assert_eq!((insns.len(), insns[0].count, &*insns[0].text), (1, 0, "bx      lr"));
-        assert_eq!((listing.row.self_insns, listing.row.kind), (0, Kind::Function));
+        assert_eq!((listing.row.self_insns, listing.row.kind), (0, RowKind::Function));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::analysis::place;
 use std::collections::BTreeSet;
 
-use crate::analysis::functions::{self, Kind};
+use crate::analysis::functions::{self, RowKind};
 use crate::analysis::place::Place;
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
@@ -20,7 +20,7 @@ const MAX_LISTED: usize = 10;
 pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputError> {
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
-    if let Some(row) = rows.iter().rfind(|row| row.kind != Kind::Function && row.name == wanted) {
+    if let Some(row) = rows.iter().rfind(|row| row.kind != RowKind::Function && row.name == wanted) {
         return Ok(Place::of(profile, place::address_of(profile, row.start)));
     }
     let names = &profile.names;

@@ -19,9 +19,9 @@ pub struct Metrics {
     /// Instructions of the window.
     pub total_insns: u64,
     /// By function.
-    pub functions: BTreeMap<Key, Function>,
+    pub functions: BTreeMap<Key, FunctionMetrics>,
     /// By task, in the names that tell namesakes apart.
-    pub tasks: BTreeMap<String, Task>,
+    pub tasks: BTreeMap<String, TaskMetrics>,
 }
 
 /// A function, as it is known from run to run.
@@ -35,7 +35,7 @@ pub struct Key {
 
 /// One function's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub struct FunctionMetrics {
     /// Instructions of its own source, not of what it calls.
     pub self_insns: u64,
     /// Those of them that run inlined into other functions.
@@ -48,7 +48,7 @@ pub struct Function {
 
 /// One task's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskMetrics {
     /// Instructions while it was the running one.
     pub insns: u64,
     /// How often it was switched in.
@@ -99,7 +99,7 @@ impl Metrics {
             function.inlined_insns += if inlined.is_some() { insns } else { 0 };
         }
         let inclusive = inclusive(profile);
-        for row in functions::table(profile).rows.iter().filter(|row| row.kind == functions::Kind::Function) {
+        for row in functions::table(profile).rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
             let key = Key::new(&row.name, row.file.as_deref());
             let function = metrics.functions.entry(key).or_default();
             *function.calls.get_or_insert(0) += row.calls;
@@ -109,13 +109,16 @@ impl Metrics {
         }
         for (task, name) in profile.tasks.iter().zip(stacks::task_names(profile)) {
             let stack_bytes = task.stack_end.zip(task.deepest_sp).map(|(end, deepest)| end.saturating_sub(deepest));
-            metrics.tasks.insert(name, Task { insns: task.insns, switches: task.switches, stack_bytes });
+            metrics.tasks.insert(name, TaskMetrics { insns: task.insns, switches: task.switches, stack_bytes });
         }
         metrics
     }
 
     /// Functions whose name matches, of all files.
-    pub fn named<'a>(&'a self, matches: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = (&'a Key, &'a Function)> {
+    pub fn named<'a>(
+        &'a self,
+        matches: impl Fn(&str) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a Key, &'a FunctionMetrics)> {
         self.functions.iter().filter(move |(key, _)| matches(&key.name))
     }
 }

@@ -23,12 +23,12 @@ pub struct Frame {
     /// What it is called.
     pub name: String,
     /// What it stands for.
-    pub kind: Kind,
+    pub role: FrameRole,
 }
 
 /// What a frame stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum FrameRole {
     /// A task.
     Task,
     /// An interrupt or trap.
@@ -42,8 +42,8 @@ pub enum Kind {
 }
 
 impl Frame {
-    fn new(kind: Kind, name: impl Into<String>) -> Frame {
-        Frame { name: name.into(), kind }
+    fn new(role: FrameRole, name: impl Into<String>) -> Frame {
+        Frame { name: name.into(), role }
     }
 }
 
@@ -109,7 +109,7 @@ impl<'a> Exceptions<'a> {
 
     /// The name of an exception: from the architecture, or from its handler for what each chip has of its own.
     pub fn name(&self, number: u64, handler: u64) -> String {
-        if self.profile.facts.isa.starts_with("riscv") {
+        if !self.profile.facts.is_arm() {
             return riscv_trap(number);
         }
         // Armv7-M Architecture Reference Manual B1.5.2; 7 is Armv8-M's.
@@ -203,11 +203,11 @@ pub fn task_names(profile: &Profile) -> Vec<String> {
 /// What executes at an address: the function, then what was inlined into it there.
 pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
     let place = Place::of(profile, pc);
-    let kind = if matches!(place, Place::Function(_)) { Kind::Function } else { Kind::Other };
-    let mut frames = vec![Frame::new(kind, place.to_string())];
+    let role = if matches!(place, Place::Function(_)) { FrameRole::Function } else { FrameRole::Other };
+    let mut frames = vec![Frame::new(role, place.to_string())];
     let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
     let inlined = profile.names.frames_at(pc).iter().filter(|frame| frame.inlined);
-    frames.extend(inlined.map(|frame| Frame::new(Kind::Inlined, name(frame.function))));
+    frames.extend(inlined.map(|frame| Frame::new(FrameRole::Inlined, name(frame.function))));
     frames
 }
 

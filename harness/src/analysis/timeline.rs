@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::analysis::calltree::{CallTree, Member};
-use crate::analysis::stacks::{Kind, NO_TASK, NOT_SAMPLED};
+use crate::analysis::stacks::{FrameRole, NO_TASK, NOT_SAMPLED};
 use crate::profile::Profile;
 
 /// The paths of a profile by what people look at apart: each task, and what is in none.
@@ -51,11 +51,11 @@ fn name(profile: &Profile, root: &Member) -> Option<String> {
     if profile.tasks.is_empty() {
         return None;
     }
-    match (root.frame.kind, root.frame.name.as_str()) {
-        (Kind::Task, name) | (Kind::Other, name @ (NO_TASK | NOT_SAMPLED)) => Some(name.to_owned()),
-        (Kind::Irq, _) => Some(INTERRUPTS.to_owned()),
+    match (root.frame.role, root.frame.name.as_str()) {
+        (FrameRole::Task, name) | (FrameRole::Other, name @ (NO_TASK | NOT_SAMPLED)) => Some(name.to_owned()),
+        (FrameRole::Irq, _) => Some(INTERRUPTS.to_owned()),
         // Without stacks nobody knows the task.
-        (Kind::Function | Kind::Inlined | Kind::Other, _) => None,
+        (FrameRole::Function | FrameRole::Inlined | FrameRole::Other, _) => None,
     }
 }
 

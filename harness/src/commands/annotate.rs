@@ -10,7 +10,7 @@ use crate::analysis::source::{SourceMap, Sources};
 use crate::cli::AnnotateArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
-use crate::show::annotation::{self, Layout};
+use crate::show::annotation::{self, Screen};
 use crate::text::terminal;
 
 /// Runs the command.
@@ -22,9 +22,9 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let lister = Lister::new(&profile)?;
     let listing = lister.list(lookup::place(&profile, &args.function)?, &mut sources);
-    let layout = Layout { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
+    let screen = Screen { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
     let mut out = BufWriter::new(stdout().lock());
-    annotation::write(&listing, layout, &mut out)?;
+    annotation::write(&listing, screen, &mut out)?;
     out.flush()?;
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)

@@ -8,7 +8,7 @@ use crate::cli::BinsArgs;
 use crate::cli::resolve;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
-use crate::show::bins::{self, Layout};
+use crate::show::bins::{self, BinsTable};
 use crate::text::terminal;
 
 /// Runs the command.
@@ -18,14 +18,14 @@ use crate::text::terminal;
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
     let bin_bytes = args.bin_bytes.as_deref().map(resolve::bin_bytes).transpose()?;
     let profile = Profile::load(&args.profile)?;
-    let layout = Layout {
+    let table = BinsTable {
         bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),
         top_rows: (args.top > 0).then_some(args.top),
         order: args.by,
         width_columns: terminal::width_columns(),
     };
     let mut out = BufWriter::new(stdout().lock());
-    bins::write(&profile, layout, &mut out)?;
+    bins::write(&profile, table, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

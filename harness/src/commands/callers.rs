@@ -8,7 +8,7 @@ use crate::analysis::lookup;
 use crate::cli::CallersArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
-use crate::show::callers::{Layout, write};
+use crate::show::callers::{CallersLimits, write};
 
 /// Runs the command.
 ///
@@ -18,7 +18,7 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let place = lookup::place(&profile, &args.function)?;
     let mut out = BufWriter::new(stdout().lock());
-    write(&profile, place, Layout { depth: args.depth.get(), top: args.top }, &mut out)?;
+    write(&profile, place, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

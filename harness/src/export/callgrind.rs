@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use wire::definition::FrameKind;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;

@@ -16,10 +16,10 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Settings;
+use super::settings::Settings;
 use super::shown::INLINED;
 use crate::analysis::calltree::{CallTree, Member};
-use crate::analysis::stacks::Kind;
+use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::{Facts, Profile};
 
@@ -98,15 +98,15 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// elsewhere that would only make the file longer, as would a category, which names and tracks say already.
 fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     let mut members: BTreeMap<&str, u64> = BTreeMap::new();
-    for member in tree.members.iter().filter(|member| member.frame.kind == Kind::Function) {
+    for member in tree.members.iter().filter(|member| member.frame.role == FrameRole::Function) {
         *members.entry(&member.frame.name).or_default() += 1;
     }
     let frame = |member: &Member| {
         let Member { frame, start } = member;
-        let suffix = if frame.kind == Kind::Inlined { INLINED } else { "" };
+        let suffix = if frame.role == FrameRole::Inlined { INLINED } else { "" };
         let name = serde_json::to_string(&format!("{}{suffix}", frame.name))?;
         let mut text = format!("{{\"ph\":\"X\",\"name\":{name}");
-        let has_namesakes = frame.kind == Kind::Function && members[frame.name.as_str()] > 1;
+        let has_namesakes = frame.role == FrameRole::Function && members[frame.name.as_str()] > 1;
         if let Some(start) = start.filter(|_| has_namesakes) {
             let function = profile.names.function_at(start);
             let place = match function.map(|function| (&function.file, function.line)) {

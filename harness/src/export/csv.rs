@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::functions;
 use crate::profile::Profile;
 

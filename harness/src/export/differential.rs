@@ -15,7 +15,7 @@ use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{INLINED, clean, printable};
-use crate::analysis::stacks::{Frame, Kind};
+use crate::analysis::stacks::{Frame, FrameRole};
 use crate::text::number::group;
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
@@ -84,9 +84,9 @@ impl At {
     }
 }
 
-/// A frame by its path of names, on both sides.
+/// A frame by its path of names, with its numbers on both sides.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct BothSides {
     name: String,
     depth: usize,
     /// Instructions in it and below, before and after.
@@ -103,13 +103,13 @@ struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     name: String,
-    kind: Kind,
+    role: FrameRole,
 }
 
 impl Step {
     fn of(frame: &Frame) -> Step {
-        let kind = if frame.kind == Kind::Inlined { Kind::Function } else { frame.kind };
-        Step { name: clean(&frame.name), kind }
+        let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
+        Step { name: clean(&frame.name), role }
     }
 }
 
@@ -136,8 +136,8 @@ impl Change {
 }
 
 /// All frames of both sides, depth first, siblings by name; the first is below all others.
-fn tree(before: &Side, after: &Side) -> Vec<Node> {
-    let mut nodes = vec![Node { name: "all".to_owned(), ..Node::default() }];
+fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
+    let mut nodes = vec![BothSides { name: "all".to_owned(), ..BothSides::default() }];
     for (at, side) in [before, after].into_iter().enumerate() {
         for (frames, insns) in &side.stacks {
             let mut here = 0;
@@ -149,20 +149,20 @@ fn tree(before: &Side, after: &Side) -> Vec<Node> {
                     None => {
                         let child = nodes.len();
                         let depth = nodes[here].depth + 1;
-                        nodes.push(Node { name: step.name.clone(), depth, ..Node::default() });
+                        nodes.push(BothSides { name: step.name.clone(), depth, ..BothSides::default() });
                         nodes[here].children.insert(step, child);
                         child
                     }
                 };
                 add(&mut nodes[here].insns[at], *insns);
-                if frame.kind == Kind::Inlined {
+                if frame.role == FrameRole::Inlined {
                     add(&mut nodes[here].inlined_insns[at], *insns);
                 }
             }
         }
     }
     // Numbered by name instead of by arrival. Without recursion: exact stacks can be very deep.
-    let mut sorted: Vec<Node> = Vec::with_capacity(nodes.len());
+    let mut sorted: Vec<BothSides> = Vec::with_capacity(nodes.len());
     let mut open: Vec<usize> = Vec::new();
     let mut next = vec![0];
     while let Some(index) = next.pop() {
@@ -175,7 +175,7 @@ fn tree(before: &Side, after: &Side) -> Vec<Node> {
         }
         next.extend(node.children.values().rev());
         open.push(sorted.len());
-        sorted.push(Node { children: BTreeMap::new(), ..node });
+        sorted.push(BothSides { children: BTreeMap::new(), ..node });
     }
     for last in open {
         sorted[last].end = sorted.len();
@@ -189,7 +189,7 @@ fn add(sum: &mut u64, insns: u64) {
 }
 
 struct Picture<'a> {
-    nodes: Vec<Node>,
+    nodes: Vec<BothSides>,
     before: &'a Side,
     after: &'a Side,
 }
@@ -217,7 +217,8 @@ impl Picture<'_> {
 
     /// What is said instead of letting the eye look for it.
     fn note(&self) -> Option<&'static str> {
-        let is_same = |node: &Node| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
+        let is_same =
+            |node: &BothSides| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
         if self.nodes[0].insns == [0, 0] {
             Some("Nothing was executed on either side.")
         } else if self.nodes.iter().all(is_same) {
@@ -314,7 +315,7 @@ impl Picture<'_> {
         );
     }
 
-    fn shown(&self, node: &Node, at: At) -> String {
+    fn shown(&self, node: &BothSides, at: At) -> String {
         let at = at as usize;
         let is_inlined = node.inlined_insns[at] > 0 && node.inlined_insns[at] == node.insns[at];
         node.name.clone() + if is_inlined { INLINED } else { "" }
@@ -456,7 +457,7 @@ fn rgb(color: Color) -> String {
 }
 
 /// What is said about a frame. Without parentheses: the script takes them off to get the name.
-fn hover(node: &Node) -> String {
+fn hover(node: &BothSides) -> String {
     let [before, after] = node.insns;
     let mut hover = format!("{} instructions before, {} after: ", group(before), group(after));
     hover.push_str(&difference(node.insns));

@@ -16,7 +16,7 @@ use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
 use super::shown::{clean, show};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::functions;
-use crate::analysis::stacks::{Frame, Kind, View};
+use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
 use crate::text::number::group;
 
@@ -63,7 +63,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
             }
             let mut frames: Vec<Frame> = tree.frames(path).into_iter().map(|member| member.frame.clone()).collect();
             if several {
-                frames.insert(0, Frame { name: format!("vCPU {vcpu}:"), kind: Kind::Other });
+                frames.insert(0, Frame { name: format!("vCPU {vcpu}:"), role: FrameRole::Other });
             }
             match stacks.last_mut() {
                 Some((same, width)) if *same == frames => *width += insns,
@@ -132,7 +132,7 @@ fn draw(
 fn annotate(profile: &Profile, svg: &str) -> String {
     let table = functions::table(profile);
     let mut details: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for row in table.rows.iter().filter(|row| row.kind == functions::Kind::Function) {
+    for row in table.rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
         let mut detail = format!(", {} {}", group(row.calls), if row.calls == 1 { "call" } else { "calls" });
         if let (Some(file), Some(line)) = (&row.file, row.line) {
             let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
@@ -174,12 +174,12 @@ fn period(profile: &Profile) -> String {
 /// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
 /// same in every picture.
 fn palette(stacks: &[(Vec<Frame>, u64)]) -> PaletteMap {
-    let mut insns: BTreeMap<String, (Kind, u64)> = BTreeMap::new();
+    let mut insns: BTreeMap<String, (FrameRole, u64)> = BTreeMap::new();
     for (frames, count) in stacks {
         // What executes is the last function with what is inlined into it.
-        let function = frames.iter().rposition(|frame| frame.kind != Kind::Inlined).unwrap_or(0);
+        let function = frames.iter().rposition(|frame| frame.role != FrameRole::Inlined).unwrap_or(0);
         for (depth, frame) in frames.iter().enumerate() {
-            let (_, sum) = insns.entry(show(frame)).or_insert((frame.kind, 0));
+            let (_, sum) = insns.entry(show(frame)).or_insert((frame.role, 0));
             // A function inlined into itself counts once.
             if depth >= function && !frames[function..depth].contains(frame) {
                 *sum += count;
@@ -190,13 +190,13 @@ fn palette(stacks: &[(Vec<Frame>, u64)]) -> PaletteMap {
     let mut palette = PaletteMap::default();
     // The frame below all others has no name.
     palette.insert("", ROOT);
-    for (frame, &(kind, insns)) in &insns {
-        palette.insert(frame, color(frame, kind, insns as f64 / hottest));
+    for (frame, &(role, insns)) in &insns {
+        palette.insert(frame, color(frame, role, insns as f64 / hottest));
     }
     palette
 }
 
-fn color(frame: &str, kind: Kind, heat: f64) -> Color {
+fn color(frame: &str, role: FrameRole, heat: f64) -> Color {
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/).
     let hash = frame
         .bytes()
@@ -206,12 +206,12 @@ fn color(frame: &str, kind: Kind, heat: f64) -> Color {
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
     // Most functions are far below the hottest; the root spreads them out.
     let heat = heat.sqrt();
-    let (hue, saturation, lightness) = match kind {
-        Kind::Other => return GREY,
-        Kind::Task => (214.0 + 44.0 * dither, 0.54, 0.74 + 0.12 * dither),
-        Kind::Irq => (285.0 + 24.0 * dither, 0.45, 0.76 + 0.05 * dither),
-        Kind::Inlined => (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat),
-        Kind::Function => (
+    let (hue, saturation, lightness) = match role {
+        FrameRole::Other => return GREY,
+        FrameRole::Task => (214.0 + 44.0 * dither, 0.54, 0.74 + 0.12 * dither),
+        FrameRole::Irq => (285.0 + 24.0 * dither, 0.45, 0.76 + 0.05 * dither),
+        FrameRole::Inlined => (150.0 + 40.0 * dither, 0.30 + 0.15 * heat, 0.80 - 0.10 * heat),
+        FrameRole::Function => (
             48.0 - 34.0 * heat + 10.0 * dither,
             0.62 + 0.30 * heat,
             0.80 - 0.18 * heat + 0.07 * dither * (1.0 - heat),
@@ -522,8 +522,8 @@ mod tests {
 
     #[test]
     fn what_has_no_name_is_grey_and_the_hottest_is_the_warmest() {
-        assert_eq!(color("[boot rom]", Kind::Other, 1.0), GREY);
-        let (hot, cold) = (color("main", Kind::Function, 1.0), color("main", Kind::Function, 0.01));
+        assert_eq!(color("[boot rom]", FrameRole::Other, 1.0), GREY);
+        let (hot, cold) = (color("main", FrameRole::Function, 1.0), color("main", FrameRole::Function, 0.01));
         assert!(hot.r > 230 && hot.g < 130, "{hot:?}");
         assert!(cold.g > 180, "{cold:?}");
     }
@@ -531,7 +531,8 @@ mod tests {
     #[test]
     fn tasks_are_blue_interrupts_purple_and_inlined_functions_green() {
         for name in ["a", "sensor", "logger", "IDLE", "[irq UART0]"] {
-            let [task, irq, inlined] = [Kind::Task, Kind::Irq, Kind::Inlined].map(|kind| color(name, kind, 0.0));
+            let [task, irq, inlined] =
+                [FrameRole::Task, FrameRole::Irq, FrameRole::Inlined].map(|role| color(name, role, 0.0));
             assert!(task.b > task.g && task.g > task.r, "{task:?}");
             assert!(irq.b > irq.r && irq.r > irq.g, "{irq:?}");
             assert!(inlined.g > inlined.r && inlined.g > inlined.b, "{inlined:?}");

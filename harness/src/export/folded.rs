@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{Settings, shown};
+use super::settings::Settings;
+use super::shown;
 use crate::analysis::calltree::CallTree;
 use crate::profile::Profile;
 

@@ -21,8 +21,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
+use decode::Isa;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
 use crate::analysis::place::Place;
 use crate::error::InputError;
@@ -118,7 +119,7 @@ struct Image {
 
 impl Image {
     fn of(profile: &Profile) -> Image {
-        let address_bytes = if profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
+        let address_bytes = if profile.facts.isa() == Some(Isa::Riscv64) { 8 } else { 4 };
         Image { address_bytes, load_bias: profile.facts.load_bias }
     }
 

@@ -14,13 +14,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::place::Place;
-use crate::analysis::stacks::{Exceptions, Kind, task_names};
+use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::profile::input::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
@@ -119,7 +119,7 @@ struct Document<'a> {
     /// Executions of each instruction that executed, by vCPU and address. Exact.
     insns: List<'a, Insn>,
     /// Source lines that have code, executed or not, by address.
-    lines: List<'a, Line<'a>>,
+    lines: List<'a, JsonLine<'a>>,
     /// Transfers of control into functions, and jumps inside them to their start, by vCPU and address. Exact.
     arcs: List<'a, Arc>,
     /// Frames that call paths are made of.
@@ -127,7 +127,7 @@ struct Document<'a> {
     /// Call paths; parents come before their children.
     paths: List<'a, Path>,
     /// The exact call tree, empty without --exact; parents come before their children.
-    tree: List<'a, Node>,
+    tree: List<'a, JsonNode>,
     /// Samples in the order in which they were taken.
     samples: List<'a, Sample>,
     /// Width of an address bin in bytes.
@@ -135,7 +135,7 @@ struct Document<'a> {
     /// Address bins with samples in them, by address.
     bins: List<'a, Bin>,
     /// Tasks of the firmware's kernel in the order in which they first ran.
-    tasks: List<'a, Task>,
+    tasks: List<'a, JsonTask>,
     /// How long handlers, masked interrupts, calls (with --exact) and what --span names took. Exact.
     spans: List<'a, Span>,
     /// What the firmware asked of the host.
@@ -266,7 +266,8 @@ struct Insn {
 
 /// Code of one source line.
 #[derive(Serialize, JsonSchema)]
-struct Line<'a> {
+#[schemars(rename = "Line")]
+struct JsonLine<'a> {
     /// Source file.
     file: &'a str,
     /// Line in it.
@@ -323,7 +324,8 @@ struct Path {
 
 /// One place in the exact call tree.
 #[derive(Serialize, JsonSchema)]
-struct Node {
+#[schemars(rename = "Node")]
+struct JsonNode {
     /// The place around it, an index into `tree`.
     parent: Option<u32>,
     /// "root" (a task's outermost code), "function" or "exception".
@@ -384,7 +386,8 @@ struct Bin {
 
 /// A task of the firmware's kernel.
 #[derive(Serialize, JsonSchema)]
-struct Task {
+#[schemars(rename = "Task")]
+struct JsonTask {
     /// Its name; namesakes are numbered.
     name: String,
     /// Address of its control block.
@@ -501,7 +504,7 @@ impl<'a> Document<'a> {
                     samples: path.samples,
                 })
             }),
-            tree: List::of(|| profile.tree.iter().map(Node::new)),
+            tree: List::of(|| profile.tree.iter().map(JsonNode::new)),
             in_target_arcs: List::of(|| {
                 let table = profile.in_target.as_ref().and_then(InTarget::table);
                 table.into_iter().flat_map(|table| &table.arcs).map(|arc| InTargetArc {
@@ -527,7 +530,7 @@ impl<'a> Document<'a> {
                 let bins = profile.bins().into_iter();
                 bins.map(|(address, samples)| Bin { address: Address(address), samples })
             }),
-            tasks: List::of(|| profile.tasks.iter().zip(task_names(profile)).map(Task::new)),
+            tasks: List::of(|| profile.tasks.iter().zip(task_names(profile)).map(JsonTask::new)),
             spans: List::of(move || {
                 let exceptions = Exceptions::new(profile);
                 profile.spans.iter().map(move |span| Span::new(profile, &exceptions, span))
@@ -546,12 +549,12 @@ impl<'a> Document<'a> {
 
 impl Function {
     fn new(profile: &Profile, row: Row) -> Function {
-        let function = row.start.filter(|_| row.kind == functions::Kind::Function);
+        let function = row.start.filter(|_| row.kind == functions::RowKind::Function);
         Function {
             kind: match row.kind {
-                functions::Kind::Function => "function",
-                functions::Kind::BootRom => "boot-rom",
-                functions::Kind::Unnamed => "unnamed",
+                functions::RowKind::Function => "function",
+                functions::RowKind::BootRom => "boot-rom",
+                functions::RowKind::Unnamed => "unnamed",
             },
             name: row.name,
             linkage_name: row.linkage_name,
@@ -566,13 +569,13 @@ impl Function {
     }
 }
 
-fn lines(names: &profile::Names, executed: BTreeMap<u64, u64>) -> List<'_, Line<'_>> {
+fn lines(names: &profile::Names, executed: BTreeMap<u64, u64>) -> List<'_, JsonLine<'_>> {
     List::of(move || {
         let insns = |code: &profile::LineCode| {
             executed.range(code.start..code.start.saturating_add(code.size_bytes)).map(|(_, count)| count).sum()
         };
         let lines: Vec<u64> = names.lines.iter().map(insns).collect();
-        names.lines.iter().zip(lines).map(|(code, insns)| Line {
+        names.lines.iter().zip(lines).map(|(code, insns)| JsonLine {
             file: names.strings.get(code.file as usize).map_or("?", String::as_str),
             line: code.line,
             address: Address(code.start),
@@ -666,31 +669,31 @@ impl Arc {
 
 impl<'a> Frame<'a> {
     fn new(member: &'a calltree::Member) -> Frame<'a> {
-        let kind = match member.frame.kind {
-            Kind::Task => "task",
-            Kind::Irq => "irq",
-            Kind::Function => "function",
-            Kind::Inlined => "inlined",
-            Kind::Other => "other",
+        let kind = match member.frame.role {
+            FrameRole::Task => "task",
+            FrameRole::Irq => "irq",
+            FrameRole::Function => "function",
+            FrameRole::Inlined => "inlined",
+            FrameRole::Other => "other",
         };
         Frame { kind, name: &member.frame.name, address: member.start.map(Address) }
     }
 }
 
-impl Node {
-    fn new(node: &profile::Node) -> Node {
+impl JsonNode {
+    fn new(node: &profile::Node) -> JsonNode {
         let (kind, task, address) = match node.kind {
             NodeKind::Root { task } => ("root", task.checked_sub(1), None),
             NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
             NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
         };
-        Node { parent: node.parent.checked_sub(1), kind, task, address, insns: node.insns, calls: node.calls }
+        JsonNode { parent: node.parent.checked_sub(1), kind, task, address, insns: node.insns, calls: node.calls }
     }
 }
 
-impl Task {
-    fn new((task, name): (&profile::Task, String)) -> Task {
-        Task {
+impl JsonTask {
+    fn new((task, name): (&profile::Task, String)) -> JsonTask {
+        JsonTask {
             name,
             tcb: Address(task.tcb),
             is_idle: task.is_idle,

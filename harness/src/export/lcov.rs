@@ -24,8 +24,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::Settings;
-use crate::analysis::functions::{self, Kind};
+use super::settings::Settings;
+use crate::analysis::functions::{self, RowKind};
 use crate::analysis::metrics::stable_name;
 use crate::analysis::place::Place;
 use crate::error::InputError;
@@ -118,7 +118,7 @@ fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
         *sources.entry(path.as_str()).or_default().lines.entry(line).or_default() += count;
     }
     let table = functions::table(profile);
-    let rows = table.rows.iter().filter(|row| row.kind == Kind::Function);
+    let rows = table.rows.iter().filter(|row| row.kind == RowKind::Function);
     let calls: BTreeMap<u64, u64> = rows.filter_map(|row| Some((row.start?, row.calls))).collect();
     for function in &profile.names.functions {
         let Some((file, line)) = definition(profile, function) else { continue };

@@ -1,4 +1,5 @@
-//! What a profile is written as: one file per format. Only this file knows what they are called.
+//! What a profile is written as: one file per format. Only this file knows what they are called: [`FORMATS`] is the
+//! one list of them, which the command line and its help are made from.
 
 pub mod callgrind;
 pub mod chrome;
@@ -12,17 +13,19 @@ pub mod lcov;
 mod picture;
 pub mod pprof;
 pub mod report;
+mod settings;
 mod shown;
 pub mod speedscope;
 
-use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use std::io::Write;
-use std::num::NonZeroU32;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
-use crate::analysis::stacks::View;
+pub use settings::Settings;
+
+use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::directory::Output;
 use crate::run::options::Options;
@@ -41,61 +44,77 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
 }
 
 /// A format of another tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate
-    Callgrind,
-    /// Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions
-    Chrome,
-    /// The table of functions, for spreadsheets and scripts
-    Csv,
-    /// Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope
-    Folded,
-    /// gmon.out of GNU gprof: gprof firmware.elf gmon.out
-    Gmon,
-    /// The symbols with which gprof sees every function: gprof -S SYMBOLS firmware.elf gmon.out
-    GmonSymbols,
-    /// Everything, for programs (--schema prints its JSON Schema)
-    Json,
-    /// Coverage of lines and functions, for lcov: genhtml FILE
-    Lcov,
-    /// profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers
-    Pprof,
-    /// For speedscope.app: exact instructions and samples, by task
-    Speedscope,
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Its name on the command line.
+    name: &'static str,
+    /// Its line in the help: what it is for, and what opens it.
+    help: &'static str,
+    /// Whether it is no text, which a terminal is not shown.
+    is_binary: bool,
+    write: Writer,
 }
 
-/// How an export is written, where formats leave a choice.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// How stacks are shown.
-    pub view: View,
-    /// Instructions per second, where a format has seconds; None: the machine's virtual clock.
-    pub clock_hz: Option<NonZeroU32>,
+/// Writes a profile in one format.
+type Writer = fn(&Profile, &Settings, &mut dyn Write) -> Result<()>;
+
+/// The formats, by name.
+pub const FORMATS: &[Format] = &[
+    text(
+        "callgrind",
+        "Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate",
+        callgrind::write,
+    ),
+    text("chrome", "Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions", chrome::write),
+    text("csv", "The table of functions, for spreadsheets and scripts", csv::write),
+    text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write),
+    binary("gmon", "gmon.out of GNU gprof: gprof firmware.elf gmon.out", gmon::write),
+    text(
+        "gmon-symbols",
+        "The symbols with which gprof sees every function: gprof -S SYMBOLS firmware.elf gmon.out",
+        gmon::write_symbols,
+    ),
+    text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
+    text("lcov", "Coverage of lines and functions, for lcov: genhtml FILE", lcov::write),
+    binary(
+        "pprof",
+        "profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers",
+        pprof::write,
+    ),
+    text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write),
+];
+
+/// A format whose files are text.
+const fn text(name: &'static str, help: &'static str, write: Writer) -> Format {
+    Format { name, help, is_binary: false, write }
+}
+
+/// A format whose files are no text.
+const fn binary(name: &'static str, help: &'static str, write: Writer) -> Format {
+    Format { name, help, is_binary: true, write }
 }
 
 impl Format {
-    /// Writes a profile in this format, as it goes: nobody keeps the whole text.
+    /// Writes a profile in this format, piece by piece: the whole text is never in memory.
     ///
     /// # Errors
     /// What `out` reports, or that the profile lacks what the format is about.
     pub fn write(self, profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
-        match self {
-            Format::Callgrind => callgrind::write(profile, settings, out),
-            Format::Chrome => chrome::write(profile, settings, out),
-            Format::Csv => csv::write(profile, settings, out),
-            Format::Folded => folded::write(profile, settings, out),
-            Format::Gmon => gmon::write(profile, settings, out),
-            Format::GmonSymbols => gmon::write_symbols(profile, settings, out),
-            Format::Json => json::write(profile, settings, out),
-            Format::Lcov => lcov::write(profile, settings, out),
-            Format::Pprof => pprof::write(profile, settings, out),
-            Format::Speedscope => speedscope::write(profile, settings, out),
-        }
+        (self.write)(profile, settings, out)
     }
 
-    /// Whether it is no text.
+    /// Whether it is no text, which a terminal is not shown.
     pub fn is_binary(self) -> bool {
-        matches!(self, Format::Gmon | Format::Pprof)
+        self.is_binary
+    }
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        FORMATS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name).help(self.help))
     }
 }

@@ -18,7 +18,7 @@ use flate2::{Compression, GzBuilder};
 use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
-use super::Settings;
+use super::settings::Settings;
 use super::shown::printable;
 use crate::analysis::attribution::{Context, Leaves};
 use crate::analysis::describe;

@@ -2,7 +2,7 @@
 //! and the call paths in these names.
 
 use crate::analysis::calltree::CallTree;
-use crate::analysis::stacks::{Frame, Kind};
+use crate::analysis::stacks::{Frame, FrameRole};
 
 /// What follows the name of an inlined frame, as perf writes it.
 pub(super) const INLINED: &str = " (inlined)";
@@ -10,7 +10,7 @@ pub(super) const INLINED: &str = " (inlined)";
 /// A frame's name as it is shown.
 pub(super) fn show(frame: &Frame) -> String {
     let name = clean(&frame.name);
-    if frame.kind == Kind::Inlined { name + INLINED } else { name }
+    if frame.role == FrameRole::Inlined { name + INLINED } else { name }
 }
 
 /// A name that XML and one line of text can hold.

@@ -13,10 +13,10 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::Settings;
+use super::settings::Settings;
 use super::shown::INLINED;
 use crate::analysis::calltree::{CallTree, Member};
-use crate::analysis::stacks::Kind;
+use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::Profile;
 
@@ -82,11 +82,12 @@ fn quoted(text: &str) -> Result<String> {
 
 fn write_frame(profile: &Profile, member: &Member, out: &mut dyn Write) -> Result<()> {
     let name = &member.frame.name;
-    let name = if member.frame.kind == Kind::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
+    let name =
+        if member.frame.role == FrameRole::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
     write!(out, "{{\"name\":{name}")?;
     let function = member
         .start
-        .filter(|_| member.frame.kind == Kind::Function)
+        .filter(|_| member.frame.role == FrameRole::Function)
         .and_then(|start| profile.names.function_at(start));
     if let Some(file) = function.and_then(|function| function.file.as_deref()) {
         write!(out, ",\"file\":{}", quoted(file)?)?;

@@ -268,7 +268,7 @@ impl Assertion {
     ) -> Result<Measured, String> {
         let number = |part| Measured { part, whole: None };
         let of_total = |part| Measured { part, whole: Some(metrics.total_insns) };
-        let function = |name: &str, field: fn(&metrics::Function) -> Option<u64>| {
+        let function = |name: &str, field: fn(&metrics::FunctionMetrics) -> Option<u64>| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
             let mut found: Vec<Option<u64>> =
                 metrics.named(|known| stable_name(name) == known).map(|(_, function)| field(function)).collect();

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::analysis::metrics::{Function, Key, Metrics, Task};
+use crate::analysis::metrics::{FunctionMetrics, Key, Metrics, TaskMetrics};
 use crate::error::InputError;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
@@ -56,11 +56,11 @@ impl Baseline {
         }
         let Metrics { total_insns, functions, tasks } = &self.metrics;
         line(&["total".to_owned(), total_insns.to_string()]);
-        for (name, Task { insns, switches, stack_bytes }) in tasks {
+        for (name, TaskMetrics { insns, switches, stack_bytes }) in tasks {
             line(&["task".to_owned(), name.clone(), insns.to_string(), switches.to_string(), known(*stack_bytes)]);
         }
         for (Key { name, file }, function) in functions {
-            let &Function { self_insns, inlined_insns, inclusive_insns, calls } = function;
+            let &FunctionMetrics { self_insns, inlined_insns, inclusive_insns, calls } = function;
             line(&[
                 "function".to_owned(),
                 name.clone(),
@@ -94,12 +94,15 @@ impl Baseline {
             match fields[..] {
                 ["total", total] => (baseline.metrics.total_insns, has_total) = (number(total)?, true),
                 ["task", name, insns, switches, stack] => {
-                    let task =
-                        Task { insns: number(insns)?, switches: number(switches)?, stack_bytes: known(stack)? };
+                    let task = TaskMetrics {
+                        insns: number(insns)?,
+                        switches: number(switches)?,
+                        stack_bytes: known(stack)?,
+                    };
                     baseline.metrics.tasks.insert(name.to_owned(), task);
                 }
                 ["function", name, file, self_insns, inlined, inclusive, calls] => {
-                    let function = Function {
+                    let function = FunctionMetrics {
                         self_insns: number(self_insns)?,
                         inlined_insns: number(inlined)?,
                         inclusive_insns: known(inclusive)?,
@@ -251,9 +254,12 @@ mod tests {
         baseline.made_with.insert(("qemu".to_owned(), "10.0.2".to_owned()));
         baseline.metrics.total_insns = 12;
         let key = Key { name: "a\tb<\\n>\u{e4};".to_owned(), file: String::new() };
-        let function = Function { self_insns: 12, inlined_insns: 2, inclusive_insns: None, calls: Some(1) };
+        let function = FunctionMetrics { self_insns: 12, inlined_insns: 2, inclusive_insns: None, calls: Some(1) };
         baseline.metrics.functions.insert(key, function);
-        baseline.metrics.tasks.insert("IDLE".to_owned(), Task { insns: 3, switches: 1, stack_bytes: Some(96) });
+        baseline
+            .metrics
+            .tasks
+            .insert("IDLE".to_owned(), TaskMetrics { insns: 3, switches: 1, stack_bytes: Some(96) });
         baseline
     }
 

@@ -325,7 +325,7 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
     let elf = fs::read(file).ok();
-    let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, !profile.facts.isa.starts_with("riscv"));
+    let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
     let findings = case.assertions.iter().map(|assertion| {
         let outcome = assertion.check(profile, metrics, &exists);

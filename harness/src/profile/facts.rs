@@ -1,5 +1,6 @@
 //! The facts of a run: what it depends on, and how it ended.
 
+use decode::Isa;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::input::Input;
@@ -63,6 +64,18 @@ pub struct Facts {
     pub unresolved_transfers: u64,
     /// Transfers of control before whose target an exception was taken; their arcs are exact.
     pub interrupted_transfers: u64,
+}
+
+impl Facts {
+    /// The instruction set; None: of a profile by another version, one that this version does not know.
+    pub fn isa(&self) -> Option<Isa> {
+        self.isa.parse().ok()
+    }
+
+    /// Whether it is one of Arm's: code addresses have Thumb's bit 0, exceptions are those of a Cortex-M.
+    pub fn is_arm(&self) -> bool {
+        self.isa().is_some_and(|isa| !isa.is_riscv())
+    }
 }
 
 /// The measuring window as asked for.

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use console::Style;
 
-use crate::analysis::functions::{Kind, Row};
-use crate::analysis::listing::{Instruction, Line, Listing, Run};
+use crate::analysis::functions::{Row, RowKind};
+use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
 use crate::analysis::metrics;
 use crate::text::number::{group, percent, share};
 use crate::text::terminal::{clip, printable, source};
@@ -19,9 +19,9 @@ const WARM_PERCENT: f64 = 0.5;
 /// Most rows of the table of lines.
 const MOST_LINES: usize = 10;
 
-/// How it is laid out.
+/// What the listing is written to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Layout {
+pub struct Screen {
     /// In colour.
     pub color: bool,
     /// Lines are cut to this; None: not at all.
@@ -32,8 +32,8 @@ pub struct Layout {
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(listing: &Listing, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let mut page = Page { listing, layout, out };
+pub fn write(listing: &Listing, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page { listing, screen, out };
     page.head()?;
     if listing.runs.is_empty() {
         return writeln!(page.out, "\nno instruction of it is known");
@@ -44,21 +44,21 @@ pub fn write(listing: &Listing, layout: Layout, out: &mut dyn Write) -> io::Resu
 
 struct Page<'a> {
     listing: &'a Listing,
-    layout: Layout,
+    screen: Screen,
     out: &'a mut dyn Write,
 }
 
 impl Page<'_> {
     fn put(&mut self, style: &Style, text: &str) -> io::Result<()> {
-        let text = self.layout.width_columns.map_or(text.into(), |width| clip(text, width));
-        let style = style.clone().force_styling(self.layout.color);
+        let text = self.screen.width_columns.map_or(text.into(), |width| clip(text, width));
+        let style = style.clone().force_styling(self.screen.color);
         writeln!(self.out, "{}", style.apply_to(text.trim_end()))
     }
 
     fn head(&mut self) -> io::Result<()> {
         let Listing { row, size_bytes, total_insns, total_samples, .. } = self.listing;
         let Row { kind, name, file, line, self_insns, calls, samples, .. } = row;
-        writeln!(self.out, "{}", Style::new().bold().force_styling(self.layout.color).apply_to(printable(name)))?;
+        writeln!(self.out, "{}", Style::new().bold().force_styling(self.screen.color).apply_to(printable(name)))?;
         if let Some(file) = file {
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
             writeln!(self.out, "defined at {}{line}", printable(file))?;
@@ -73,7 +73,7 @@ impl Page<'_> {
             share(*self_insns, *total_insns),
             group(*total_insns)
         )?;
-        if *kind == Kind::Function {
+        if *kind == RowKind::Function {
             writeln!(self.out, "calls: {}", group(*calls))?;
         }
         writeln!(self.out, "samples: {} of {}", group(*samples), group(*total_samples))
@@ -89,7 +89,7 @@ impl Page<'_> {
         self.put(&Style::new(), "")?;
         self.put(&Style::new().bold(), &format!("  Share  {:>width$}  Samples  Source line", "Instructions"))?;
         for line in hottest.iter().take(MOST_LINES) {
-            let Line { insns, samples, .. } = line;
+            let SourceLine { insns, samples, .. } = line;
             let text = format!(
                 "{:>7}  {:>width$}  {:>7}  {}",
                 share(*insns, self_insns),
@@ -161,7 +161,7 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
 }
 
 /// `crc.c:13    crc = table[crc & 0xff];`
-fn line_text(line: &Line) -> String {
+fn line_text(line: &SourceLine) -> String {
     let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();
     format!("{place}  {text}").trim_end().to_owned()

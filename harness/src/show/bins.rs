@@ -27,9 +27,9 @@ pub enum Order {
     Count,
 }
 
-/// How it is laid out.
+/// Which bins the table shows, and how wide they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct BinsTable {
     /// Width of a bin in bytes, a power of two.
     pub bin_bytes: u64,
     /// Bins shown: those with the most instructions; None shows all.
@@ -77,16 +77,16 @@ pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let bins = bins(profile, layout.bin_bytes);
+pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Result<()> {
+    let bins = bins(profile, table.bin_bytes);
     let total_insns: u64 = bins.iter().map(|bin| bin.insns).sum();
     let total_samples: u64 = bins.iter().map(|bin| bin.samples).sum();
     let mut shown: Vec<&Bin> = bins.iter().collect();
     // Stable: equal ones stay in the order of addresses.
     shown.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
-    shown.truncate(layout.top_rows.unwrap_or(usize::MAX));
+    shown.truncate(table.top_rows.unwrap_or(usize::MAX));
     let most_insns = shown.first().map_or(0, |bin| bin.insns);
-    if layout.order == Order::Address {
+    if table.order == Order::Address {
         shown.sort_by_key(|bin| bin.start);
     }
     let share = |insns: u64| share(insns, total_insns);
@@ -103,14 +103,7 @@ pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Resu
     rows.extend(shown.iter().map(|bin| {
         let bar = bar(bin.insns, most_insns);
         let insns = group(bin.insns);
-        [
-            format!("{:#010x}", bin.start),
-            insns,
-            share(bin.insns),
-            group(bin.samples),
-            bar,
-            place(profile, bin, layout),
-        ]
+        [format!("{:#010x}", bin.start), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
     }));
     rows.extend(sums.iter().map(|(name, insns, samples)| {
         [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]
@@ -118,7 +111,7 @@ pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Resu
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2), width(3)];
     let before: usize = widths.iter().map(|width| width + 2).sum::<usize>() + BAR_COLUMNS + 2;
-    let room = layout.width_columns.unwrap_or(DEFAULT_WIDTH_COLUMNS).saturating_sub(before).max(MIN_NAME_COLUMNS);
+    let room = table.width_columns.unwrap_or(DEFAULT_WIDTH_COLUMNS).saturating_sub(before).max(MIN_NAME_COLUMNS);
     for [address, insns, share, samples, bar, place] in &rows {
         let [a, b, c, d] = widths;
         let place = shorten(place, room);
@@ -131,8 +124,8 @@ pub fn write(profile: &Profile, layout: Layout, out: &mut dyn Write) -> io::Resu
 
 /// `memcpy+0x8`: where the bin begins in the function that executed most in it; and how many more of the image's
 /// functions have code there.
-fn place(profile: &Profile, bin: &Bin, layout: Layout) -> String {
-    let last = bin.start.saturating_add(layout.bin_bytes - 1);
+fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> String {
+    let last = bin.start.saturating_add(table.bin_bytes - 1);
     let functions = &profile.names.functions;
     let first = functions.partition_point(|function| function.start.saturating_add(function.size_bytes) <= bin.start);
     let all = functions[first..].iter().take_while(|function| function.start <= last).count();
@@ -174,7 +167,7 @@ mod tests {
             .sampled();
         let shown = |bin_bytes, top_rows, order| {
             let mut out = Vec::new();
-            write(&profile, Layout { bin_bytes, top_rows, order, width_columns: None }, &mut out).unwrap();
+            write(&profile, BinsTable { bin_bytes, top_rows, order, width_columns: None }, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(

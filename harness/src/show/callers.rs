@@ -11,17 +11,17 @@ use crate::profile::Profile;
 use crate::text::number::{group, share};
 use crate::text::terminal::printable;
 
-/// How much is shown.
+/// How much of the calls around a function is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct CallersLimits {
     /// Calls followed in each direction.
     pub depth: usize,
     /// Most callers and callees of each; 0: all.
     pub top: usize,
 }
 
-/// One line: calls, instructions, their share, and what it is about. What is not known is `-`.
-type Line = [String; 4];
+/// The cells of one row: calls, instructions, their share, and what it is about. What is not known is `-`.
+type Cells = [String; 4];
 
 const INDENT: &str = "    ";
 
@@ -29,17 +29,17 @@ const INDENT: &str = "    ";
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
     let tree = CallTree::new(profile, View::default());
     let graph = CallGraph::new(profile, &tree);
     let function = place.start().map_or(Party::BootRom, Party::Code);
     let node = graph.nodes.get(&function).copied().unwrap_or_default();
     let around =
-        if graph.has_inclusive { Surroundings::new(&tree, &function, layout.depth) } else { Surroundings::default() };
+        if graph.has_inclusive { Surroundings::new(&tree, &function, limits.depth) } else { Surroundings::default() };
     let whole = graph.has_inclusive.then_some(node.inclusive.insns);
-    let mut block = Block { profile, graph: &graph, layout, whole, lines: Vec::new() };
+    let mut block = Block { profile, graph: &graph, limits, whole, lines: Vec::new() };
 
-    block.rows(Side { chains: &around.callers, is_above: true }, &mut vec![], &function);
+    block.rows(Direction { chains: &around.callers, is_above: true }, &mut vec![], &function);
     let location = match place {
         Place::Function(function) => match (&function.file, function.line) {
             (Some(file), Some(line)) => format!("  {file}:{line}"),
@@ -53,7 +53,7 @@ pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl
     block.line(calls, whole, Some(graph.total_insns), name);
     let total = whole.or(Some(graph.total_insns));
     block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
-    block.rows(Side { chains: &around.callees, is_above: false }, &mut vec![], &function);
+    block.rows(Direction { chains: &around.callees, is_above: false }, &mut vec![], &function);
     let mut lines = vec![["Calls", "Instructions", "Share", "Callers, function, callees"].map(str::to_owned)];
     lines.append(&mut block.lines);
     table(&lines, out)?;
@@ -88,9 +88,9 @@ pub fn write(profile: &Profile, place: Place<'_>, layout: Layout, out: &mut impl
     writeln!(out, "{rule}")
 }
 
-/// One direction.
+/// The callers of a function, or its callees.
 #[derive(Clone, Copy)]
-struct Side<'a> {
+struct Direction<'a> {
     /// What each chain of calls from or to the function cost.
     chains: &'a BTreeMap<Vec<Party>, Inclusive>,
     /// Callers, which are shown above what they call.
@@ -100,10 +100,10 @@ struct Side<'a> {
 struct Block<'a> {
     profile: &'a Profile,
     graph: &'a CallGraph,
-    layout: Layout,
+    limits: CallersLimits,
     /// Instructions of the function and all that it calls, where they are known.
     whole: Option<u64>,
-    lines: Vec<Line>,
+    lines: Vec<Cells>,
 }
 
 impl Block<'_> {
@@ -114,9 +114,9 @@ impl Block<'_> {
     }
 
     /// The callers or callees of the last in a chain, each with those beyond it.
-    fn rows(&mut self, side: Side<'_>, chain: &mut Vec<Party>, last: &Party) {
+    fn rows(&mut self, direction: Direction<'_>, chain: &mut Vec<Party>, last: &Party) {
         let graph = self.graph;
-        let edges = if side.is_above { graph.callers(last) } else { graph.callees(last) };
+        let edges = if direction.is_above { graph.callers(last) } else { graph.callees(last) };
         let mut rows: Vec<(Party, &Edge, Option<u64>)> = Vec::new();
         for (other, edge) in edges {
             let insns = if chain.is_empty() {
@@ -124,7 +124,7 @@ impl Block<'_> {
                 Some(edge.inclusive.insns)
             } else {
                 chain.push(other.clone());
-                let cost = side.chains.get(chain);
+                let cost = direction.chains.get(chain);
                 chain.pop();
                 cost.map(|cost| cost.insns)
             };
@@ -135,7 +135,7 @@ impl Block<'_> {
             }
         }
         rows.sort_by_key(|(_, edge, insns)| std::cmp::Reverse((*insns, edge.calls)));
-        let most = if self.layout.top == 0 { rows.len() } else { self.layout.top.min(rows.len()) };
+        let most = if self.limits.top == 0 { rows.len() } else { self.limits.top.min(rows.len()) };
         let others = rows.split_off(most);
         let indent = INDENT.repeat(chain.len() + 1);
         let rest = (!others.is_empty()).then(|| {
@@ -144,38 +144,38 @@ impl Block<'_> {
             (calls, insns, format!("{indent}{} others", others.len()))
         });
         // The greatest is next to what calls it, or what it calls.
-        if side.is_above {
+        if direction.is_above {
             rows.reverse();
         }
-        if side.is_above
+        if direction.is_above
             && let Some((calls, insns, name)) = rest.clone()
         {
             self.line(Some(calls), insns, self.whole, name);
         }
         for (other, edge, insns) in rows {
-            let goes_on = chain.len() + 1 < self.layout.depth
+            let goes_on = chain.len() + 1 < self.limits.depth
                 && !matches!(other, Party::Outside(_))
                 && !chain.contains(&other)
                 && other != *last;
             let mut beyond = |block: &mut Self| {
                 if goes_on {
                     chain.push(other.clone());
-                    block.rows(side, chain, &other);
+                    block.rows(direction, chain, &other);
                     chain.pop();
                 }
             };
-            if side.is_above {
+            if direction.is_above {
                 beyond(self);
             }
             let name = format!("{indent}{}{}", printable(&other.name(self.profile)), self.through(edge));
             // Calls in which no sample was taken are not free.
             let known = insns.filter(|&insns| insns > 0 || graph.is_exact);
             self.line(Some(edge.calls), known, self.whole, name);
-            if !side.is_above {
+            if !direction.is_above {
                 beyond(self);
             }
         }
-        if !side.is_above
+        if !direction.is_above
             && let Some((calls, insns, name)) = rest
         {
             self.line(Some(calls), insns, self.whole, name);
@@ -193,7 +193,7 @@ impl Block<'_> {
 }
 
 /// The last column to the left, the others to the right.
-fn table(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
+fn table(lines: &[Cells], out: &mut impl Write) -> io::Result<()> {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
     for [calls, insns, share, name] in lines {
@@ -209,9 +209,9 @@ mod tests {
     use crate::analysis::lookup;
     use crate::profile::testing::empty;
 
-    fn shown(profile: &Profile, function: &str, layout: Layout) -> String {
+    fn shown(profile: &Profile, function: &str, limits: CallersLimits) -> String {
         let mut out = Vec::new();
-        write(profile, lookup::place(profile, function).unwrap(), layout, &mut out).unwrap();
+        write(profile, lookup::place(profile, function).unwrap(), limits, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -236,7 +236,7 @@ mod tests {
             .taken(7, 0x60, 1, 1)
     }
 
-    const ONE: Layout = Layout { depth: 1, top: 20 };
+    const ONE: CallersLimits = CallersLimits { depth: 1, top: 20 };
 
     #[test]
     fn the_function_is_between_its_callers_and_its_callees() {
@@ -268,9 +268,9 @@ calls are exact; instructions are exact by function, and divided over callers as
     #[test]
     fn rows_that_are_too_many_are_added_up_at_the_far_end() {
         let profile = profile();
-        let text = shown(&profile, "main", Layout { depth: 1, top: 1 });
+        let text = shown(&profile, "main", CallersLimits { depth: 1, top: 1 });
         assert!(text.contains("front)\n   20            20   20.00%      1 others\n"), "{text}");
-        let text = shown(&profile, "0x60", Layout { depth: 1, top: 1 });
+        let text = shown(&profile, "0x60", CallersLimits { depth: 1, top: 1 });
         let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{text}"));
         assert!(at("1 others") < at("main"), "{text}");
     }

@@ -21,11 +21,11 @@ pub fn write(
     top_rows: Option<usize>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut layout = summary::Layout { top_rows, ..Default::default() };
+    let mut size = summary::SummarySize { top_rows, ..Default::default() };
     if let Some(columns) = terminal::width_columns() {
-        layout.width_columns = columns;
+        size.width_columns = columns;
     }
-    summary::write(table, check, layout, out)?;
+    summary::write(table, check, size, out)?;
     tasks::write(profile, out)?;
     spans::write(profile, out)?;
     writeln!(out)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use crate::analysis::crosscheck::CrossCheck;
-use crate::analysis::functions::{Kind, Row, Table};
+use crate::analysis::functions::{Row, RowKind, Table};
 use crate::image::symbols;
 use crate::text::number::{group, share};
 use crate::text::terminal::{columns, pad, shorten};
@@ -21,40 +21,40 @@ const MIN_NAME_COLUMNS: usize = 16;
 /// Most room for a source file and line; less where names need it.
 const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
 
-/// How the table is laid out.
+/// How long and how wide the table of functions may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct SummarySize {
     /// Most functions shown; None shows all.
     pub top_rows: Option<usize>,
     /// Width of the terminal.
     pub width_columns: usize,
 }
 
-impl Default for Layout {
+impl Default for SummarySize {
     fn default() -> Self {
-        Layout { top_rows: Some(20), width_columns: DEFAULT_WIDTH_COLUMNS }
+        SummarySize { top_rows: Some(20), width_columns: DEFAULT_WIDTH_COLUMNS }
     }
 }
 
-/// One line of the table: name, instructions, share, calls, samples, location.
-type Line = [String; 6];
+/// The cells of one row of the table: name, instructions, share, calls, samples, location.
+type Cells = [String; 6];
 
 /// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl Write) -> io::Result<()> {
+pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut impl Write) -> io::Result<()> {
     if table.total_insns == 0 {
         return writeln!(out, "No instruction was executed in the measuring window.");
     }
-    let shown = layout.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
+    let shown = size.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
     let (top, rest) = table.rows.split_at(shown);
-    let mut lines: Vec<Line> =
+    let mut lines: Vec<Cells> =
         vec![["Function", "Instructions", "Share", "Calls", "Samples", "Defined at"].map(str::to_owned)];
     lines.extend(top.iter().map(|row| line(row, table)));
     if !rest.is_empty() {
         let noun = match rest {
-            rest if rest.iter().any(|row| row.kind == Kind::Unnamed) => "rows",
+            rest if rest.iter().any(|row| row.kind == RowKind::Unnamed) => "rows",
             [_] => "function",
             _ => "functions",
         };
@@ -71,12 +71,12 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
             line[5] = location(row, most);
         }
         widths = widths_of(&lines);
-        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= layout.width_columns {
+        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= size.width_columns {
             break;
         }
     }
     let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
-    widths[0] = widths[0].min(layout.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    widths[0] = widths[0].min(size.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
     for [name, numbers @ .., location] in &lines {
         let mut text = pad(&short_name(name, widths[0]), widths[0]);
         for (number, width) in numbers.iter().zip(&widths[1..]) {
@@ -90,13 +90,13 @@ pub fn write(table: &Table, check: &CrossCheck, layout: Layout, out: &mut impl W
     let unnamed = table.unnamed_insns;
     writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
     writeln!(out, "{check}")?;
-    for line in check.in_target_lines(layout.top_rows) {
+    for line in check.in_target_lines(size.top_rows) {
         writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-fn widths_of(lines: &[Line]) -> [usize; 6] {
+fn widths_of(lines: &[Cells]) -> [usize; 6] {
     let mut widths = [0; 6];
     for line in lines {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -106,18 +106,18 @@ fn widths_of(lines: &[Line]) -> [usize; 6] {
     widths
 }
 
-fn line(row: &Row, table: &Table) -> Line {
+fn line(row: &Row, table: &Table) -> Cells {
     [
         row.name.clone(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
-        if row.kind == Kind::Function { group(row.calls) } else { "-".to_owned() },
+        if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
         group(row.samples),
         String::new(),
     ]
 }
 
-fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Line {
+fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
     [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
 }
 
@@ -158,10 +158,10 @@ mod tests {
     use crate::profile::Profile;
     use crate::profile::testing::empty;
 
-    fn shown(profile: &Profile, layout: Layout) -> String {
+    fn shown(profile: &Profile, size: SummarySize) -> String {
         let table = functions::table(profile);
         let mut out = Vec::new();
-        write(&table, &crosscheck::check(profile, &table), layout, &mut out).unwrap();
+        write(&table, &crosscheck::check(profile, &table), size, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -176,9 +176,9 @@ mod tests {
             .insn(0x48, 6)
             .insn(0x100, 10)
             .sampled();
-        let layout = Layout { top_rows: Some(2), ..Layout::default() };
+        let size = SummarySize { top_rows: Some(2), ..SummarySize::default() };
         assert_eq!(
-            shown(&profile, layout),
+            shown(&profile, size),
             "\
 Function     Instructions    Share      Calls  Samples  Defined at
 hot             1,234,000   99.96%  1,234,000  123,400  src/blinky.c:7
@@ -194,7 +194,7 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
 
     #[test]
     fn a_profile_of_nothing_is_said_to_be_one() {
-        assert_eq!(shown(&empty(), Layout::default()), "No instruction was executed in the measuring window.\n");
+        assert_eq!(shown(&empty(), SummarySize::default()), "No instruction was executed in the measuring window.\n");
     }
 
     #[test]
@@ -209,11 +209,11 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
             profile = profile.function(name, at, 4).insn(at, at);
         }
         for width_columns in [60, 80, 100, 200] {
-            let text = shown(&profile, Layout { width_columns, ..Layout::default() });
+            let text = shown(&profile, SummarySize { width_columns, ..SummarySize::default() });
             let widest = text.lines().take(6).map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width_columns.max(75), "{widest}:\n{text}");
         }
-        let text = shown(&profile, Layout::default());
+        let text = shown(&profile, SummarySize::default());
         assert!(text.contains("firmware::drivers::Thermometer::read(…)"), "{text}");
     }
 
@@ -221,8 +221,8 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
     fn paths_lose_their_directories_first() {
         let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1);
         profile.names.functions[0].file = Some("/home/somebody/projects/firmware/src/drivers/uart.c".to_owned());
-        assert!(shown(&profile, Layout::default()).contains("  projects/firmware/src/drivers/uart.c:7\n"));
+        assert!(shown(&profile, SummarySize::default()).contains("  projects/firmware/src/drivers/uart.c:7\n"));
         profile.names.functions[0].file = Some(format!("/{}/{}.c", "x".repeat(300), "ü".repeat(300)));
-        assert!(shown(&profile, Layout::default()).lines().all(|line| line.chars().count() <= 100));
+        assert!(shown(&profile, SummarySize::default()).lines().all(|line| line.chars().count() <= 100));
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::common::{made, names, run, synthetic, tools, viewer};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::stacks::{Kind, View};
+use harness::analysis::stacks::{FrameRole, View};
 use harness::profile::{FILE_NAME, Function, Profile};
 use serde_json::{Value, json};
 
@@ -91,8 +91,8 @@ impl Trace {
     }
 }
 
-fn shown(kind: Kind, name: &str) -> String {
-    if kind == Kind::Inlined { format!("{name} (inlined)") } else { name.to_owned() }
+fn shown(role: FrameRole, name: &str) -> String {
+    if role == FrameRole::Inlined { format!("{name} (inlined)") } else { name.to_owned() }
 }
 
 /// Every sample's stack is open from the sample before up to itself, and nothing else is open ever.
@@ -104,7 +104,7 @@ fn assert_is_all_samples(trace: &Trace, profile: &Profile, args: &[&str]) {
     for (sample, &path) in profile.samples.iter().zip(&tree.samples) {
         let before = before.entry(sample.vcpu).or_default();
         let expected: Vec<String> =
-            tree.frames(path).into_iter().map(|member| shown(member.frame.kind, &member.frame.name)).collect();
+            tree.frames(path).into_iter().map(|member| shown(member.frame.role, &member.frame.name)).collect();
         let names =
             |time| trace.at(sample.vcpu, time).into_iter().map(|event| event.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(*before), expected, "at {before}");

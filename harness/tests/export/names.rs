@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::common::{names, synthetic};
-use harness::analysis::functions::{self, Kind};
+use harness::analysis::functions::{self, RowKind};
 use harness::profile::{Profile, StackFrame};
 use wire::definition::FrameKind;
 
@@ -22,7 +22,7 @@ fn every_name_that_hurts_executes_and_is_called_as_often_as_the_tests_of_formats
         assert_eq!(row.calls, named.calls, "{named:?}");
         assert!(row.samples > 0 || named.name == "main", "{named:?}");
     }
-    let unnamed: Vec<_> = table.rows.iter().filter(|row| row.kind != Kind::Function).collect();
+    let unnamed: Vec<_> = table.rows.iter().filter(|row| row.kind != RowKind::Function).collect();
     assert_eq!(unnamed.iter().map(|row| row.self_insns).collect::<Vec<_>>(), [names::UNNAMED_INSNS]);
     assert_eq!(table.rows.len(), expected.len() + 1);
     let chars: Vec<usize> = expected.iter().map(|named| named.name.chars().count()).collect();

@@ -8,7 +8,7 @@ use crate::common::{names, run, tools};
 use harness::analysis::calltree::{CallTree, Path};
 use harness::analysis::functions;
 use harness::analysis::place::Place;
-use harness::analysis::stacks::{Frame, Kind, View};
+use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::profile::Profile;
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
@@ -99,9 +99,9 @@ fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
     let tree = CallTree::new(profile, View { fold_irqs });
     let visited: Result<(), Infallible> = tree.each(|members, path| {
         let value = value(path);
-        let is_task = |frame: &Frame| frame.kind == Kind::Task || frame.name == "[no task]";
+        let is_task = |frame: &Frame| frame.role == FrameRole::Task || frame.name == "[no task]";
         let frames = members.iter().map(|member| &member.frame);
-        let placed = frames.filter(|frame| frame.kind != Kind::Inlined && !is_task(frame));
+        let placed = frames.filter(|frame| frame.role != FrameRole::Inlined && !is_task(frame));
         for name in placed.map(|frame| &frame.name).collect::<BTreeSet<_>>() {
             *functions.entry(name.clone()).or_default() += value;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::{made, names, run, synthetic, tools, viewer};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::functions;
-use harness::analysis::stacks::{Kind, View};
+use harness::analysis::stacks::{FrameRole, View};
 use harness::profile::{FILE_NAME, Function, Profile};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -166,7 +166,7 @@ fn assert_in_time_order(file: &File, profile: &Profile, args: &[&str]) {
             let (start, (stack, insns)) = starts.range(..=before).next_back().unwrap();
             let names: Vec<&str> = stack.iter().map(|&frame| file.frames[frame].0.as_str()).collect();
             let expected: Vec<String> =
-                tree.frames(path).into_iter().map(|member| shown(member.frame.kind, &member.frame.name)).collect();
+                tree.frames(path).into_iter().map(|member| shown(member.frame.role, &member.frame.name)).collect();
             assert_eq!(names, expected, "after {before} instructions");
             assert!(sample.at_insns <= start + insns, "ends at {}, not {}", start + insns, sample.at_insns);
             before = sample.at_insns;
@@ -175,8 +175,8 @@ fn assert_in_time_order(file: &File, profile: &Profile, args: &[&str]) {
     }
 }
 
-fn shown(kind: Kind, name: &str) -> String {
-    if kind == Kind::Inlined { format!("{name} (inlined)") } else { name.to_owned() }
+fn shown(role: FrameRole, name: &str) -> String {
+    if role == FrameRole::Inlined { format!("{name} (inlined)") } else { name.to_owned() }
 }
 
 #[test]

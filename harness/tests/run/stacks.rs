@@ -164,16 +164,12 @@ fn interrupts_are_named_and_stand_on_what_they_interrupted() {
     assert!(run.dir.join("flamechart.svg").is_file());
     let folded = CallTree::new(&run.profile(), View { fold_irqs: true }).stacks();
     for stack in folded.keys() {
-        let first = stack.iter().position(|frame| frame.kind == harness::analysis::stacks::Kind::Irq);
+        let first = stack.iter().position(|frame| frame.role == harness::analysis::stacks::FrameRole::Irq);
         assert!(first.is_none_or(|index| index == 0), "{stack:?}");
     }
-    assert!(
-        folded.keys().any(|stack| stack
-            .iter()
-            .filter(|frame| frame.kind == harness::analysis::stacks::Kind::Irq)
-            .count()
-            == 3)
-    );
+    assert!(folded.keys().any(|stack| {
+        stack.iter().filter(|frame| frame.role == harness::analysis::stacks::FrameRole::Irq).count() == 3
+    }));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Run, run};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::stacks::{Frame, Kind, View};
+use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::export::differential::{Side, svg};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -115,7 +115,7 @@ fn parse(svg: &str) -> Picture {
 }
 
 fn stack(names: &[&str]) -> Vec<Frame> {
-    names.iter().map(|name| Frame { name: (*name).to_owned(), kind: Kind::Function }).collect()
+    names.iter().map(|name| Frame { name: (*name).to_owned(), role: FrameRole::Function }).collect()
 }
 
 fn weights(stacks: &[(&[&str], u64)]) -> Weights {
@@ -295,7 +295,7 @@ fn a_much_smaller_side_is_still_wide_enough_to_read_and_that_is_said() {
 fn a_function_that_is_inlined_now_is_the_same_function() {
     let called = weights(&[(&["main", "crc"], 100)]);
     let mut inlined = called.clone();
-    inlined[0].0[1].kind = Kind::Inlined;
+    inlined[0].0[1].role = FrameRole::Inlined;
     let picture = parse(&draw(("a", called), ("b", inlined)));
     assert_eq!(picture.before[2].name(), "crc");
     let title = "crc (inlined) (100 instructions before, 100 after: the same, called before, inlined after)";

@@ -60,7 +60,7 @@ fn assert_annotated(name: &str, run: &Run) {
     let profile: Profile = run.profile();
     let table = functions::table(&profile);
     let executed = profile.insns();
-    for row in table.rows.iter().filter(|row| row.kind == functions::Kind::Function).take(12) {
+    for row in table.rows.iter().filter(|row| row.kind == functions::RowKind::Function).take(12) {
         let start = row.start.unwrap();
         let (text, _) = look(&["annotate", &format!("{start:#x}")], run);
         let function = profile.names.function_at(start).unwrap();

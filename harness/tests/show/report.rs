@@ -16,7 +16,7 @@ use harness::analysis::functions;
 use harness::analysis::listing::Lister;
 use harness::analysis::place::Place;
 use harness::analysis::source::Sources;
-use harness::analysis::stacks::{self, Exceptions, Kind, View};
+use harness::analysis::stacks::{self, Exceptions, FrameRole, View};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
 use harness::show::bins;
 use harness::text::number::group;
@@ -69,7 +69,7 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
     let roots = tree.paths.iter().zip(&sums).filter(|(path, _)| path.parent == 0).rev();
     let (widest, widest_insns) = roots.max_by_key(|(_, insns)| **insns).unwrap();
     let widest = &tree.members[widest.member as usize].frame;
-    assert_eq!(widest.kind, Kind::Task);
+    assert_eq!(widest.role, FrameRole::Task);
 
     let row = table.rows.iter().find(|row| row.name == chosen).unwrap();
     let place = Place::of(profile, row.start.unwrap());
@@ -87,7 +87,7 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
     let mut tasks: Vec<_> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     tasks.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
     let tasks: Vec<_> = tasks.into_iter().map(|(task, name)| (name, group(task.insns))).collect();
-    let irqs = tree.members.iter().filter(|member| member.frame.kind == Kind::Irq);
+    let irqs = tree.members.iter().filter(|member| member.frame.role == FrameRole::Irq);
     let mut interrupts: BTreeSet<String> = irqs.map(|member| member.frame.name.clone()).collect();
     let exceptions = Exceptions::new(profile);
     interrupts.extend(profile.spans.iter().filter_map(|span| match span.kind {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::common::levels::{followed, shown, unwound};
 use crate::common::{in_parallel, run, selected_that};
-use harness::analysis::functions::{Kind, Row};
+use harness::analysis::functions::{Row, RowKind};
 use harness::profile::Profile;
 use wire::definition::NodeKind;
 
@@ -53,7 +53,7 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
             (*insns, *calls) = (*insns + node.insns, *calls + node.calls);
         }
     }
-    for row in harness::analysis::functions::table(profile).rows.iter().filter(|row| row.kind == Kind::Function) {
+    for row in harness::analysis::functions::table(profile).rows.iter().filter(|row| row.kind == RowKind::Function) {
         let (insns, calls) = row.start.and_then(|start| sums.get(&start)).copied().unwrap_or_default();
         // Its handler's first instruction traps: each trap is an execution of it, and none a call.
         let calls = if name == "riscv64-traploop" { row.calls } else { calls };

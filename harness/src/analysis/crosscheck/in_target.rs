@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::analysis::functions::{self, Kind, Table};
+use crate::analysis::functions::{self, RowKind, Table};
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::profile::in_target::{self, Mode, Protection};
@@ -264,7 +264,7 @@ pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -
     let runtime = runtime(profile, table);
     let mut callees = callees(profile, table, functions, &runtime);
     let mut comparison = Comparison {
-        nameless: functions.rows.iter().all(|row| row.kind != Kind::Function),
+        nameless: functions.rows.iter().all(|row| row.kind != RowKind::Function),
         overhead: overhead(functions, &runtime, &callees),
         ..Comparison::default()
     };
@@ -388,7 +388,7 @@ fn callees(
     runtime: &BTreeSet<u64>,
 ) -> BTreeMap<u64, Callee> {
     let mut callees: BTreeMap<u64, Callee> = BTreeMap::new();
-    for row in functions.rows.iter().filter(|row| row.kind == Kind::Function) {
+    for row in functions.rows.iter().filter(|row| row.kind == RowKind::Function) {
         if let Some(start) = row.start {
             callees.entry(start).or_default().entries = row.calls;
         }
@@ -673,7 +673,7 @@ impl Witness<'_> {
 
     /// As the runtime decides it: by the address that its caller returns to.
     fn is_ignored(&self) -> bool {
-        let thumb = u64::from(self.profile.facts.isa.starts_with("thumb"));
+        let thumb = u64::from(self.profile.facts.is_arm());
         self.callee
             .sites
             .iter()

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::analysis::crosscheck::in_target::Comparison;
-use crate::analysis::functions::{Kind, Table};
+use crate::analysis::functions::{RowKind, Table};
 use crate::profile::{End, InTarget, Profile};
 use crate::text::number::group;
 
@@ -76,7 +76,7 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
         aliased,
         inconsistencies: inconsistencies(profile, table),
         functions: table.rows.len(),
-        has_ranges: table.rows.iter().any(|row| row.kind == Kind::Unnamed),
+        has_ranges: table.rows.iter().any(|row| row.kind == RowKind::Unnamed),
         samples: table.total_samples,
         largest_z: table.rows.iter().map(|row| row.z.abs()).fold(0.0, f64::max),
         jittered: profile.facts.jitter_seed.is_some(),

@@ -3,19 +3,19 @@
 //! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be
 //! larger (a kernel in the upper half of 64 bits) and are text.
 
-use crate::analysis::place;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
 use super::facts;
 use super::listings::Listing;
+use super::strings::Strings;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
-use crate::analysis::place::Place;
-use crate::analysis::stacks::{self, Exceptions, Kind, View};
+use crate::analysis::place::{self, Place};
+use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
 
@@ -53,8 +53,8 @@ pub(super) struct Data {
     /// Paths that are drawn together.
     merged_paths: u64,
     arcs: Arcs,
-    tasks: Vec<Task>,
-    interrupts: Vec<Interrupt>,
+    tasks: Vec<TaskRow>,
+    interrupts: Vec<InterruptRow>,
     /// What the terminal says of tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
@@ -65,28 +65,6 @@ pub(super) struct Data {
     pub(super) listings: Vec<Option<Listing>>,
     /// What is wrong with the source files, a sentence each.
     pub(super) source_notes: Vec<String>,
-}
-
-/// Texts, each once.
-#[derive(Debug, Default, Serialize)]
-#[serde(transparent)]
-pub(super) struct Strings {
-    texts: Vec<String>,
-    #[serde(skip)]
-    numbers: HashMap<String, i64>,
-}
-
-impl Strings {
-    /// The number of a text.
-    pub(super) fn number(&mut self, text: &str) -> i64 {
-        if let Some(&number) = self.numbers.get(text) {
-            return number;
-        }
-        let number = self.texts.len() as i64;
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
 }
 
 /// Rows of the table: those of the terminal first, in its order; then functions that never executed.
@@ -139,7 +117,7 @@ struct Arcs {
 }
 
 #[derive(Debug, Serialize)]
-struct Task {
+struct TaskRow {
     name: String,
     insns: u64,
     switches: u64,
@@ -149,7 +127,7 @@ struct Task {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Interrupt {
+struct InterruptRow {
     name: String,
     /// Instructions in it, interrupts that came meanwhile not included.
     insns: u64,
@@ -233,7 +211,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
     for row in table.rows.iter().cloned().chain(functions::never_executed(profile, table)) {
         rows.insert(row.start, columns.name.len() as i64);
         columns.name.push(strings.number(&row.name));
-        columns.is_function.push(u8::from(row.kind == functions::Kind::Function));
+        columns.is_function.push(u8::from(row.kind == functions::RowKind::Function));
         columns.file.push(row.file.as_deref().map_or(NONE, |file| strings.number(file)));
         columns.line.push(row.line.map_or(NONE, i64::from));
         columns.start.push(row.start.map_or_else(String::new, |start| format!("{start:#010x}")));
@@ -253,9 +231,9 @@ fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
 }
 
 fn row_of_member(rows: &Rows, member: &Member) -> Option<i64> {
-    match member.frame.kind {
-        Kind::Function | Kind::Other => row_of(rows, &member.frame.name, member.start),
-        Kind::Task | Kind::Irq | Kind::Inlined => None,
+    match member.frame.role {
+        FrameRole::Function | FrameRole::Other => row_of(rows, &member.frame.name, member.start),
+        FrameRole::Task | FrameRole::Irq | FrameRole::Inlined => None,
     }
 }
 
@@ -267,7 +245,7 @@ fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
     for (index, path) in tree.paths.iter().enumerate().rev() {
         let (insns, samples) = sums[index];
         let sum = match path.parent.checked_sub(1) {
-            _ if frame(path).kind == Kind::Irq => interrupts.entry(frame(path).name.clone()).or_default(),
+            _ if frame(path).role == FrameRole::Irq => interrupts.entry(frame(path).name.clone()).or_default(),
             Some(parent) => &mut sums[parent as usize],
             None => continue,
         };
@@ -315,7 +293,8 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     // A kept path may get one that stands for its narrow ones.
     let least_insns = sorted[most / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
-    tree.members.push(Member { frame: stacks::Frame { name: NARROW.to_owned(), kind: Kind::Other }, start: None });
+    tree.members
+        .push(Member { frame: stacks::Frame { name: NARROW.to_owned(), role: FrameRole::Other }, start: None });
     // By old number: the new one.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
@@ -360,12 +339,12 @@ fn members_of(tree: &CallTree, rows: &Rows, strings: &mut Strings) -> Members {
     let mut members = Members::default();
     for member in &tree.members {
         members.name.push(strings.number(&member.frame.name));
-        members.kind.push(match member.frame.kind {
-            Kind::Task => 0,
-            Kind::Irq => 1,
-            Kind::Function => 2,
-            Kind::Inlined => 3,
-            Kind::Other => 4,
+        members.kind.push(match member.frame.role {
+            FrameRole::Task => 0,
+            FrameRole::Irq => 1,
+            FrameRole::Function => 2,
+            FrameRole::Inlined => 3,
+            FrameRole::Other => 4,
         });
         members.function.push(row_of_member(rows, member).unwrap_or(NONE));
     }
@@ -384,12 +363,12 @@ fn paths_of(tree: &CallTree) -> Paths {
     paths
 }
 
-fn tasks_of(profile: &Profile) -> Vec<Task> {
-    let mut tasks: Vec<Task> = profile
+fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
+    let mut tasks: Vec<TaskRow> = profile
         .tasks
         .iter()
         .zip(stacks::task_names(profile))
-        .map(|(task, name)| Task {
+        .map(|(task, name)| TaskRow {
             name,
             insns: task.insns,
             switches: task.switches,
@@ -403,17 +382,17 @@ fn tasks_of(profile: &Profile) -> Vec<Task> {
     tasks
 }
 
-fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<Interrupt> {
-    let mut interrupts: BTreeMap<String, Interrupt> = BTreeMap::new();
+fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<InterruptRow> {
+    let mut interrupts: BTreeMap<String, InterruptRow> = BTreeMap::new();
     for (name, (insns, samples)) in sums {
-        interrupts.insert(name.clone(), Interrupt { name, insns, samples, spans: None });
+        interrupts.insert(name.clone(), InterruptRow { name, insns, samples, spans: None });
     }
     let exceptions = Exceptions::new(profile);
     let mut spans: BTreeMap<String, Span> = BTreeMap::new();
     for span in &profile.spans {
         if let SpanKind::Exception { number } = span.kind {
             let name = exceptions.name(number, span.longest_at);
-            interrupts.entry(name.clone()).or_insert(Interrupt { name: name.clone(), ..Interrupt::default() });
+            interrupts.entry(name.clone()).or_insert(InterruptRow { name: name.clone(), ..InterruptRow::default() });
             // Several causes have one name: calls to the environment from each mode of RISC-V.
             spans.entry(name).and_modify(|sum| sum.add(*span)).or_insert(*span);
         }
@@ -423,7 +402,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
             interrupt.spans = Some([span.count, span.min_insns, span.mean_insns(), span.max_insns]);
         }
     }
-    let mut interrupts: Vec<Interrupt> = interrupts.into_values().collect();
+    let mut interrupts: Vec<InterruptRow> = interrupts.into_values().collect();
     // Stable: equal ones stay in the order of names.
     interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.insns));
     interrupts

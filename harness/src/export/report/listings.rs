@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::data::{Data, Strings};
-use super::size_bytes;
+use super::embedded::size_bytes;
+use super::strings::Strings;
 use crate::analysis::listing::{self, Lister};
 use crate::analysis::place::{Place, address_of};
 use crate::analysis::source::Sources;
@@ -54,27 +54,33 @@ struct Insns {
     samples: Vec<u64>,
 }
 
-/// Adds listings, of at most so many bytes together.
-pub(super) fn add(profile: &Profile, sources: &mut Sources, budget_bytes: usize, data: &mut Data) -> Result<()> {
+/// Listings by row of the table, of at most so many bytes together, None where there is no room; and what is wrong
+/// with the source files, a sentence each.
+pub(super) fn of(
+    profile: &Profile,
+    sources: &mut Sources,
+    budget_bytes: usize,
+    strings: &mut Strings,
+) -> Result<(Vec<Option<Listing>>, Vec<String>)> {
+    let mut listings = Vec::new();
     let lister = Lister::new(profile)?;
     let mut left = budget_bytes;
-    let strings_before = size_bytes(&data.strings)?;
+    let strings_before = size_bytes(strings)?;
     for row in lister.rows() {
         let place = Place::of(profile, address_of(profile, row.start));
-        let listing = columns(&lister.list(place, sources), row.file.as_deref(), sources, &mut data.strings);
+        let listing = columns(&lister.list(place, sources), row.file.as_deref(), sources, strings);
         let bytes = size_bytes(&listing)? + 1;
         let fits = bytes <= left;
         left -= if fits { bytes } else { 0 };
-        data.listings.push(fits.then_some(listing));
+        listings.push(fits.then_some(listing));
         // What is too large for the rest may be followed by what is not, but not for ever.
         if left < 1000 {
             break;
         }
     }
     // Names of files and of inlined functions are few beside the code.
-    debug_assert!(size_bytes(&data.strings)? - strings_before < 1_000_000);
-    data.source_notes = sources.notes();
-    Ok(())
+    debug_assert!(size_bytes(strings)? - strings_before < 1_000_000);
+    Ok((listings, sources.notes()))
 }
 
 fn columns(

@@ -6,13 +6,14 @@
 //! nothing be fetched.
 
 mod data;
+mod embedded;
 mod facts;
 mod listings;
+mod strings;
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
-use serde::Serialize;
 
 use crate::analysis::source::Sources;
 use crate::analysis::stacks::View;
@@ -34,9 +35,10 @@ pub const MAX_BYTES: usize = 10_000_000;
 pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn Write) -> Result<()> {
     let mut data = Data::new(profile, view);
     let frame = PAGE.len() + STYLE.len() + SCRIPT.len();
-    let used = frame + size_bytes(&data)?;
+    let used = frame + embedded::size_bytes(&data)?;
     // A reserve for what the listings add to the strings' separators.
-    listings::add(profile, sources, MAX_BYTES.saturating_sub(used + 100_000), &mut data)?;
+    let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
+    (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
     let title = escape_text(&profile.facts.image_name);
     let mut rest = PAGE;
     for (mark, insert) in
@@ -46,7 +48,7 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
         out.write_all(before.as_bytes())?;
         match insert {
             Some(text) => out.write_all(text.as_bytes())?,
-            None => serde_json::to_writer(WithoutMarkup(&mut *out), &data).map_err(io::Error::from)?,
+            None => embedded::write(&data, out)?,
         }
         rest = after;
     }
@@ -56,44 +58,4 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
 
 fn escape_text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// Bytes of a value in the page.
-fn size_bytes(value: &impl Serialize) -> Result<usize> {
-    let mut counter = Counter(0);
-    serde_json::to_writer(WithoutMarkup(&mut counter), value)?;
-    Ok(counter.0)
-}
-
-struct Counter(usize);
-
-impl Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// JSON without `<`, which only occurs in its strings: the HTML parser finds neither the end of the element
-/// nor a comment in it.
-struct WithoutMarkup<W>(W);
-
-impl<W: Write> Write for WithoutMarkup<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for (index, piece) in bytes.split(|&byte| byte == b'<').enumerate() {
-            if index > 0 {
-                self.0.write_all(b"\\u003c")?;
-            }
-            self.0.write_all(piece)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
