@@ -10,9 +10,11 @@ pub mod names;
 pub mod synthetic;
 pub mod tools;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,7 @@ use harness::analysis::{crosscheck, functions};
 use harness::profile::Profile;
 use tempfile::TempDir;
 
-pub use images::{all_images, image, image_args, images_dir, selected, selected_that};
+pub use images::{all_images, image, image_args, images_dir, is_dozen, selected, selected_that};
 
 /// One run of the harness, and what it left.
 #[derive(Debug)]
@@ -98,6 +100,46 @@ pub fn run_file(firmware: &Path, args: &[&str]) -> Run {
 pub fn run(name: &str, args: &[&str]) -> Run {
     let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
     run_file(&image(name), &args)
+}
+
+/// What a run left, without its files.
+#[derive(Debug)]
+pub struct Measured {
+    code: i32,
+    pub stdout: String,
+    stderr: String,
+    console: String,
+    profile: Profile,
+}
+
+impl Measured {
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub fn console(&self) -> &str {
+        &self.console
+    }
+
+    #[track_caller]
+    pub fn expect_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// The same as [`run`], once for all tests of this program that ask for it: equal arguments give equal bytes
+/// (`tests/sweep/reproducible.rs`).
+pub fn measured(name: &str, args: &[&str]) -> &'static Measured {
+    type Cell = &'static OnceLock<Measured>;
+    static RUNS: Mutex<BTreeMap<Vec<String>, Cell>> = Mutex::new(BTreeMap::new());
+    let key = [name].iter().chain(args).map(|&word| word.to_owned()).collect();
+    let cell: Cell = RUNS.lock().expect("no thread panicked").entry(key).or_insert_with(|| Box::leak(Box::default()));
+    cell.get_or_init(|| {
+        let run = run(name, args);
+        let (console, profile) = (run.console(), run.profile());
+        Measured { code: run.code, stdout: run.stdout, stderr: run.stderr, console, profile }
+    })
 }
 
 /// Starts a long run, does `then` to it once it is under way, and waits for it. Also returns QEMU's pid.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{image, run, run_file};
+use crate::common::{image, measured, run_file};
 use harness::analysis::functions;
 
 /// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
@@ -18,11 +18,11 @@ fn printed_counts(console: &str) -> BTreeMap<String, u64> {
 #[test]
 fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
     for (name, handler) in [("riscv64-irqcall", "MTimer_Handler"), ("cortex-m3-irqcall", "SysTick_Handler")] {
-        let run = run(name, &[]).expect_code(0);
+        let run = measured(name, &[]).expect_code(0);
         let profile = run.profile();
-        let table = functions::table(&profile);
+        let table = functions::table(profile);
         let counts: BTreeMap<&str, u64> = table.rows.iter().map(|row| (row.name.as_str(), row.calls)).collect();
-        let printed = printed_counts(&run.console());
+        let printed = printed_counts(run.console());
         let interrupts = printed["interrupts"];
         assert!(interrupts > 10_000, "{name}: only {interrupts} interrupts");
         assert_eq!(counts[handler], interrupts, "{name}: {handler}");
@@ -44,7 +44,7 @@ fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
 
         // Every arc into a function that only calls enter adds up to its calls, none is invented.
         let mut into: BTreeMap<&str, u64> = BTreeMap::new();
-        let arcs = functions::arcs(&profile);
+        let arcs = functions::arcs(profile);
         for arc in &arcs {
             *into.entry(arc.callee.as_str()).or_default() += arc.count;
         }
@@ -62,8 +62,8 @@ fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
 #[test]
 fn a_loop_at_a_functions_entry_is_no_call() {
     for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
-        let profile = run(name, &[]).expect_code(0).profile();
-        let table = functions::table(&profile);
+        let profile = measured(name, &[]).expect_code(0).profile();
+        let table = functions::table(profile);
         let row = table.rows.iter().find(|row| row.name == "loop_at_entry").unwrap();
         let first = profile.insns()[&row.start.unwrap()];
         assert_eq!((row.calls, first), (100_000, 300_000), "{name}");
@@ -86,8 +86,8 @@ fn a_function_that_never_leaves_its_first_instruction_was_called_once() {
 #[test]
 fn a_tail_call_keeps_the_callers_return_address_and_its_own_site() {
     for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
-        let profile = run(name, &[]).expect_code(0).profile();
-        let arcs = functions::arcs(&profile);
+        let profile = measured(name, &[]).expect_code(0).profile();
+        let arcs = functions::arcs(profile);
         // tail_direct ends in a jump to leaf_tail: _mcount in leaf_tail would see irqcall_rounds.
         let arc = arcs.iter().find(|arc| arc.callee == "leaf_tail").unwrap();
         assert_eq!((arc.caller.as_str(), arc.count), ("irqcall_rounds", 100_000), "{name}");

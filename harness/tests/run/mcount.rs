@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Run, comparison, image, in_parallel, run};
+use crate::common::{Run, comparison, image, in_parallel, measured, run};
 use harness::analysis::crosscheck::in_target::Cause;
 use harness::analysis::functions;
 use harness::profile::{InTarget, Profile};
@@ -21,9 +21,9 @@ fn every_tile_is_counted_three_ways() {
     const TILES: u64 = 442_368;
     let levels = ["", "-pg", "-pg-O0", "-pg-Os", "-pg-O3"];
     for name in ["riscv64", "cortex-m3"].iter().flat_map(|chip| levels.map(|level| format!("{chip}-tiles{level}"))) {
-        let profile = run(&name, &[]).expect_code(0).profile();
-        assert_eq!(calls(&profile, "draw_8x8_tile"), TILES, "{name}");
-        assert_eq!((calls(&profile, "draw_layer"), calls(&profile, "draw_frame")), (576, 288), "{name}");
+        let profile = measured(&name, &[]).expect_code(0).profile();
+        assert_eq!(calls(profile, "draw_8x8_tile"), TILES, "{name}");
+        assert_eq!((calls(profile, "draw_layer"), calls(profile, "draw_frame")), (576, 288), "{name}");
         if !name.contains("-pg") {
             assert_eq!(profile.in_target, None);
             continue;
@@ -130,7 +130,7 @@ fn they_agree_in_whatever_window() {
 #[test]
 fn tail_calls_interrupts_and_first_entries_are_counted_as_what_they_are() {
     for chip in ["riscv64", "cortex-m3"] {
-        let of = |app: &str| comparison(&run(&format!("{chip}-{app}-pg"), &[]).expect_code(0).profile());
+        let of = |app: &str| comparison(measured(&format!("{chip}-{app}-pg"), &[]).expect_code(0).profile());
         // by_name to last, twice to by_name, by_pointer to either: 5,000 rounds.
         assert_eq!(of("tail").by_tail_call, 15_000, "{chip}");
         let irq = of("irq");
@@ -152,9 +152,9 @@ fn what_the_runtime_says_of_itself_accounts_for_all_that_is_missing() {
         for (app, cause) in
             [("tablefull", Cause::TableFull), ("ignored", Cause::Ignored), ("hottest", Cause::Decayed)]
         {
-            let profile = run(&format!("{chip}-calls-pg-{app}"), &[]).expect_code(0).profile();
+            let profile = measured(&format!("{chip}-calls-pg-{app}"), &[]).expect_code(0).profile();
             let Some(InTarget::Table(table)) = &profile.in_target else { panic!("{chip} {app}") };
-            let comparison = comparison(&profile);
+            let comparison = comparison(profile);
             let missing: u64 = comparison.differences.iter().map(|difference| difference.calls).sum();
             let said = if cause == Cause::Ignored { table.ignored } else { table.dropped };
             assert_eq!(missing, u64::from(said), "{chip} {app}");
@@ -166,7 +166,7 @@ fn what_the_runtime_says_of_itself_accounts_for_all_that_is_missing() {
 #[test]
 fn the_small_mode_follows_what_is_hot_now() {
     for name in ["riscv64-calls-pg-hottest", "cortex-m3-calls-pg-hottest"] {
-        let hottest = comparison(&run(name, &[]).expect_code(0).profile()).hottest;
+        let hottest = comparison(measured(name, &[]).expect_code(0).profile()).hottest;
         // In the second phase 20 of 32 calls are work12's and 10 of 32 are work11's; the first phase's
         // favourites, work1 and work2, are gone.
         assert_eq!((hottest[0].0.as_str(), hottest[1].0.as_str()), ("work12", "work11"), "{name}: {hottest:?}");
@@ -203,7 +203,7 @@ fn without_a_harness_the_firmware_prints_the_same_table() {
     {
         let printed = on_plain_qemu(name);
         let mut lines = printed.lines().filter_map(|line| line.strip_prefix("mcount "));
-        let profile = run(name, &[]).expect_code(0).profile();
+        let profile = measured(name, &[]).expect_code(0).profile();
         let Some(InTarget::Table(table)) = &profile.in_target else { panic!("{name}") };
         let head =
             format!("arcs {} dropped {} ignored {} resets 0", table.capacity_entries, table.dropped, table.ignored);
@@ -244,7 +244,7 @@ fn the_price_of_pg_is_the_documented_one() {
     let per_call = documented("targets/mcount/README.md", 2);
     assert!(per_call.len() >= 6, "{per_call:?}");
     for (name, documented) in per_call {
-        let overhead = comparison(&run(&name, &[]).expect_code(0).profile()).overhead;
+        let overhead = comparison(measured(&name, &[]).expect_code(0).profile()).overhead;
         let measured = overhead.insns as f64 / overhead.calls as f64;
         assert!(is_near(measured, documented), "{name}: {measured:.2} instructions per call");
     }
@@ -252,9 +252,9 @@ fn the_price_of_pg_is_the_documented_one() {
     let columns = [1, 2, 3].map(|column| documented("docs/in-target.md", column));
     assert_eq!(columns[2].len(), 4, "{columns:?}");
     for name in columns[2].keys() {
-        let plain = run(name, &[]).expect_code(0).profile().total_insns();
-        let counting = run(&format!("{name}-pg"), &[]).expect_code(0).profile();
-        let runtime = comparison(&counting).overhead.insns;
+        let plain = measured(name, &[]).expect_code(0).profile().total_insns();
+        let counting = measured(&format!("{name}-pg"), &[]).expect_code(0).profile();
+        let runtime = comparison(counting).overhead.insns;
         let measured = [plain, counting.total_insns(), runtime].map(|insns| insns as f64 / 1e6);
         for (column, measured) in columns.iter().zip(measured) {
             assert!(is_near(measured, column[name]), "{name}: {measured:.2}, documented {}", column[name]);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use crate::common::{self, image, run};
+use crate::common::{self, image, measured, run};
 use decode::Flow;
 use harness::analysis::place::Place;
 use harness::image::{Image, LoadOptions};
@@ -102,13 +102,13 @@ const IMAGES: [&str; 16] = [
 #[test]
 fn calls_take_what_the_tree_says_of_the_function_and_all_that_it_called() {
     for name in IMAGES {
-        let profile = run(name, &["--exact"]).profile();
-        let tail_callers = tail_callers(name, &profile);
+        let profile = measured(name, &["--exact"]).profile();
+        let tail_callers = tail_callers(name, profile);
         let (mut calls, mut open) = (0, BTreeSet::new());
-        for (entry, Followed { calls: followed_calls, insns }) in followed(&profile) {
-            let place = Place::of(&profile, entry).to_string();
+        for (entry, Followed { calls: followed_calls, insns }) in followed(profile) {
+            let place = Place::of(profile, entry).to_string();
             let what = format!("{name}: {place}");
-            let span = span(&profile, SpanKind::Call { entry });
+            let span = span(profile, SpanKind::Call { entry });
             let count = span.map_or(0, |span| span.count);
             assert!(count <= followed_calls, "{what}: {span:?}, {followed_calls} calls");
             if count < followed_calls {
@@ -136,17 +136,17 @@ fn calls_take_what_the_tree_says_of_the_function_and_all_that_it_called() {
 #[test]
 fn functions_without_a_branch_always_take_their_instructions_whatever_interrupts_them() {
     for name in IMAGES {
-        let profile = run(name, &["--exact"]).profile();
+        let profile = measured(name, &["--exact"]).profile();
         let arcs = &profile.vcpus[0].arcs;
         let mut calls = 0;
         for function in &profile.names.functions {
             let code = function.start..function.start + function.size_bytes;
             let insns: Vec<u64> =
                 profile.vcpus[0].insns.iter().filter(|insn| code.contains(&insn.pc)).map(|insn| insn.count).collect();
-            let Some(span) = span(&profile, SpanKind::Call { entry: function.start }) else { continue };
+            let Some(span) = span(profile, SpanKind::Call { entry: function.start }) else { continue };
             let calls_others = arcs.iter().any(|arc| code.contains(&arc.site));
             let straight = insns.iter().all(|&count| count == span.count);
-            if straight && !calls_others && !tail_callers(name, &profile).contains(&function.start) {
+            if straight && !calls_others && !tail_callers(name, profile).contains(&function.start) {
                 let length = insns.len() as u64;
                 assert_eq!(
                     numbers(span),
@@ -161,37 +161,37 @@ fn functions_without_a_branch_always_take_their_instructions_whatever_interrupts
     }
     // As the disassembler counts them, under 69 interrupts.
     let name = "cortex-m3-masked";
-    let profile = run(name, &["--exact"]).profile();
+    let profile = measured(name, &["--exact"]).profile();
     let output = Command::new("arm-none-eabi-objdump").args(["-d", "--no-show-raw-insn"]).arg(image(name)).output();
     let listing = String::from_utf8(output.expect("run ci/setup: arm-none-eabi-objdump is missing").stdout).unwrap();
     let body = listing.split("<simply>:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
     let length = 1 + body.lines().position(|line| line.ends_with("bx\tlr")).unwrap() as u64;
-    assert_eq!(numbers(call(&profile, "simply")), [600, 43, 43, 600 * 43], "{body}");
+    assert_eq!(numbers(call(profile, "simply")), [600, 43, 43, 600 * 43], "{body}");
     assert_eq!(length, 43, "{body}");
-    assert!(span(&profile, SpanKind::Exception { number: 15 }).unwrap().count > 50);
+    assert!(span(profile, SpanKind::Exception { number: 15 }).unwrap().count > 50);
 }
 
 #[test]
 fn a_call_that_ends_in_another_function_lasts_until_that_one_is_left() {
     for name in ["cortex-m3-irqcall", "riscv64-irqcall"] {
-        let profile = run(name, &["--exact"]).profile();
-        let table = harness::analysis::functions::table(&profile);
+        let profile = measured(name, &["--exact"]).profile();
+        let table = harness::analysis::functions::table(profile);
         let own = |function: &str| table.rows.iter().find(|row| row.name == function).unwrap().self_insns;
         for (caller, last) in [("tail_direct", "leaf_tail"), ("tail_pointer", "leaf_tail_pointer")] {
-            let (caller_span, last_span) = (call(&profile, caller), call(&profile, last));
+            let (caller_span, last_span) = (call(profile, caller), call(profile, last));
             assert_eq!([caller_span.count, last_span.count], [100_000; 2], "{name}");
             assert_eq!(caller_span.sum_insns, own(caller) + own(last), "{name}: {caller}");
             assert_eq!(last_span.sum_insns, own(last), "{name}: {last}");
         }
         // Each of 100,000 calls from outside calls itself twice more.
-        assert_eq!(call(&profile, "recurse").count, 300_000, "{name}");
+        assert_eq!(call(profile, "recurse").count, 300_000, "{name}");
     }
 }
 
 #[test]
 fn exceptions_take_what_their_handlers_execute_without_those_that_interrupt_them() {
     for name in IMAGES {
-        let profile = run(name, &["--exact"]).profile();
+        let profile = measured(name, &["--exact"]).profile();
         let (mut insns, mut calls) = (BTreeMap::<u64, u64>::new(), BTreeMap::<(u64, u64), u64>::new());
         for node in &profile.tree {
             let node_of = |node: &Node| node.parent.checked_sub(1).map(|index| &profile.tree[index as usize]);
@@ -208,7 +208,7 @@ fn exceptions_take_what_their_handlers_execute_without_those_that_interrupt_them
         }
         assert!(!insns.is_empty() || !name.ends_with("nested"), "{name}");
         for (number, sum) in insns {
-            let span = span(&profile, SpanKind::Exception { number }).unwrap_or_else(|| panic!("{name}: {number}"));
+            let span = span(profile, SpanKind::Exception { number }).unwrap_or_else(|| panic!("{name}: {number}"));
             assert_eq!(span.sum_insns, sum, "{name}: {number}: {span:?}");
             assert!(span.min_insns <= span.mean_insns() && span.mean_insns() <= span.max_insns, "{name}: {span:?}");
             // RISC-V's handlers in a table of vectors are not entered at a function's start.
@@ -222,9 +222,9 @@ fn exceptions_take_what_their_handlers_execute_without_those_that_interrupt_them
 #[test]
 fn pendsv_waits_from_the_store_that_pends_it_to_its_first_instruction() {
     for name in ["cortex-m3-crew", "cortex-m3-tasks-ends", "cortex-m4-crew"] {
-        let profile = run(name, &["--exact"]).profile();
-        let pended = span(&profile, SpanKind::PendSv).unwrap();
-        let handler = span(&profile, SpanKind::Exception { number: 14 }).unwrap().longest_at;
+        let profile = measured(name, &["--exact"]).profile();
+        let pended = span(profile, SpanKind::PendSv).unwrap();
+        let handler = span(profile, SpanKind::Exception { number: 14 }).unwrap().longest_at;
         assert_eq!(pended.count, profile.insns()[&handler], "{name}: {pended:?}");
         // A task that gives way lets it in at once; one in a critical section, or a handler, keeps it waiting.
         let longest = |spans: &mut dyn Iterator<Item = &Span>| spans.map(|span| span.max_insns).sum::<u64>();
@@ -244,13 +244,13 @@ fn masked_stretches_are_exact_to_the_instruction() {
     for (name, (count, sum, min)) in
         [("cortex-m3-masked", arm), ("cortex-m33-masked", arm), ("riscv32-masked", riscv), ("riscv64-masked", riscv)]
     {
-        let profile = run(name, &["--exact"]).profile();
-        let masked = span(&profile, SpanKind::Masked).unwrap();
+        let profile = measured(name, &["--exact"]).profile();
+        let masked = span(profile, SpanKind::Masked).unwrap();
         assert_eq!(numbers(masked), [count, min, 501, sum], "{name}");
-        assert_eq!(masked.longest_at, entry(&profile, "longest"), "{name}");
-        let pended = span(&profile, SpanKind::PendSv).map(numbers);
+        assert_eq!(masked.longest_at, entry(profile, "longest"), "{name}");
+        let pended = span(profile, SpanKind::PendSv).map(numbers);
         // SysTick comes in between.
-        let tick = span(&profile, SpanKind::Exception { number: 15 }).map_or(0, |span| 21 + span.max_insns);
+        let tick = span(profile, SpanKind::Exception { number: 15 }).map_or(0, |span| 21 + span.max_insns);
         assert_eq!(pended, name.starts_with("cortex").then_some([3, tick, tick, 3 * tick]), "{name}");
 
         // What began before the window is none.

@@ -1,7 +1,7 @@
 //! What a stack is in the cases that are hard: tasks, interrupts, no stack at all. That stacks are right on every
 //! image, `tests/sweep/stacks.rs` says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::levels::{Level, followed, shown, unwound};
 use crate::common::{self, run};
@@ -92,7 +92,24 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
 
 #[test]
 fn a_stack_pointer_in_a_device_is_never_followed() {
-    for name in ["cortex-m3-badsp", "riscv64-badsp"] {
+    const FUNCTIONS: [&str; 8] = [
+        "sp_in_clint",
+        "sp_in_uart",
+        "sp_in_hole",
+        "sp_at_ram_end",
+        "sp_is_zero",
+        "sp_is_odd",
+        "sp_is_all_ones",
+        "with_return_address",
+    ];
+    // Of the last function's five return addresses one looks like another end of a stack (testdata/stacks.md); on
+    // Arm one sample is taken after sp is put right.
+    let arm = [412, 413, 412, 413, 412, 412].map(|count| (count, count));
+    let riscv = [412, 413, 412, 413, 412, 413].map(|count| (count, count));
+    for (name, in_devices, others) in
+        [("cortex-m3-badsp", arm, [(413, 412), (6200, 4956)]), ("riscv64-badsp", riscv, [(412, 412), (5168, 4133)])]
+    {
+        let expected: Vec<(usize, usize)> = in_devices.into_iter().chain(others).collect();
         for options in [&["--period", "97"][..], &["--period", "97", "--exact"], &["--period", "1", "--oracle"]] {
             let run = run(name, options).expect_code(0);
             assert_eq!(run.console(), "badsp: ok\n", "{name}");
@@ -100,24 +117,12 @@ fn a_stack_pointer_in_a_device_is_never_followed() {
         let profile = run(name, &["--period", "97"]).profile();
         let plain = run(name, &["--no-stacks"]).profile();
         assert_eq!(profile.insns(), plain.insns(), "{name}: looking has changed the run");
-        for function in [
-            "sp_in_clint",
-            "sp_in_uart",
-            "sp_in_hole",
-            "sp_at_ram_end",
-            "sp_is_zero",
-            "sp_is_odd",
-            "sp_is_all_ones",
-            "with_return_address",
-        ] {
-            let found = profile
-                .samples
-                .iter()
-                .filter(|sample| shown(&profile, &unwound(&profile, sample)).contains(function));
-            let unknown =
-                found.clone().filter(|sample| matches!(unwound(&profile, sample)[0], Level::Unknown(_))).count();
-            assert!(unknown > 0 && unknown >= found.count() / 2, "{name}: {function} seems to have a stack");
-        }
+        let counts = FUNCTIONS.map(|function| {
+            let stacks = profile.samples.iter().map(|sample| unwound(&profile, sample));
+            let found: Vec<_> = stacks.filter(|stack| shown(&profile, stack).contains(function)).collect();
+            (found.len(), found.iter().filter(|stack| matches!(stack[0], Level::Unknown(_))).count())
+        });
+        assert_eq!(counts[..], expected, "{name}: samples in {FUNCTIONS:?}, and those without a stack");
     }
 }
 
@@ -137,7 +142,7 @@ fn where_a_bent_frame_pointer_leads_nobody_follows() {
         assert!(followed.ends_with(known), "{} is not the end of it", shown(&profile, &unwound));
         cut += usize::from(known.len() < followed.len());
     }
-    assert!(cut > 1000 && cut < profile.samples.len(), "{cut}");
+    assert_eq!((cut, profile.samples.len()), (4894, 10_674));
 }
 
 #[test]
@@ -145,7 +150,7 @@ fn stacks_are_no_deeper_than_asked_for() {
     let profile = run("cortex-m3-stacks", &["--period", "97", "--max-depth", "3"]).profile();
     let deepest = profile.samples.iter().map(|sample| profile.stack(sample.stack).len()).max();
     assert_eq!(deepest, Some(4), "three frames, and that there are more");
-    assert!(harness::analysis::stacks::unknown(&profile)[&Unknown::TooDeep] > 100);
+    assert_eq!(harness::analysis::stacks::unknown(&profile), BTreeMap::from([(Unknown::TooDeep, 19_959)]));
 }
 
 #[test]
@@ -178,8 +183,7 @@ fn the_exact_tree_of_several_vcpus_is_refused() {
     assert!(run.stderr.contains("--exact") && run.stderr.contains("one vCPU"), "{}", run.stderr);
     assert!(!run.has_profile());
     let stacks = common::run("riscv64-smp", &["--period", "997"]).expect_code(0).profile();
-    let unknown: u64 = harness::analysis::stacks::unknown(&stacks).values().sum();
-    assert!(unknown * 1000 <= stacks.samples.len() as u64, "{unknown} of {}", stacks.samples.len());
+    assert_eq!((stacks.samples.len(), harness::analysis::stacks::unknown(&stacks)), (8718, BTreeMap::new()));
 }
 
 #[test]

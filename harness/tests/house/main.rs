@@ -1,0 +1,3 @@
+//! What the sources promise of themselves.
+
+mod complete;
