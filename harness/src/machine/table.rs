@@ -92,7 +92,7 @@ pub struct Machine {
     pub arch: Arch,
     /// The processor.
     pub core: Core,
-    /// The instruction set, as the plugin's `isa` argument names it.
+    /// The instruction set, as [`decode::Isa`] names it.
     pub isa: &'static str,
     /// `-icount shift=`: an instruction takes 2^shift ns of virtual time, nearest the real clock.
     pub shift: u8,
