@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::machine;
 use crate::profile::{Function, Profile};
+use crate::text::number::Hex;
 
 /// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
 pub const BOOT_ROM: &str = "[boot rom]";
@@ -85,7 +86,7 @@ impl fmt::Display for Place<'_> {
         match self {
             Place::Function(function) => f.write_str(&function.name),
             Place::BootRom => f.write_str(BOOT_ROM),
-            Place::Range { start, last } => write!(f, "[{start:#010x}..{last:#010x}]"),
+            Place::Range { start, last } => write!(f, "[{}..{}]", Hex(*start), Hex(*last)),
         }
     }
 }

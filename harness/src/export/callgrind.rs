@@ -23,6 +23,7 @@ use crate::analysis::metrics::file_name;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::{End, Profile};
+use crate::text::number::Hex;
 
 /// What stands for a name that is not known.
 const NO_NAME: &str = "???";
@@ -266,7 +267,7 @@ fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, S
             });
         for party in parties {
             let name = match party {
-                Party::Code(start) if !is_told_apart => format!("{name} [{start:#010x}]"),
+                Party::Code(start) if !is_told_apart => format!("{name} [{}]", Hex(*start)),
                 _ => name.clone(),
             };
             names.insert(party.clone(), name);

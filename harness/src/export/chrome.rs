@@ -17,7 +17,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::settings::Settings;
-use super::shown::INLINED;
+use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
@@ -103,8 +103,7 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     }
     let frame = |member: &Member| {
         let Member { frame, start } = member;
-        let suffix = if frame.role == FrameRole::Inlined { INLINED } else { "" };
-        let name = serde_json::to_string(&format!("{}{suffix}", frame.name))?;
+        let name = serde_json::to_string(&full(frame))?;
         let mut text = format!("{{\"ph\":\"X\",\"name\":{name}");
         let has_namesakes = frame.role == FrameRole::Function && members[frame.name.as_str()] > 1;
         if let Some(start) = start.filter(|_| has_namesakes) {

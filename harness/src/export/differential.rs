@@ -13,10 +13,11 @@ use std::io::Write;
 use anyhow::Result;
 use inferno::flamegraph::color::Color;
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{INLINED, clean, printable};
 use crate::analysis::stacks::{Frame, FrameRole};
-use crate::text::number::group;
+use crate::text::markup::escape;
+use crate::text::number::{group, percent_change, plural};
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
 const PADDING: usize = 10;
@@ -379,13 +380,12 @@ impl Picture<'_> {
                 );
             }
             let count = counts.get(&change).copied().unwrap_or(0);
-            let frames = if count == 1 { "frame" } else { "frames" };
             let _ = writeln!(
                 head,
                 "<rect class=\"{word}\" x=\"{x}\" y=\"40\" width=\"{wide}\" height=\"26\" fill=\"none\" stroke=\"rgb(120,120,120)\"/>\n\
-                 <text class=\"strong\" x=\"{}\" y=\"57\">{word}: {} {frames}</text>",
+                 <text class=\"strong\" x=\"{}\" y=\"57\">{word}: {}</text>",
                 x + wide / 2,
-                group(count),
+                plural(count, "frame"),
             );
             x += wide + gap;
         }
@@ -481,7 +481,7 @@ fn difference([before, after]: [u64; 2]) -> String {
         Change::New => format!("{insns}, new"),
         Change::Vanished => format!("{insns}, -100.00%, vanished"),
         Change::Grew | Change::Shrank => {
-            let percent = 100.0 * (after as f64 - before as f64) / before as f64;
+            let percent = percent_change(before, after);
             // Not as zero what is not.
             if percent.abs() < 0.005 {
                 format!("{insns}, {sign}less than 0.01%")
@@ -499,7 +499,7 @@ fn short_change([before, after]: [u64; 2]) -> String {
         Change::Vanished => return "vanished".to_owned(),
         _ => {}
     }
-    let percent = 100.0 * (after as f64 - before as f64) / before.max(1) as f64;
+    let percent = percent_change(before, after);
     match percent.abs() {
         0.0..0.05 => String::new(),
         0.05..10.0 => format!("{percent:+.1}%"),

@@ -12,13 +12,14 @@ use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{clean, show};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::functions;
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
-use crate::text::number::group;
+use crate::text::markup::escape;
+use crate::text::number::{group, plural};
 
 /// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
@@ -133,7 +134,7 @@ fn annotate(profile: &Profile, svg: &str) -> String {
     let table = functions::table(profile);
     let mut details: BTreeMap<String, Option<String>> = BTreeMap::new();
     for row in table.rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
-        let mut detail = format!(", {} {}", group(row.calls), if row.calls == 1 { "call" } else { "calls" });
+        let mut detail = format!(", {}", plural(row.calls, "call"));
         if let (Some(file), Some(line)) = (&row.file, row.line) {
             let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
         }

@@ -24,7 +24,3 @@ pub(super) fn from_hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
     };
     Color { r: channel(0.0), g: channel(8.0), b: channel(4.0) }
 }
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::settings::Settings;
-use super::shown::INLINED;
+use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
@@ -81,10 +81,7 @@ fn quoted(text: &str) -> Result<String> {
 }
 
 fn write_frame(profile: &Profile, member: &Member, out: &mut dyn Write) -> Result<()> {
-    let name = &member.frame.name;
-    let name =
-        if member.frame.role == FrameRole::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
-    write!(out, "{{\"name\":{name}")?;
+    write!(out, "{{\"name\":{}", quoted(&full(&member.frame))?)?;
     let function = member
         .start
         .filter(|_| member.frame.role == FrameRole::Function)

@@ -7,7 +7,7 @@ use console::Style;
 use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
 use crate::analysis::metrics;
-use crate::text::number::{group, percent, share};
+use crate::text::number::{Hex, group, percent, share};
 use crate::text::terminal::{clip, printable, source};
 
 /// From this share of the function on, a line or instruction is hot, and written so.
@@ -64,7 +64,7 @@ impl Page<'_> {
             writeln!(self.out, "defined at {}{line}", printable(file))?;
         }
         if let (Some(start), Some(size_bytes)) = (row.start, size_bytes) {
-            writeln!(self.out, "{} bytes of code at {start:#010x}", group(*size_bytes))?;
+            writeln!(self.out, "{} bytes of code at {}", group(*size_bytes), Hex(start))?;
         }
         let insns = group(*self_insns);
         writeln!(
@@ -168,7 +168,7 @@ fn line_text(line: &SourceLine) -> String {
 }
 
 fn address(insn: &Instruction) -> String {
-    format!("{:#010x}", insn.address)
+    Hex(insn.address).to_string()
 }
 
 fn heat(insns: u64, all_insns: u64) -> Style {

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::summary::DEFAULT_WIDTH_COLUMNS;
 use crate::analysis::place::Place;
 use crate::profile::Profile;
-use crate::text::number::{group, share};
+use crate::text::number::{Hex, group, share};
 use crate::text::terminal::{pad, printable, shorten};
 
 /// Columns of the longest bar.
@@ -103,7 +103,7 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     rows.extend(shown.iter().map(|bin| {
         let bar = bar(bin.insns, most_insns);
         let insns = group(bin.insns);
-        [format!("{:#010x}", bin.start), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
+        [Hex(bin.start).to_string(), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
     }));
     rows.extend(sums.iter().map(|(name, insns, samples)| {
         [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]

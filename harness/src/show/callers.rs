@@ -8,7 +8,7 @@ use crate::analysis::calltree::CallTree;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
-use crate::text::number::{group, share};
+use crate::text::number::{group, group_known, share};
 use crate::text::terminal::printable;
 
 /// How much of the calls around a function is shown.
@@ -108,9 +108,8 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn line(&mut self, calls: Option<u64>, insns: Option<u64>, of: Option<u64>, name: String) {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
         let part = insns.zip(of).map_or_else(|| "-".to_owned(), |(insns, of)| share(insns, of));
-        self.lines.push([calls.map_or_else(String::new, group), number(insns), part, name]);
+        self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, name]);
     }
 
     /// The callers or callees of the last in a chain, each with those beyond it.

@@ -1,12 +1,12 @@
 //! How long handlers, masked interrupts, PendSV and what `--span` names take, under the tables of tasks.
 
-use crate::text::table::write_table;
 use std::io::{self, Write};
 
 use crate::analysis::place::Place;
 use crate::analysis::stacks::Exceptions;
 use crate::profile::{Profile, Span, SpanKind};
-use crate::text::number::group;
+use crate::text::number::{group, plural};
+use crate::text::table::write_table;
 
 /// Writes what there is.
 ///
@@ -47,8 +47,8 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
             continue;
         }
         let [min, mean, max] = insns(span);
-        let times = if span.count == 1 { "time" } else { "times" };
-        let line = format!("{name}: {} {times}, {min} to {max} instructions, mean {mean}", group(span.count));
+        let times = plural(span.count, "time");
+        let line = format!("{name}: {times}, {min} to {max} instructions, mean {mean}");
         lines.push(match span.kind {
             SpanKind::Between { .. } => line,
             _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),

@@ -1,11 +1,12 @@
 //! The tables under the functions' one: tasks, interrupts, and how much of the stacks is known.
 
-use crate::text::table::write_table;
 use std::io::{self, Write};
 
+use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::profile::{Profile, Task};
-use crate::text::number::{group, share};
+use crate::text::number::{group, plural, share, share_at_least};
+use crate::text::table::write_table;
 
 /// Writes what there is; images without tasks and interrupts have no tables of them.
 ///
@@ -37,9 +38,7 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     if profile.facts.max_depth.is_some() && total > 0 {
         let unknown = stacks::unknown(profile);
         let complete = total - unknown.values().sum::<u64>();
-        // Not rounded up to all of them.
-        let percent = (10_000 * u128::from(complete) / u128::from(total)) as f64 / 100.0;
-        let mut line = format!("stacks: {} sampled, {percent:.2}% complete", group(total));
+        let mut line = format!("stacks: {} sampled, {} complete", group(total), share_at_least(complete, total));
         for (why, samples) in unknown {
             line += &format!("; {} {} ({})", group(samples), stacks::why(why), share(samples, total));
         }
@@ -77,14 +76,8 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     }
     write_table(&lines, out)?;
     let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    let waits = profile.facts.waits;
-    writeln!(
-        out,
-        "idle: {} of the instructions; {} {} for an interrupt",
-        share(idle, total),
-        group(waits),
-        if waits == 1 { "wait" } else { "waits" }
-    )?;
+    let waits = plural(profile.facts.waits, "wait");
+    writeln!(out, "idle: {} of the instructions; {waits} for an interrupt", share(idle, total))?;
     let unseen = profile.facts.unseen_switches;
     if unseen > 0 {
         writeln!(
@@ -148,7 +141,7 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
         depths.push(depth);
         if depth > deepest.0 {
-            deepest = (depth, Some(crate::analysis::place::Place::of(profile, entry).to_string()));
+            deepest = (depth, Some(Place::of(profile, entry).to_string()));
         }
     }
     deepest

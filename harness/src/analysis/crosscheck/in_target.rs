@@ -24,7 +24,7 @@ use crate::analysis::functions::{self, RowKind, Table};
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::profile::in_target::{self, Mode, Protection};
-use crate::text::number::{group, share};
+use crate::text::number::{group, plural, share};
 
 /// What the comparison came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -133,11 +133,6 @@ impl Comparison {
         }
         format!("in-target: the firmware's own counts agree with the exact ones: {calls} of {functions}{arcs}{kinds}")
     }
-}
-
-/// `1 call`, `1,234 calls`.
-fn plural(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", group(count), if count == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Difference {

@@ -13,7 +13,7 @@ use std::fmt;
 use crate::analysis::crosscheck::in_target::Comparison;
 use crate::analysis::functions::{RowKind, Table};
 use crate::profile::{End, InTarget, Profile};
-use crate::text::number::group;
+use crate::text::number::{Hex, group};
 
 /// Standard deviations beyond which chance is ruled out: 1 in 1.7 million.
 pub const MAX_Z: f64 = 5.0;
@@ -209,7 +209,8 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
             let executed = counts.get(&pc).copied().unwrap_or(0);
             if sampled > executed {
                 found.push(format!(
-                    "the instruction at {pc:#010x} was sampled {} times on vCPU {index} and executed {} times",
+                    "the instruction at {} was sampled {} times on vCPU {index} and executed {} times",
+                    Hex(pc),
                     group(sampled),
                     group(executed)
                 ));

@@ -18,6 +18,7 @@ use crate::analysis::place::{self, Place};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
+use crate::text::number::Hex;
 
 /// Most call paths that are drawn one by one. No screen has as many pixels side by side.
 const MAX_PATHS: usize = 100_000;
@@ -214,7 +215,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
         columns.is_function.push(u8::from(row.kind == functions::RowKind::Function));
         columns.file.push(row.file.as_deref().map_or(NONE, |file| strings.number(file)));
         columns.line.push(row.line.map_or(NONE, i64::from));
-        columns.start.push(row.start.map_or_else(String::new, |start| format!("{start:#010x}")));
+        columns.start.push(row.start.map_or_else(String::new, |start| Hex(start).to_string()));
         columns.self_insns.push(row.self_insns);
         columns.calls.push(row.calls);
         columns.samples.push(row.samples);
@@ -437,7 +438,7 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
     for (number, bin) in bins {
         if last.is_none_or(|last| (number - last) * bin_bytes > GAP_BYTES) {
             first = number;
-            regions.push(Region { start: format!("{:#010x}", number * bin_bytes), ..Region::default() });
+            regions.push(Region { start: Hex(number * bin_bytes).to_string(), ..Region::default() });
         }
         last = Some(number);
         if let Some(region) = regions.last_mut() {

@@ -9,6 +9,7 @@ use crate::analysis::listing::{self, Lister};
 use crate::analysis::place::{Place, address_of};
 use crate::analysis::source::Sources;
 use crate::profile::Profile;
+use crate::text::number::Hex;
 
 /// Source lines without code that are shown between two with code, and before the first one.
 const MAX_GAP_LINES: u32 = 12;
@@ -117,7 +118,7 @@ fn columns(
         columns.runs.len.push(run.instructions.len());
     }
     let start = listing.instructions().next().map_or(0, |insn| insn.address);
-    columns.insns.start = format!("{start:#010x}");
+    columns.insns.start = Hex(start).to_string();
     for insn in listing.instructions() {
         columns.insns.offset.push(insn.address - start);
         columns.insns.text.push(insn.text.clone());
