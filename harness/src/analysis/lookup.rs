@@ -1,10 +1,9 @@
 //! The function that a person means, in a saved profile: for every command that is about one.
 
-use crate::analysis::place;
 use std::collections::BTreeSet;
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::place::Place;
+use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Profile};

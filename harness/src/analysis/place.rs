@@ -24,7 +24,7 @@ pub fn address_of(profile: &Profile, start: Option<u64>) -> u64 {
 /// rows of a table.
 const MIN_RANGE_BYTES: u64 = 256;
 
-/// What an instruction belongs to.
+/// The function, or what stands for one, that an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// A function that has a name.
@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// As reports show it: the function's name, or something in square brackets.
+/// Its name as reports show it: the function's name, or something in square brackets.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

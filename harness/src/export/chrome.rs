@@ -23,10 +23,10 @@ use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::{Facts, Profile};
 
-/// What the track of an image without tasks is called.
+/// Name of the track of an image without tasks.
 const ALL_CODE: &str = "all code";
 
-/// What is said of the whole trace.
+/// The trace's own description: what it is of, and the unit of its times.
 #[derive(Serialize)]
 struct OtherData<'a> {
     clock: &'static str,

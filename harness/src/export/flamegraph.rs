@@ -170,7 +170,7 @@ fn period(profile: &Profile) -> String {
     if profile.facts.jitter_seed.is_some() { format!("{period} (dithered)") } else { period }
 }
 
-/// Colours by the name of the frame. Functions are the warmer, the more instructions they execute
+/// The colours of frames, by name. Functions are the warmer, the more instructions they execute
 /// themselves; inlined frames are green, tasks blue, interrupts purple, so that each can be told at a
 /// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
 /// same in every picture.
@@ -242,7 +242,7 @@ fn subtitle(profile: &Profile) -> String {
     clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
 }
 
-/// What is shown when there is nothing to show.
+/// The picture of a profile without stacks: a sentence that says why there are none.
 fn nothing(profile: &Profile) -> String {
     let title = escape(&clean(&profile.facts.image_name));
     let why = match profile.total_insns() {

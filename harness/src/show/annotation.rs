@@ -144,7 +144,8 @@ impl Page<'_> {
     }
 }
 
-/// What stands above a run of instructions: where it is from, by which functions, and what is written there.
+/// The heading of a run of instructions: the source line that they are from, its text, and the functions through
+/// which it was inlined.
 fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     let line = run.line.and_then(|index| listing.lines.get(index));
     let inlined = match run.inlined.as_slice() {
@@ -154,13 +155,13 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     match line {
         Some(line) => Some(line_text(line) + &inlined),
         None if !inlined.is_empty() => Some(inlined.trim_start().to_owned()),
-        // Where nothing has a line, nobody misses it.
+        // Where no instruction has a line, a heading that says so would only repeat itself.
         None if listing.lines.is_empty() => None,
         None => Some("(no source line)".to_owned()),
     }
 }
 
-/// `crc.c:13    crc = table[crc & 0xff];`
+/// A source line with its place: `crc.c:13    crc = table[crc & 0xff];`
 fn line_text(line: &SourceLine) -> String {
     let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();

@@ -48,7 +48,7 @@ pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &m
         _ => String::new(),
     };
     let name = printable(&format!("{}{location}", function.name(profile))).into_owned();
-    // Nobody knows where code without a name begins.
+    // Where code without a name begins is not known, and so neither how often it was entered.
     let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
     block.line(calls, whole, Some(graph.total_insns), name);
     let total = whole.or(Some(graph.total_insns));
@@ -181,7 +181,7 @@ impl Block<'_> {
         }
     }
 
-    /// Who jumped, where a call was taken over by a tail call.
+    /// The functions that jumped, where calls were taken over by tail calls; empty where none was.
     fn through(&self, edge: &Edge) -> String {
         let jumps = edge.tail_calls.iter().map(|(party, count)| {
             format!("{} by tail call from {}", group(*count), printable(&party.name(self.profile)))

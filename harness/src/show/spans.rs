@@ -8,7 +8,7 @@ use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, plural};
 use crate::text::table::write_table;
 
-/// Writes what there is.
+/// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans.
 ///
 /// # Errors
 /// What `out` reports.
@@ -30,7 +30,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What there is beside handlers, a line each.
+/// The spans that are no handlers', a line each: masked interrupts, PendSV, and what `--span` names.
 pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for span in &profile.spans {

@@ -8,7 +8,7 @@ use crate::profile::{Profile, Task};
 use crate::text::number::{group, plural, share, share_at_least};
 use crate::text::table::write_table;
 
-/// Writes what there is; images without tasks and interrupts have no tables of them.
+/// Writes the tables of tasks and interrupts, where there are any, and the remarks on stacks.
 ///
 /// # Errors
 /// What `out` reports.
@@ -89,8 +89,8 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Address above a task's stack. FreeRTOS keeps its highest word's address, or nothing; then the stack ends
-/// below the control block that it allocates next, which is no more than a guess and not made.
+/// Size of a task's stack; None where the kernel does not keep where it ends. It could be guessed from what lies
+/// above it, which would be a number that is not known to be true.
 fn stack_bytes(task: &Task) -> Option<u64> {
     task.stack_end?.checked_sub(task.stack_start?)
 }
@@ -109,7 +109,7 @@ pub(crate) fn stack_used(task: &Task, is_exact: bool) -> String {
     }
 }
 
-/// What the kernel's paint says.
+/// A task's use of its stack by the kernel's paint: where that is gone, the stack was used at some time.
 pub(crate) fn painted(task: &Task) -> String {
     match (task.painted_bytes, stack_bytes(task)) {
         (None | Some(0), _) => "-".to_owned(),
@@ -118,7 +118,7 @@ pub(crate) fn painted(task: &Task) -> String {
     }
 }
 
-/// The most that a function is on one path of the tree, and its name.
+/// The deepest recursion: how often its function is on one path of the tree at once, and that function's name.
 fn recursion(profile: &Profile) -> (u32, Option<String>) {
     use wire::definition::NodeKind;
     let mut depths: Vec<u32> = Vec::with_capacity(profile.tree.len());

@@ -16,7 +16,7 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{:.2}%", percent(part, whole))
 }
 
-/// `1234567` as `1,234,567`.
+/// A number with its thousands grouped: `1,234,567`.
 pub fn group(number: u64) -> String {
     HumanCount(number).to_string()
 }
@@ -27,12 +27,12 @@ pub fn share_at_least(part: u64, whole: u64) -> String {
     format!("{percent:.2}%")
 }
 
-/// `1,234,567`, or `-` where the number is not known.
+/// A number as [`group`] writes it, or `-` where it is not known.
 pub fn group_known(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), group)
 }
 
-/// `1 call`, `1,234 calls`.
+/// A number and what it counts: `1 call`, `1,234 calls`.
 pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", group(number), if number == 1 { "" } else { "s" })
 }
@@ -54,7 +54,7 @@ pub fn signed_percent(difference: i128, whole: u64) -> String {
     format!("{percent:+.digits$} %").replace('-', "\u{2212}")
 }
 
-/// What an address in a message looks like: `0x20000000`.
+/// An address as people read it, with at least eight digits: `0x20000000`.
 pub(crate) struct Hex(pub(crate) u64);
 
 impl fmt::Display for Hex {

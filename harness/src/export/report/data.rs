@@ -56,15 +56,15 @@ pub(super) struct Data {
     arcs: Arcs,
     tasks: Vec<TaskRow>,
     interrupts: Vec<InterruptRow>,
-    /// What the terminal says of tasks, stacks and spans, line by line.
+    /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
     check: Check,
-    /// Terms and what is to be said about them.
+    /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
     /// Listings by row; None: no room for it.
     pub(super) listings: Vec<Option<Listing>>,
-    /// What is wrong with the source files, a sentence each.
+    /// Notes on source files that are missing or do not fit, a sentence each.
     pub(super) source_notes: Vec<String>,
 }
 
@@ -283,7 +283,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     columns
 }
 
-/// Puts what is narrow together, so that the sums stay, and says how many paths these were.
+/// Merges paths that are too narrow to be drawn, so that the sums stay; returns how many these were.
 fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     if tree.paths.len() <= most {
         return 0;
@@ -296,7 +296,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     let narrow = tree.members.len() as u32;
     tree.members
         .push(Member { frame: stacks::Frame { name: NARROW.to_owned(), role: FrameRole::Other }, start: None });
-    // By old number: the new one.
+    // New numbers of paths by their old ones.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
     // What is narrow becomes one more child of the path that it begins with.

@@ -7,7 +7,7 @@ use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::text::number::{Hex, group};
 
-/// Terms and what is to be said about them, in the order of reading.
+/// The facts of a run as terms with their texts, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     let facts = &profile.facts;
     let mut list: Vec<(String, String)> = Vec::new();

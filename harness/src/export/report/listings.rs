@@ -55,8 +55,8 @@ struct Insns {
     samples: Vec<u64>,
 }
 
-/// Listings by row of the table, of at most so many bytes together, None where there is no room; and what is wrong
-/// with the source files, a sentence each.
+/// Listings by row of the table, of at most so many bytes together, None where there is no room; and the notes on
+/// source files that are missing or do not fit, a sentence each.
 pub(super) fn of(
     profile: &Profile,
     sources: &mut Sources,
