@@ -6,7 +6,8 @@
 //! exact call tree, each place in the tree has an exact count, which is divided over the leaves of its
 //! function.
 //!
-//! Nothing here has a name: contexts are numbers of the profile, and leaves are told apart by whom they are for.
+//! Nothing here has a name: contexts are numbers of the profile, and leaves are told apart by the
+//! format that asks for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -17,14 +18,14 @@ use wire::sample::Sample;
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 
-/// Where code ran.
+/// The call stack that code ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
     /// No stacks were taken.
     Alone,
     /// Neither this code nor anything else of its function was sampled.
     NotSampled,
-    /// Called as samples were.
+    /// The callers of a sample.
     Stack {
         /// Number of the task, as in a sample.
         task: u32,
@@ -40,7 +41,7 @@ pub enum Context {
 pub struct Share {
     /// The leaf; None: instructions in a place of the exact tree that is no function.
     pub leaf: Option<u32>,
-    /// Where.
+    /// The stack that it ran in.
     pub context: Context,
     /// Instructions. All shares add up to those of the profile.
     pub insns: u64,
@@ -48,10 +49,10 @@ pub struct Share {
     pub samples: u64,
 }
 
-/// The code that a profile knows, in pieces that somebody tells apart no further.
+/// The code that a profile knows, in pieces that one format tells apart no further (by instruction, line, function).
 #[derive(Clone, Debug)]
 pub struct Leaves<K> {
-    /// What each is to that somebody, in the order of their first addresses.
+    /// The format's key of each, in the order of their first addresses.
     pub keys: Vec<K>,
     /// Number of the leaf of each address that was executed or sampled, from 0.
     of_pc: HashMap<u64, u32>,
@@ -101,7 +102,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
         (self.of_pc.get(&sample.pc).copied().unwrap_or(0), context)
     }
 
-    /// Divides all instructions. Sorted by leaf and context.
+    /// All instructions, divided over leaves and contexts; sorted by these.
     pub fn shares(&self, profile: &Profile) -> Vec<Share> {
         let mut shares = if profile.tree.is_empty() { self.by_samples(profile) } else { self.by_tree(profile) };
         shares.sort_unstable();

@@ -1,7 +1,7 @@
-//! The call graph of a profile: functions, who calls whom how often, and what that costs.
+//! The call graph of a profile: functions, the calls between them, and what those cost.
 //!
-//! Calls are the exact arcs. A caller is whom the callee returns to, as on its stack: after a tail call that
-//! is not the function that jumped, which is kept besides. So arcs and stacks speak of the same callers.
+//! Calls are the exact arcs. A caller is the function that the callee returns to, as on its stack: after a tail
+//! call that is not the function that jumped, which is kept besides. So arcs and stacks speak of the same callers.
 //!
 //! Inclusive instructions come from the call paths: exact where the profile has the exact call tree; else
 //! exact by function and divided over the callers as the samples are (see [`crate::analysis::attribution`]). Rules:
@@ -9,7 +9,7 @@
 //! - A path counts once for each function on it, however often that is there (recursion), and once for each
 //!   pair of caller and callee. So it never exceeds the total, and what a recursive function spends in
 //!   itself is not added up level by level.
-//! - An interrupt or trap is called by nobody: its instructions are not those of what it interrupted.
+//! - An interrupt or trap has no caller: its instructions are not those of what it interrupted.
 //! - What no sample was taken in, in a profile without the exact tree, has no known caller.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,23 +20,23 @@ use crate::analysis::place::{BOOT_ROM, Place};
 use crate::analysis::stacks::{FrameRole, NO_TASK};
 use crate::profile::{Arc, Profile};
 
-/// Stands for the caller of what nobody called: interrupt handlers, the first functions of tasks and of the
+/// Stands for the caller of code that no call entered: interrupt handlers, the first functions of tasks and of the
 /// firmware, and the one at which the window opened.
 pub const NO_CALLER: &str = "[no caller]";
 
-/// What calls or is called.
+/// One end of a call: caller or callee.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Party {
     /// A function or a range of code without a name, by its first address.
     Code(u64),
     /// The machine's boot ROM.
     BootRom,
-    /// Nobody ([`NO_CALLER`]), or the reason why a stack ends: only callers.
+    /// No code: [`NO_CALLER`], or the reason why a stack ends. Only a caller can be this.
     Outside(String),
 }
 
 impl Party {
-    /// What an instruction belongs to.
+    /// The party that an instruction belongs to.
     pub fn at(profile: &Profile, pc: u64) -> Party {
         Place::of(profile, pc).start().map_or(Party::BootRom, Party::Code)
     }
@@ -49,7 +49,7 @@ impl Party {
         Party::Outside(NO_CALLER.to_owned())
     }
 
-    /// Whom a frame stands for, where it is one that calls.
+    /// The party that a frame stands for; None for frames that call nothing (tasks, interrupts, inlined functions).
     fn of_member(member: &Member) -> Option<Party> {
         match (member.frame.role, member.start) {
             (FrameRole::Function, Some(start)) | (FrameRole::Other, Some(start)) => Some(Party::Code(start)),
@@ -58,7 +58,7 @@ impl Party {
         }
     }
 
-    /// As reports show it.
+    /// Its name as reports show it.
     pub fn name(&self, profile: &Profile) -> String {
         match self {
             Party::Code(start) => Place::of(profile, *start).to_string(),
@@ -68,12 +68,12 @@ impl Party {
     }
 }
 
-/// What was executed, called functions included.
+/// A count that includes the functions called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inclusive {
-    /// Instructions.
+    /// Instructions executed, called functions included.
     pub insns: u64,
-    /// Samples.
+    /// Samples taken of them.
     pub samples: u64,
 }
 
@@ -97,13 +97,13 @@ pub struct PartyTotals {
     pub inclusive: Inclusive,
 }
 
-/// Calls from one to another.
+/// The calls from one party to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
-    /// How often. Exact. For [`NO_CALLER`]: entries of the callee that no arc accounts for. 0 where stacks show
+    /// Number of calls. Exact. For [`NO_CALLER`]: entries of the callee that no arc accounts for. 0 where stacks show
     /// a call that was made before the window opened, or through code that was not followed.
     pub calls: u64,
-    /// Those among them that were jumps from elsewhere, by who jumped.
+    /// Those among them that were tail calls, by the function that jumped.
     pub tail_calls: BTreeMap<Party, u64>,
     /// What was executed between such a call and its return.
     pub inclusive: Inclusive,
@@ -112,9 +112,9 @@ pub struct Edge {
 /// The call graph of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
-    /// Who executed, or is on a stack.
+    /// All that executed or is on a stack.
     pub nodes: BTreeMap<Party, PartyTotals>,
-    /// By caller and callee.
+    /// The calls, by caller and callee.
     pub edges: BTreeMap<(Party, Party), Edge>,
     /// Instructions of the window.
     pub total_insns: u64,
@@ -125,7 +125,8 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// That of a profile, whose call paths are given: in either view, since an interrupt is called by nobody.
+    /// The graph of a profile and its call paths. Either view of these will do: an interrupt has no caller, wherever
+    /// it is shown.
     pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
         let table = functions::table(profile);
         let mut graph = CallGraph {
@@ -150,12 +151,12 @@ impl CallGraph {
         graph
     }
 
-    /// Who calls a function, and at what cost; most instructions first, then most calls.
+    /// The callers of a function with their calls; most instructions first, then most calls.
     pub fn callers(&self, callee: &Party) -> Vec<(&Party, &Edge)> {
         self.sorted(|(_, to)| to == callee, |(caller, _)| caller)
     }
 
-    /// Whom a function calls, and at what cost; most instructions first, then most calls.
+    /// The callees of a function with the calls; most instructions first, then most calls.
     pub fn callees(&self, caller: &Party) -> Vec<(&Party, &Edge)> {
         self.sorted(|(from, _)| from == caller, |(_, callee)| callee)
     }
@@ -219,7 +220,7 @@ impl CallGraph {
                 segments += 1;
                 level.segment = segments;
             } else if parties[path.member as usize].is_some() {
-                // Not a member: nobody.
+                // No member has this number: the party has no caller.
                 let caller = outer.map_or(u32::MAX, |outer| outer.caller);
                 let pair = (level.segment, caller, path.member);
                 if pairs_on_path.insert(pair) {
@@ -231,7 +232,7 @@ impl CallGraph {
                     nodes.entry(path.member).or_default().add(sum);
                 }
             } else if tree.members[path.member as usize].frame.role == FrameRole::Inlined {
-                // What it calls, the function calls that it is in.
+                // An inlined function is no party: its calls are those of the function that it is inlined into.
                 level.caller = outer.map_or(path.member, |outer| outer.caller);
             }
             levels.push(level);
@@ -267,7 +268,8 @@ impl CallGraph {
     }
 }
 
-/// Whether a frame is called by nobody, and no function either.
+/// Whether calls begin anew at a frame: at an interrupt, a task, or what ran before the scheduler. It is not called,
+/// and what comes after it has no caller.
 fn starts_anew(member: &Member) -> bool {
     match member.frame.role {
         FrameRole::Irq | FrameRole::Task => true,
@@ -304,7 +306,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a function in a profile's call paths, up to so many calls away.
+    /// The surroundings of a function in a profile's call paths, up to so many calls away.
     pub fn new(tree: &CallTree, function: &Party, depth: usize) -> Surroundings {
         let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
         let mut around = Surroundings::default();
@@ -316,7 +318,7 @@ impl Surroundings {
             let called = match (outer, party) {
                 _ if starts_anew(&tree.members[path.member as usize]) => None,
                 (Some(mut called), Some(party)) => {
-                    // One more than is shown: what is beyond is nobody's.
+                    // One more than is shown, so that what is called beyond it is not taken for its own.
                     if called.len() <= depth {
                         called.push(party.clone());
                     }
@@ -377,13 +379,13 @@ struct Level {
     segment: u32,
     /// The member that calls what comes next.
     caller: u32,
-    /// Whether its function is here for the first time.
+    /// Whether it is the outermost frame of its function in this segment, which alone is counted.
     is_first: bool,
-    /// Its caller and it, where these are here for the first time.
+    /// Its segment, its caller and itself, where it is the outermost such pair, which alone is counted.
     pair: Option<(u32, u32, u32)>,
 }
 
-/// Who calls whom over an arc: whom the callee returns to, and the callee. None where it is no call.
+/// Caller and callee of an arc; the caller is the function that the callee returns to. None where it is no call.
 pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
     if !functions::is_call(profile, arc) {
         return None;

@@ -50,7 +50,7 @@ pub struct CallTree {
 }
 
 impl CallTree {
-    /// That of a profile.
+    /// The call paths of a profile, with interrupts where the view wants them.
     pub fn new(profile: &Profile, view: View) -> CallTree {
         let leaves = Leaves::new(profile, |pc| at(profile, pc));
         let mut builder = Builder::new(profile, view);
@@ -83,8 +83,8 @@ impl CallTree {
         frames
     }
 
-    /// Calls with each path at whose end something ran, outermost frame first, in the tree's order. Paths are
-    /// not kept: there may be millions.
+    /// Visits each path at whose end something ran, outermost frame first, in the tree's order: paths in full are
+    /// never kept, since there may be millions.
     ///
     /// # Errors
     /// Those of `visit`.
@@ -103,7 +103,7 @@ impl CallTree {
         Ok(())
     }
 
-    /// Instructions by stack, in names: namesakes are one.
+    /// Instructions by stack of names. Namesakes become one frame.
     pub fn stacks(&self) -> BTreeMap<Vec<Frame>, u64> {
         let mut stacks = BTreeMap::new();
         let added: Result<(), Infallible> = self.each(|members, path| {
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
         self.member(&Member { frame: Frame { name: name.to_owned(), role }, start: None })
     }
 
-    /// What executes at an address.
+    /// The members that execute at an address, the function first, then what is inlined there.
     fn at(&mut self, pc: u64) -> Vec<u32> {
         if let Some(known) = self.at.get(&pc) {
             return known.clone();

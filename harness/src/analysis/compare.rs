@@ -1,6 +1,5 @@
 //! Two runs' numbers side by side: which functions account for the change, adding up to the whole.
 
-use crate::text::number::signed_percent;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::metrics::{FunctionMetrics, Key, Metrics, TaskMetrics, ambiguous};
+use crate::text::number::signed_percent;
 
-/// What changed from one run to another.
+/// The changes from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Instructions of all.
@@ -62,7 +62,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// In words; nothing for what stays.
+    /// The fate in words; empty for what stays.
     pub fn describe(self) -> &'static str {
         match self {
             Fate::Stays => "",
@@ -161,7 +161,7 @@ fn change(
     new: Option<&Key>,
     namesakes: &BTreeSet<&str>,
 ) -> Change {
-    // One of them is there.
+    // A pair has at least one key.
     let key = new.or(old).cloned().unwrap_or(Key { name: String::new(), file: String::new() });
     let (old, new) = (old.and_then(|key| before.functions.get(key)), new.and_then(|key| after.functions.get(key)));
     let pair = |field: fn(&FunctionMetrics) -> Option<u64>| Pair::of(old.and_then(field), new.and_then(field));

@@ -3,14 +3,14 @@
 use crate::profile::DEFAULT_FOR_INSNS;
 use crate::profile::input::When;
 use crate::profile::{End, Facts, Names, Profile};
-use crate::text::number::group;
+use crate::text::number::{Hex, group};
 use crate::text::terminal::shorten;
 
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
-    let Some(function) = names.function_at(pc) else { return format!("{pc:#010x}") };
+    let Some(function) = names.function_at(pc) else { return Hex(pc).to_string() };
     let line = names.line_at(pc).map(|(file, line)| format!(" ({file}:{line})"));
-    format!("{pc:#010x} in {}{}", function.name, line.unwrap_or_default())
+    format!("{} in {}{}", Hex(pc), function.name, line.unwrap_or_default())
 }
 
 /// How the run ended, in a sentence or two.
@@ -146,7 +146,7 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
     bins.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
     let hottest = bins.iter().take(3).map(|&(bin, samples)| {
         let function = profile.names.function_at(bin).map(|function| format!(" in {}", shorten(&function.name, 60)));
-        format!("{bin:#010x}{} {}", function.unwrap_or_default(), group(samples))
+        format!("{}{} {}", Hex(bin), function.unwrap_or_default(), group(samples))
     });
     let list = hottest.collect::<Vec<_>>().join(", ");
     let bytes = profile.facts.bin_bytes;

@@ -29,7 +29,7 @@ pub struct Unit {
 }
 
 impl Disassembler {
-    /// For the code of one CPU.
+    /// A disassembler for one instruction set.
     ///
     /// # Errors
     /// When capstone cannot be had, for lack of memory.
@@ -102,7 +102,7 @@ impl Disassembler {
         let size_bytes = usize::from(decode::decode(self.isa, address, code).len_bytes);
         let limit = size_bytes.min(code.len());
         let cut = (1..limit).find(|&offset| starts_at(address.wrapping_add(offset as u64))).unwrap_or(limit);
-        // Of three bytes, one is left over.
+        // Instructions have 2 or 4 bytes: of three, the last is left over.
         let cut = if cut == 3 { 2 } else { cut };
         (cut, cut == size_bytes)
     }

@@ -1,8 +1,8 @@
-//! The per-function view of a profile: who executed how much, how often it was called, by whom.
+//! The per-function view of a profile: how much each function executed, how often it was called, by which callers.
 
-use crate::analysis::place::Place;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::place::Place;
 use crate::profile::{Arc, Profile};
 
 /// Name of the caller where the return address is an EXC_RETURN value: an interrupt, not a call.
@@ -41,7 +41,7 @@ pub enum RowKind {
 /// One function, or what stands for one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// What kind of code it is.
     pub kind: RowKind,
     /// Demangled name, or a name in square brackets where there is no function.
     pub name: String,
@@ -148,8 +148,8 @@ pub fn table(profile: &Profile) -> Table {
     let total_samples = profile.samples.len() as u64;
     let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0 };
     for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
-        // Where the host ended the run, a jump to the start may be counted that has not arrived. Who is
-        // measured from reset and was at the start has been called.
+        // Where the host ended the run, a jump to the start may be counted that has not arrived. In a window that
+        // opens at reset, a function whose first instruction executed has been called at least once.
         let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
         let row = Row::of(place);
         let kind = row.kind;
@@ -180,7 +180,7 @@ pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<
     functions.map(|function| Row::of(Place::Function(function)))
 }
 
-/// Who entered a function at its first instruction.
+/// Entries of a function at its first instruction, by where they came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     /// Calls and tail calls by the return address that the function saw. The one in which the run ended may not
@@ -221,7 +221,7 @@ pub struct ArcRow {
     pub callee_start: Option<u64>,
     /// The jump that was a tail call: what entered the callee without being what it returns to.
     pub tail_call: Option<TailCall>,
-    /// How often.
+    /// How often the call was made.
     pub count: u64,
 }
 
@@ -271,7 +271,8 @@ pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
     arc.links || enters && Place::of(profile, arc.site) != callee
 }
 
-/// Whom a return address returns to.
+/// The caller that a return address lies in: its name, and its first address where it is code. No return address
+/// is [`UNKNOWN`], a Cortex-M's special ones are [`EXCEPTION`] and [`RESET`].
 pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
     let Some(return_addr) = return_addr else { return (UNKNOWN.to_owned(), None) };
     // Without Thumb's bit 0; no return address is odd elsewhere.

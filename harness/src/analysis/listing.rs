@@ -5,14 +5,13 @@
 //! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
 //! them up, in the order of the source.
 
-use crate::analysis::place;
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 
 use crate::analysis::disassembly::{Disassembler, Unit};
 use crate::analysis::functions::{self, Row, Table};
-use crate::analysis::place::Place;
+use crate::analysis::place::{self, Place};
 use crate::analysis::source::Sources;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
@@ -45,7 +44,7 @@ pub struct SourceLine {
     pub file: String,
     /// Line in it, from 1.
     pub line: u32,
-    /// What it says, where the file is found.
+    /// Its text, where the file is found.
     pub text: Option<String>,
     /// Instructions executed for it in this function.
     pub insns: u64,
@@ -60,7 +59,7 @@ pub struct Run {
     pub line: Option<usize>,
     /// Functions that are inlined here, outermost first, as far as is known: of what never executed it is not.
     pub inlined: Vec<String>,
-    /// Never empty.
+    /// Its instructions, at least one.
     pub instructions: Vec<Instruction>,
 }
 
@@ -80,13 +79,14 @@ pub struct Instruction {
     pub samples: u64,
 }
 
-/// Whether a line is of another file than the function, its file, its number: the order of [`Listing::lines`].
+/// Key of a source line, in the order of [`Listing::lines`]: whether it is of another file than the function, its
+/// file, its number.
 type LineKey<'n> = (bool, &'n str, u32);
 
 /// A [`Run`] that may go on.
 struct OpenRun<'n> {
     line: Option<LineKey<'n>>,
-    /// None: not known.
+    /// Functions inlined here; None: not known.
     inlined: Option<Vec<String>>,
     instructions: Vec<Instruction>,
 }
@@ -106,7 +106,7 @@ pub struct Lister<'a> {
 }
 
 impl<'a> Lister<'a> {
-    /// Sums up what all functions need.
+    /// Prepares the listings of a profile: what all functions need is summed up once.
     ///
     /// # Errors
     /// When there is no disassembler.

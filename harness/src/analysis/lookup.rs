@@ -1,13 +1,13 @@
 //! The function that a person means, in a saved profile: for every command that is about one.
 
-use crate::analysis::place;
 use std::collections::BTreeSet;
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::place::Place;
+use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Profile};
+use crate::text::number::Hex;
 
 /// Most candidates that a message lists.
 const MAX_LISTED: usize = 10;
@@ -46,7 +46,7 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
             for found in candidates.iter().take(MAX_LISTED) {
                 let at = names.function_at(found.address);
                 let file = at.and_then(|at| Some(format!("  ({}:{})", at.file.as_ref()?, at.line?)));
-                message += &format!("\n  {:#010x}  {}{}", found.address, found.name, file.unwrap_or_default());
+                message += &format!("\n  {}  {}{}", Hex(found.address), found.name, file.unwrap_or_default());
             }
             if let more @ 1.. = candidates.len().saturating_sub(MAX_LISTED) {
                 message += &format!("\n  and {more} more");

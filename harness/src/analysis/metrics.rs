@@ -18,9 +18,9 @@ use crate::profile::Profile;
 pub struct Metrics {
     /// Instructions of the window.
     pub total_insns: u64,
-    /// By function.
+    /// The numbers of each function.
     pub functions: BTreeMap<Key, FunctionMetrics>,
-    /// By task, in the names that tell namesakes apart.
+    /// The numbers of each task, in the names that tell namesakes apart.
     pub tasks: BTreeMap<String, TaskMetrics>,
 }
 
@@ -38,7 +38,7 @@ pub struct Key {
 pub struct FunctionMetrics {
     /// Instructions of its own source, not of what it calls.
     pub self_insns: u64,
-    /// Those of them that run inlined into other functions.
+    /// Those of its instructions that run inlined into other functions.
     pub inlined_insns: u64,
     /// Instructions from its entries to its returns, without interrupts; known with the exact tree.
     pub inclusive_insns: Option<u64>,

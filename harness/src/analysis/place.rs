@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::machine;
 use crate::profile::{Function, Profile};
+use crate::text::number::Hex;
 
 /// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
 pub const BOOT_ROM: &str = "[boot rom]";
@@ -23,7 +24,7 @@ pub fn address_of(profile: &Profile, start: Option<u64>) -> u64 {
 /// rows of a table.
 const MIN_RANGE_BYTES: u64 = 256;
 
-/// What an instruction belongs to.
+/// The function, or what stands for one, that an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// A function that has a name.
@@ -79,13 +80,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// As reports show it: the function's name, or something in square brackets.
+/// Its name as reports show it: the function's name, or something in square brackets.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Function(function) => f.write_str(&function.name),
             Place::BootRom => f.write_str(BOOT_ROM),
-            Place::Range { start, last } => write!(f, "[{start:#010x}..{last:#010x}]"),
+            Place::Range { start, last } => write!(f, "[{}..{}]", Hex(*start), Hex(*last)),
         }
     }
 }

@@ -71,7 +71,7 @@ impl SourceMap {
     }
 }
 
-/// What follows a directory in a path.
+/// The rest of a path behind a directory; None where it does not begin with that.
 fn rest<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(directory)?;
     let is_whole = match directory {
@@ -85,7 +85,7 @@ fn is_separator(character: char) -> bool {
     matches!(character, '/' | '\\')
 }
 
-/// On whichever system it was written.
+/// Whether a path is absolute on the system that it was written on, Unix or Windows.
 fn is_absolute(path: &str) -> bool {
     path.starts_with(is_separator) || path.get(1..2) == Some(":")
 }
@@ -98,14 +98,14 @@ fn is_absolute(path: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Sources {
     map: SourceMap,
-    /// By DWARF's path; None: not found.
+    /// Lines by DWARF's path; None: not found.
     files: BTreeMap<String, Option<Vec<String>>>,
     /// Files that lack a line that was asked for.
     short: Vec<String>,
 }
 
 impl Sources {
-    /// None read yet.
+    /// The source files of a profile, of which none is read yet.
     pub fn new(map: SourceMap) -> Sources {
         Sources { map, ..Sources::default() }
     }

@@ -17,10 +17,10 @@ pub struct View {
     pub fold_irqs: bool,
 }
 
-/// One frame.
+/// One frame of a stack as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// What it stands for.
     pub role: FrameRole,
@@ -56,7 +56,7 @@ pub const NO_TASK: &str = "[no task]";
 /// Instructions outside every function that was called.
 pub const NO_FUNCTION: &str = "[no function]";
 
-/// Why the rest of a stack is not known.
+/// The reason why the rest of a stack is not known, in words.
 pub fn why(unknown: Unknown) -> &'static str {
     match unknown {
         Unknown::NoUnwindInfo => "[no unwind info]",
@@ -83,7 +83,7 @@ pub struct Exceptions<'a> {
 }
 
 impl<'a> Exceptions<'a> {
-    /// Of this profile.
+    /// The names of the exceptions of a profile.
     pub fn new(profile: &'a Profile) -> Exceptions<'a> {
         let mut handlers = BTreeMap::new();
         let mut numbers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
@@ -150,7 +150,7 @@ impl<'a> Exceptions<'a> {
     }
 }
 
-/// RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
+/// The name of a RISC-V trap by mcause: RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
 fn riscv_trap(number: u64) -> String {
     const INTERRUPT: u64 = 1 << 63;
     if number & INTERRUPT != 0 {
@@ -186,7 +186,7 @@ fn riscv_trap(number: u64) -> String {
 pub fn task_names(profile: &Profile) -> Vec<String> {
     let bare = |task: &Task| if task.name.is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() };
     let mut taken: BTreeSet<String> = BTreeSet::new();
-    // Who is called like another one's "NAME (2)" keeps that name.
+    // A task whose own name is "NAME (2)" keeps it: a namesake of NAME gets the next number.
     let given: BTreeSet<String> = profile.tasks.iter().map(bare).collect();
     let names = profile.tasks.iter().map(|task| {
         let name = bare(task);
@@ -200,7 +200,7 @@ pub fn task_names(profile: &Profile) -> Vec<String> {
     names.collect()
 }
 
-/// What executes at an address: the function, then what was inlined into it there.
+/// The frames that execute at an address: the function, then what was inlined into it there.
 pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
     let place = Place::of(profile, pc);
     let role = if matches!(place, Place::Function(_)) { FrameRole::Function } else { FrameRole::Other };

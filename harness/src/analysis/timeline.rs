@@ -1,7 +1,8 @@
-//! The samples in the order of time, by whom they were taken in: what exports that show time are written from.
+//! The samples in the order of time, by the task that they were taken in: what exports that show time are written
+//! from.
 //!
 //! The clock is that of the window: instructions since it opened. A sample stands for those since the one before it
-//! on its vCPU; what ran after the last one is nobody's.
+//! on its vCPU; what ran after the last one is in no sample and left out.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,7 +14,7 @@ use crate::profile::Profile;
 /// The paths of a profile by what people look at apart: each task, and what is in none.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// What each is called, in the order of the tree; None: all code of an image that is not divided.
+    /// The name of each group, in the order of the tree; None: all code of an image that is not divided.
     pub(crate) names: Vec<Option<String>>,
     /// The group of each path, by number less one.
     pub(crate) of_path: Vec<u32>,
@@ -54,7 +55,7 @@ fn name(profile: &Profile, root: &Member) -> Option<String> {
     match (root.frame.role, root.frame.name.as_str()) {
         (FrameRole::Task, name) | (FrameRole::Other, name @ (NO_TASK | NOT_SAMPLED)) => Some(name.to_owned()),
         (FrameRole::Irq, _) => Some(INTERRUPTS.to_owned()),
-        // Without stacks nobody knows the task.
+        // Without stacks the task is not known.
         (FrameRole::Function | FrameRole::Inlined | FrameRole::Other, _) => None,
     }
 }
@@ -70,20 +71,20 @@ pub(crate) struct Run {
     pub(crate) end_insns: u64,
 }
 
-/// What one vCPU did for one group.
+/// The samples of one vCPU in one group.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) vcpu: u32,
     /// Index into [`Groups::names`].
     pub(crate) group: u32,
-    /// In the order of time. Between them the vCPU did something else.
+    /// Its samples in the order of time. Between them the vCPU did something else.
     pub(crate) runs: Vec<Run>,
 }
 
-/// The samples of a profile.
+/// The samples of a profile, by vCPU and group.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// Those that have samples, sorted by vCPU and group.
+    /// The tracks that have samples, sorted by vCPU and group.
     pub(crate) tracks: Vec<Track>,
     /// Where the last sample of each vCPU is, in instructions.
     pub(crate) end_insns: BTreeMap<u32, u64>,

@@ -23,6 +23,7 @@ use crate::analysis::metrics::file_name;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::{End, Profile};
+use crate::text::number::Hex;
 
 /// What stands for a name that is not known.
 const NO_NAME: &str = "???";
@@ -42,7 +43,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
-    // Who only calls, because it ran before the window opened, is no node.
+    // A function that only calls, because all else of it ran before the window opened, is no node.
     let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
     for party in &parties {
         let costs = code.costs.get(party).map_or(&[][..], Vec::as_slice);
@@ -115,17 +116,17 @@ fn clean(text: &str) -> String {
     }
 }
 
-/// What one instruction executed.
+/// The costs of one instruction.
 struct Cost {
     pc: u64,
     insns: u64,
     samples: u64,
 }
 
-/// The code that was executed, by who it belongs to, each by address.
+/// The code that was executed, by the function it belongs to, each by address.
 struct Code {
     costs: BTreeMap<Party, Vec<Cost>>,
-    /// All of it.
+    /// Executions of all instructions.
     insns: BTreeMap<u64, u64>,
 }
 
@@ -244,7 +245,7 @@ fn sampled_sites(
     by_site
 }
 
-/// What each function is called: different from all that a reader would add to it.
+/// The name of each function, different from those that a reader would take for the same function.
 fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, String> {
     let mut namesakes: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
     let in_edges = graph.edges.keys().flat_map(|(caller, callee)| [caller, callee]);
@@ -266,7 +267,7 @@ fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, S
             });
         for party in parties {
             let name = match party {
-                Party::Code(start) if !is_told_apart => format!("{name} [{start:#010x}]"),
+                Party::Code(start) if !is_told_apart => format!("{name} [{}]", Hex(*start)),
                 _ => name.clone(),
             };
             names.insert(party.clone(), name);

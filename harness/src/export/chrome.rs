@@ -17,16 +17,16 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::settings::Settings;
-use super::shown::INLINED;
+use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::profile::{Facts, Profile};
 
-/// What the track of an image without tasks is called.
+/// Name of the track of an image without tasks.
 const ALL_CODE: &str = "all code";
 
-/// What is said of the whole trace.
+/// The trace's own description: what it is of, and the unit of its times.
 #[derive(Serialize)]
 struct OtherData<'a> {
     clock: &'static str,
@@ -103,8 +103,7 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     }
     let frame = |member: &Member| {
         let Member { frame, start } = member;
-        let suffix = if frame.role == FrameRole::Inlined { INLINED } else { "" };
-        let name = serde_json::to_string(&format!("{}{suffix}", frame.name))?;
+        let name = serde_json::to_string(&full(frame))?;
         let mut text = format!("{{\"ph\":\"X\",\"name\":{name}");
         let has_namesakes = frame.role == FrameRole::Function && members[frame.name.as_str()] > 1;
         if let Some(start) = start.filter(|_| has_namesakes) {

@@ -13,10 +13,11 @@ use std::io::Write;
 use anyhow::Result;
 use inferno::flamegraph::color::Color;
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{INLINED, clean, printable};
 use crate::analysis::stacks::{Frame, FrameRole};
-use crate::text::number::group;
+use crate::text::markup::escape;
+use crate::text::number::{group, percent_change, plural};
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
 const PADDING: usize = 10;
@@ -34,7 +35,7 @@ const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the 
 /// Most letters of a side's name in the picture; the whole name is in its hover text.
 const MOST_LETTERS: usize = 60;
 
-/// Fills of what is only on one side: stripes, which are told from plain colours at any width, by anybody.
+/// Fills of what is only on one side: stripes, which are told from plain colours at any width, by any eye.
 const NEW: &str = "url(#new)";
 const VANISHED: &str = "url(#vanished)";
 
@@ -68,7 +69,7 @@ pub fn svg(before: &Side, after: &Side, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Which of the two numbers of a node.
+/// Index of a side in a node's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Before,
@@ -98,7 +99,7 @@ struct BothSides {
     children: BTreeMap<Step, usize>,
 }
 
-/// What tells siblings apart, first of all the name, by which they are sorted. Inlined or called, a function
+/// Key of a frame among its siblings, first of all the name, by which they are sorted. Inlined or called, a function
 /// is the same one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
@@ -113,7 +114,7 @@ impl Step {
     }
 }
 
-/// How a number of instructions became another.
+/// How a frame's instructions changed, which chooses its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     Vanished,
@@ -183,7 +184,7 @@ fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
     sorted
 }
 
-/// Sums of a damaged profile must not panic.
+/// Adds without overflow: sums of a damaged profile must not panic.
 fn add(sum: &mut u64, insns: u64) {
     *sum = sum.saturating_add(insns);
 }
@@ -215,7 +216,7 @@ impl Picture<'_> {
         self.head(y - 20) + &body + "</svg>\n"
     }
 
-    /// What is said instead of letting the eye look for it.
+    /// The sentence for a picture with nothing to find: no instructions, or no change.
     fn note(&self) -> Option<&'static str> {
         let is_same =
             |node: &BothSides| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
@@ -321,7 +322,7 @@ impl Picture<'_> {
         node.name.clone() + if is_inlined { INLINED } else { "" }
     }
 
-    /// What is above the panels: title, legend, and what the script needs.
+    /// The head of the picture, above the panels: title, legend, and what the script needs.
     fn head(&self, height: usize) -> String {
         let title = format!("{} \u{2192} {}", shortened(&self.before.label), shortened(&self.after.label));
         let middle = WIDTH / 2;
@@ -379,13 +380,12 @@ impl Picture<'_> {
                 );
             }
             let count = counts.get(&change).copied().unwrap_or(0);
-            let frames = if count == 1 { "frame" } else { "frames" };
             let _ = writeln!(
                 head,
                 "<rect class=\"{word}\" x=\"{x}\" y=\"40\" width=\"{wide}\" height=\"26\" fill=\"none\" stroke=\"rgb(120,120,120)\"/>\n\
-                 <text class=\"strong\" x=\"{}\" y=\"57\">{word}: {} {frames}</text>",
+                 <text class=\"strong\" x=\"{}\" y=\"57\">{word}: {}</text>",
                 x + wide / 2,
-                group(count),
+                plural(count, "frame"),
             );
             x += wide + gap;
         }
@@ -456,7 +456,7 @@ fn rgb(color: Color) -> String {
     format!("rgb({},{},{})", color.r, color.g, color.b)
 }
 
-/// What is said about a frame. Without parentheses: the script takes them off to get the name.
+/// The hover text of a frame. Without parentheses: the script takes them off to get the name.
 fn hover(node: &BothSides) -> String {
     let [before, after] = node.insns;
     let mut hover = format!("{} instructions before, {} after: ", group(before), group(after));
@@ -481,7 +481,7 @@ fn difference([before, after]: [u64; 2]) -> String {
         Change::New => format!("{insns}, new"),
         Change::Vanished => format!("{insns}, -100.00%, vanished"),
         Change::Grew | Change::Shrank => {
-            let percent = 100.0 * (after as f64 - before as f64) / before as f64;
+            let percent = percent_change(before, after);
             // Not as zero what is not.
             if percent.abs() < 0.005 {
                 format!("{insns}, {sign}less than 0.01%")
@@ -499,7 +499,7 @@ fn short_change([before, after]: [u64; 2]) -> String {
         Change::Vanished => return "vanished".to_owned(),
         _ => {}
     }
-    let percent = 100.0 * (after as f64 - before as f64) / before.max(1) as f64;
+    let percent = percent_change(before, after);
     match percent.abs() {
         0.0..0.05 => String::new(),
         0.05..10.0 => format!("{percent:+.1}%"),

@@ -12,13 +12,14 @@ use anyhow::Result;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, escape, from_hsl};
+use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{clean, show};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::functions;
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
-use crate::text::number::group;
+use crate::text::markup::escape;
+use crate::text::number::{group, plural};
 
 /// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
@@ -133,7 +134,7 @@ fn annotate(profile: &Profile, svg: &str) -> String {
     let table = functions::table(profile);
     let mut details: BTreeMap<String, Option<String>> = BTreeMap::new();
     for row in table.rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
-        let mut detail = format!(", {} {}", group(row.calls), if row.calls == 1 { "call" } else { "calls" });
+        let mut detail = format!(", {}", plural(row.calls, "call"));
         if let (Some(file), Some(line)) = (&row.file, row.line) {
             let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
         }
@@ -169,7 +170,7 @@ fn period(profile: &Profile) -> String {
     if profile.facts.jitter_seed.is_some() { format!("{period} (dithered)") } else { period }
 }
 
-/// Colours by the name of the frame. Functions are the warmer, the more instructions they execute
+/// The colours of frames, by name. Functions are the warmer, the more instructions they execute
 /// themselves; inlined frames are green, tasks blue, interrupts purple, so that each can be told at a
 /// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
 /// same in every picture.
@@ -241,7 +242,7 @@ fn subtitle(profile: &Profile) -> String {
     clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
 }
 
-/// What is shown when there is nothing to show.
+/// The picture of a profile without stacks: a sentence that says why there are none.
 fn nothing(profile: &Profile) -> String {
     let title = escape(&clean(&profile.facts.image_name));
     let why = match profile.total_insns() {

@@ -71,7 +71,7 @@ pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Writ
         let start = image.address(function.start);
         symbols.insert(start, symbol(&function.linkage_name, start));
     }
-    // A symbol lasts to the next one: where executed code has none, somebody else's must end.
+    // A symbol lasts to the next one: where executed code has none, the one before must end.
     let insns: BTreeMap<u64, u64> = profile.insns().into_keys().map(|pc| (image.address(pc), pc)).collect();
     for (address, pc) in insns {
         let place = Place::of(profile, pc);
@@ -111,7 +111,7 @@ fn virtual_clock_hz(profile: &Profile) -> u32 {
     ((1_000_000_000 + insn_ns / 2) / insn_ns).max(1) as u32
 }
 
-/// Addresses as the image has them.
+/// The image's addresses: how wide they are, and how far from where it was loaded.
 struct Image {
     address_bytes: usize,
     load_bias: u64,
@@ -216,8 +216,8 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
     Ok(histograms)
 }
 
-/// Writes who entered which function how often. What entered one without a transfer of control (it ran into it,
-/// the machine began there) came from nobody known, so that calls are those of [`functions::table`].
+/// Writes the arcs: entries of each function by their callers. What entered one without a transfer of control (it
+/// ran into it, the machine began there) has an unknown caller, so that calls are those of [`functions::table`].
 fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<()> {
     let mut arcs: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let unknown = caller(profile, image, None);
@@ -249,7 +249,7 @@ fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-/// The address that stands for whom a return address returns to.
+/// The address that stands for the caller with this return address: one in its call, or of a caller that is no code.
 fn caller(profile: &Profile, image: &Image, return_addr: Option<u64>) -> u64 {
     let (name, start) = functions::caller(profile, return_addr);
     match CALLERS.iter().find(|(caller, _)| start.is_none() && *caller == name) {

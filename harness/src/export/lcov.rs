@@ -34,7 +34,7 @@ use crate::profile::{Frame, Function, Profile};
 /// Pieces of a function that are entered from the rest of it.
 const PIECES: [&str; 2] = [".part.", ".cold"];
 
-/// What a source file has.
+/// Lines and functions of one source file.
 #[derive(Default)]
 struct Source<'a> {
     functions: BTreeMap<(u32, &'a str), Calls>,

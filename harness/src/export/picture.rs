@@ -11,7 +11,7 @@ pub(super) const LETTER: f64 = 0.61;
 /// Narrowest frame drawn, in percent of the picture: inferno's usual.
 pub(super) const MIN_WIDTH: f64 = 0.01;
 
-/// What is below all others, and what has not changed.
+/// Colour of the frame below all others, and of what has not changed.
 pub(super) const ROOT: Color = Color { r: 232, g: 232, b: 232 };
 
 /// A colour by hue (degrees), saturation and lightness (0 to 1).
@@ -23,8 +23,4 @@ pub(super) fn from_hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
         (value * 255.0).round() as u8
     };
     Color { r: channel(0.0), g: channel(8.0), b: channel(4.0) }
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,8 +1,9 @@
 //! The profile as pprof reads it: `profile.proto`
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with gzip.
 //!
-//! Three values: samples, instructions and calls. Instructions are exact by line of each function; how many of
-//! them are whose callers' is what the samples say (see [`crate::analysis::attribution`]), or exact with the exact tree.
+//! Three values: samples, instructions and calls. Instructions are exact by line of each function; how they
+//! are divided over the callers is what the samples say (see [`crate::analysis::attribution`]), or exact with the
+//! exact tree.
 //! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone.
 //!
 //! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
@@ -75,7 +76,8 @@ fn duration_ns(profile: &Profile) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// What the result depends on. pprof puts the lines that begin with `#` on no report; `-comments` shows all.
+/// The comments: all that the result depends on. pprof puts the lines that begin with `#` on no report; `-comments`
+/// shows all.
 fn comments(profile: &Profile) -> Vec<String> {
     let facts = &profile.facts;
     let Window { for_insns, from, until, max_insns } = &facts.window;
@@ -308,7 +310,7 @@ impl<'p> Contexts<'p> {
     }
 }
 
-/// What samples refer to, numbered from 1 (strings from 0).
+/// The tables that samples refer to, numbered from 1 (strings from 0).
 struct Tables<'p> {
     profile: &'p Profile,
     locations: Vec<proto::Location>,
@@ -325,7 +327,7 @@ enum Location {
     Code(u64),
     /// The function or range that an address is in, by its first address.
     Entry(Option<u64>),
-    /// No code.
+    /// A frame without an address: an interrupt, or the reason why a stack ends.
     Named(String),
 }
 

@@ -4,13 +4,21 @@
 use crate::analysis::calltree::CallTree;
 use crate::analysis::stacks::{Frame, FrameRole};
 
-/// What follows the name of an inlined frame, as perf writes it.
+/// Suffix of the name of an inlined frame, as perf writes it.
 pub(super) const INLINED: &str = " (inlined)";
 
-/// A frame's name as it is shown.
+/// A frame's name in formats that can hold any: as it is, and whether the frame is inlined.
+pub(super) fn full(frame: &Frame) -> String {
+    frame.name.clone() + suffix(frame)
+}
+
+/// A frame's name in pictures and lines of text.
 pub(super) fn show(frame: &Frame) -> String {
-    let name = clean(&frame.name);
-    if frame.role == FrameRole::Inlined { name + INLINED } else { name }
+    clean(&frame.name) + suffix(frame)
+}
+
+fn suffix(frame: &Frame) -> &'static str {
+    if frame.role == FrameRole::Inlined { INLINED } else { "" }
 }
 
 /// A name that XML and one line of text can hold.
@@ -39,9 +47,9 @@ pub(super) fn clean(name: &str) -> String {
     clean
 }
 
-/// Calls with each call path in shown names, outermost frame first, that has instructions, and with their number.
-/// What is shown alike is one path. They are in the order of their frames: each path comes right before all that
-/// begin with it. Paths are not kept: there may be millions.
+/// Visits each call path that has instructions, in shown names, outermost frame first, with their number. What is
+/// shown alike is one path. They are in the order of their frames: each path comes right before all that begin with
+/// it. Paths are not kept: there may be millions.
 ///
 /// # Errors
 /// Those of `visit`.

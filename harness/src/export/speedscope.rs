@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::settings::Settings;
-use super::shown::INLINED;
+use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
@@ -81,10 +81,7 @@ fn quoted(text: &str) -> Result<String> {
 }
 
 fn write_frame(profile: &Profile, member: &Member, out: &mut dyn Write) -> Result<()> {
-    let name = &member.frame.name;
-    let name =
-        if member.frame.role == FrameRole::Inlined { quoted(&format!("{name}{INLINED}"))? } else { quoted(name)? };
-    write!(out, "{{\"name\":{name}")?;
+    write!(out, "{{\"name\":{}", quoted(&full(&member.frame))?)?;
     let function = member
         .start
         .filter(|_| member.frame.role == FrameRole::Function)
@@ -109,7 +106,7 @@ fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The instructions of the paths that `is_in` says, by number less one.
+/// Writes a profile of exact instructions, of the paths for which `is_in` holds, by number less one.
 fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: &mut dyn Write) -> Result<()> {
     let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
     write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;
@@ -146,7 +143,7 @@ fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: 
     Ok(())
 }
 
-/// The runs of a track up to the end of the time, with stacks of nothing for the gaps.
+/// Writes a profile in the order of time: the runs of a track, with empty stacks for the gaps up to the end.
 fn write_in_time_order(tree: &CallTree, name: &str, runs: &[Run], end_insns: u64, out: &mut dyn Write) -> Result<()> {
     write_head(name, end_insns, out)?;
     let mut list = List::default();

@@ -7,7 +7,7 @@ use console::Style;
 use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
 use crate::analysis::metrics;
-use crate::text::number::{group, percent, share};
+use crate::text::number::{Hex, group, percent, share};
 use crate::text::terminal::{clip, printable, source};
 
 /// From this share of the function on, a line or instruction is hot, and written so.
@@ -64,7 +64,7 @@ impl Page<'_> {
             writeln!(self.out, "defined at {}{line}", printable(file))?;
         }
         if let (Some(start), Some(size_bytes)) = (row.start, size_bytes) {
-            writeln!(self.out, "{} bytes of code at {start:#010x}", group(*size_bytes))?;
+            writeln!(self.out, "{} bytes of code at {}", group(*size_bytes), Hex(start))?;
         }
         let insns = group(*self_insns);
         writeln!(
@@ -144,7 +144,8 @@ impl Page<'_> {
     }
 }
 
-/// What stands above a run of instructions: where it is from, by which functions, and what is written there.
+/// The heading of a run of instructions: the source line that they are from, its text, and the functions through
+/// which it was inlined.
 fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     let line = run.line.and_then(|index| listing.lines.get(index));
     let inlined = match run.inlined.as_slice() {
@@ -154,13 +155,13 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     match line {
         Some(line) => Some(line_text(line) + &inlined),
         None if !inlined.is_empty() => Some(inlined.trim_start().to_owned()),
-        // Where nothing has a line, nobody misses it.
+        // Where no instruction has a line, a heading that says so would only repeat itself.
         None if listing.lines.is_empty() => None,
         None => Some("(no source line)".to_owned()),
     }
 }
 
-/// `crc.c:13    crc = table[crc & 0xff];`
+/// A source line with its place: `crc.c:13    crc = table[crc & 0xff];`
 fn line_text(line: &SourceLine) -> String {
     let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();
@@ -168,7 +169,7 @@ fn line_text(line: &SourceLine) -> String {
 }
 
 fn address(insn: &Instruction) -> String {
-    format!("{:#010x}", insn.address)
+    Hex(insn.address).to_string()
 }
 
 fn heat(insns: u64, all_insns: u64) -> Style {

@@ -5,11 +5,10 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-use super::summary::DEFAULT_WIDTH_COLUMNS;
 use crate::analysis::place::Place;
 use crate::profile::Profile;
-use crate::text::number::{group, share};
-use crate::text::terminal::{pad, printable, shorten};
+use crate::text::number::{Hex, group, share};
+use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, pad, printable, shorten};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: usize = 20;
@@ -34,7 +33,7 @@ pub struct BinsTable {
     pub bin_bytes: u64,
     /// Bins shown: those with the most instructions; None shows all.
     pub top_rows: Option<usize>,
-    /// Their order.
+    /// Order of the bins.
     pub order: Order,
     /// Width of the terminal; None: there is none to ask.
     pub width_columns: Option<usize>,
@@ -103,7 +102,7 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     rows.extend(shown.iter().map(|bin| {
         let bar = bar(bin.insns, most_insns);
         let insns = group(bin.insns);
-        [format!("{:#010x}", bin.start), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
+        [Hex(bin.start).to_string(), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
     }));
     rows.extend(sums.iter().map(|(name, insns, samples)| {
         [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]
@@ -122,8 +121,8 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// `memcpy+0x8`: where the bin begins in the function that executed most in it; and how many more of the image's
-/// functions have code there.
+/// The last column, `memcpy+0x8`: where the bin begins in the function that executed most in it; and how many more of
+/// the image's functions have code there.
 fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> String {
     let last = bin.start.saturating_add(table.bin_bytes - 1);
     let functions = &profile.names.functions;
@@ -141,11 +140,11 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> String {
     format!("{name}{offset}{more}")
 }
 
-/// A bar in eighths of columns.
+/// The bar of a bin, in eighths of columns.
 fn bar(insns: u64, most_insns: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (insns as f64 / most_insns.max(1) as f64 * (8 * BAR_COLUMNS) as f64).round() as usize;
-    // What executed is seen.
+    // Never empty where something executed.
     let eighths = eighths.max(usize::from(insns > 0));
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }

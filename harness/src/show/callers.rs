@@ -8,7 +8,7 @@ use crate::analysis::calltree::CallTree;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
-use crate::text::number::{group, share};
+use crate::text::number::{group, group_known, share};
 use crate::text::terminal::printable;
 
 /// How much of the calls around a function is shown.
@@ -48,7 +48,7 @@ pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &m
         _ => String::new(),
     };
     let name = printable(&format!("{}{location}", function.name(profile))).into_owned();
-    // Nobody knows where code without a name begins.
+    // Where code without a name begins is not known, and so neither how often it was entered.
     let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
     block.line(calls, whole, Some(graph.total_insns), name);
     let total = whole.or(Some(graph.total_insns));
@@ -108,9 +108,8 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn line(&mut self, calls: Option<u64>, insns: Option<u64>, of: Option<u64>, name: String) {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
         let part = insns.zip(of).map_or_else(|| "-".to_owned(), |(insns, of)| share(insns, of));
-        self.lines.push([calls.map_or_else(String::new, group), number(insns), part, name]);
+        self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, name]);
     }
 
     /// The callers or callees of the last in a chain, each with those beyond it.
@@ -182,7 +181,7 @@ impl Block<'_> {
         }
     }
 
-    /// Who jumped, where a call was taken over by a tail call.
+    /// The functions that jumped, where calls were taken over by tail calls; empty where none was.
     fn through(&self, edge: &Edge) -> String {
         let jumps = edge.tail_calls.iter().map(|(party, count)| {
             format!("{} by tail call from {}", group(*count), printable(&party.name(self.profile)))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::analysis::compare::{Change, Comparison, Pair};
-use crate::text::number::{group, signed_percent};
+use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
 
 /// Writes the functions and tasks that changed, those that account for most first.
@@ -13,15 +13,14 @@ use crate::text::table::write_table;
 pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
     let whole = comparison.total_insns.before.unwrap_or(0);
-    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
     let row = |name: String, numbers: Pair, calls: Pair| {
         let calls = if calls.difference() == 0 {
             String::new()
         } else {
-            format!("{} \u{2192} {}", number(calls.before), number(calls.after))
+            format!("{} \u{2192} {}", group_known(calls.before), group_known(calls.after))
         };
         let change = signed_percent(numbers.difference(), whole);
-        [name, number(numbers.before), number(numbers.after), change, calls]
+        [name, group_known(numbers.before), group_known(numbers.after), change, calls]
     };
     let mut lines = vec![["Function", "Before", "After", "Of the total", "Calls"].map(str::to_owned)];
     let shown = most_rows.unwrap_or(changed.len()).min(changed.len());

@@ -1,4 +1,4 @@
-//! All that the terminal shows of one run: the tables, and what is to be said of it.
+//! All that the terminal shows of one run: the tables, and the sentences below them.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::show::{spans, summary, tasks};
 use crate::text::number::group;
 use crate::text::terminal;
 
-/// Writes the tables, and what is to be said of the run, as they are on the terminal.
+/// Writes the tables, and the sentences on how the run went and ended.
 ///
 /// # Errors
 /// What `out` reports.

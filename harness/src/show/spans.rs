@@ -1,14 +1,14 @@
 //! How long handlers, masked interrupts, PendSV and what `--span` names take, under the tables of tasks.
 
-use crate::text::table::write_table;
 use std::io::{self, Write};
 
 use crate::analysis::place::Place;
 use crate::analysis::stacks::Exceptions;
 use crate::profile::{Profile, Span, SpanKind};
-use crate::text::number::group;
+use crate::text::number::{group, plural};
+use crate::text::table::write_table;
 
-/// Writes what there is.
+/// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans.
 ///
 /// # Errors
 /// What `out` reports.
@@ -30,7 +30,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What there is beside handlers, a line each.
+/// The spans that are no handlers', a line each: masked interrupts, PendSV, and what `--span` names.
 pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for span in &profile.spans {
@@ -47,8 +47,8 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
             continue;
         }
         let [min, mean, max] = insns(span);
-        let times = if span.count == 1 { "time" } else { "times" };
-        let line = format!("{name}: {} {times}, {min} to {max} instructions, mean {mean}", group(span.count));
+        let times = plural(span.count, "time");
+        let line = format!("{name}: {times}, {min} to {max} instructions, mean {mean}");
         lines.push(match span.kind {
             SpanKind::Between { .. } => line,
             _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),

@@ -7,10 +7,7 @@ use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
 use crate::image::symbols;
 use crate::text::number::{group, share};
-use crate::text::terminal::{columns, pad, shorten};
-
-/// Width of the table where there is no terminal to ask, so that a log does not depend on one.
-pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
+use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, shorten};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -121,7 +118,7 @@ fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
     [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
 }
 
-/// `work/crc.c:13`, with as many of the directories as there is room for.
+/// Where a function is defined, `work/crc.c:13`, with as many of the directories as there is room for.
 fn location(row: &Row, most_columns: usize) -> String {
     let Some(file) = &row.file else { return String::new() };
     let line = row.line.map_or_else(String::new, |line| format!(":{line}"));

@@ -1,13 +1,14 @@
 //! The tables under the functions' one: tasks, interrupts, and how much of the stacks is known.
 
-use crate::text::table::write_table;
 use std::io::{self, Write};
 
+use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::profile::{Profile, Task};
-use crate::text::number::{group, share};
+use crate::text::number::{group, plural, share, share_at_least};
+use crate::text::table::write_table;
 
-/// Writes what there is; images without tasks and interrupts have no tables of them.
+/// Writes the tables of tasks and interrupts, where there are any, and the remarks on stacks.
 ///
 /// # Errors
 /// What `out` reports.
@@ -37,9 +38,7 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     if profile.facts.max_depth.is_some() && total > 0 {
         let unknown = stacks::unknown(profile);
         let complete = total - unknown.values().sum::<u64>();
-        // Not rounded up to all of them.
-        let percent = (10_000 * u128::from(complete) / u128::from(total)) as f64 / 100.0;
-        let mut line = format!("stacks: {} sampled, {percent:.2}% complete", group(total));
+        let mut line = format!("stacks: {} sampled, {} complete", group(total), share_at_least(complete, total));
         for (why, samples) in unknown {
             line += &format!("; {} {} ({})", group(samples), stacks::why(why), share(samples, total));
         }
@@ -77,14 +76,8 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     }
     write_table(&lines, out)?;
     let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    let waits = profile.facts.waits;
-    writeln!(
-        out,
-        "idle: {} of the instructions; {} {} for an interrupt",
-        share(idle, total),
-        group(waits),
-        if waits == 1 { "wait" } else { "waits" }
-    )?;
+    let waits = plural(profile.facts.waits, "wait");
+    writeln!(out, "idle: {} of the instructions; {waits} for an interrupt", share(idle, total))?;
     let unseen = profile.facts.unseen_switches;
     if unseen > 0 {
         writeln!(
@@ -96,8 +89,8 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Address above a task's stack. FreeRTOS keeps its highest word's address, or nothing; then the stack ends
-/// below the control block that it allocates next, which is no more than a guess and not made.
+/// Size of a task's stack; None where the kernel does not keep where it ends. It could be guessed from what lies
+/// above it, which would be a number that is not known to be true.
 fn stack_bytes(task: &Task) -> Option<u64> {
     task.stack_end?.checked_sub(task.stack_start?)
 }
@@ -116,7 +109,7 @@ pub(crate) fn stack_used(task: &Task, is_exact: bool) -> String {
     }
 }
 
-/// What the kernel's paint says.
+/// A task's use of its stack by the kernel's paint: where that is gone, the stack was used at some time.
 pub(crate) fn painted(task: &Task) -> String {
     match (task.painted_bytes, stack_bytes(task)) {
         (None | Some(0), _) => "-".to_owned(),
@@ -125,7 +118,7 @@ pub(crate) fn painted(task: &Task) -> String {
     }
 }
 
-/// The most that a function is on one path of the tree, and its name.
+/// The deepest recursion: how often its function is on one path of the tree at once, and that function's name.
 fn recursion(profile: &Profile) -> (u32, Option<String>) {
     use wire::definition::NodeKind;
     let mut depths: Vec<u32> = Vec::with_capacity(profile.tree.len());
@@ -148,7 +141,7 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
         depths.push(depth);
         if depth > deepest.0 {
-            deepest = (depth, Some(crate::analysis::place::Place::of(profile, entry).to_string()));
+            deepest = (depth, Some(Place::of(profile, entry).to_string()));
         }
     }
     deepest

@@ -16,9 +16,30 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{:.2}%", percent(part, whole))
 }
 
-/// `1234567` as `1,234,567`.
+/// A number with its thousands grouped: `1,234,567`.
 pub fn group(number: u64) -> String {
     HumanCount(number).to_string()
+}
+
+/// A part of something as `12.34%`, never rounded up: all but a little is not `100.00%`.
+pub fn share_at_least(part: u64, whole: u64) -> String {
+    let percent = (10_000 * u128::from(part) / u128::from(whole.max(1))) as f64 / 100.0;
+    format!("{percent:.2}%")
+}
+
+/// A number as [`group`] writes it, or `-` where it is not known.
+pub fn group_known(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), group)
+}
+
+/// A number and what it counts: `1 call`, `1,234 calls`.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", group(number), if number == 1 { "" } else { "s" })
+}
+
+/// How much more one number is than another, in percent of the other; negative where it is less.
+pub fn percent_change(before: u64, after: u64) -> f64 {
+    100.0 * (after as f64 - before as f64) / before.max(1) as f64
 }
 
 /// A change in percent of a whole, with as many digits as it takes to be none of 0; in instructions where the
@@ -33,7 +54,7 @@ pub fn signed_percent(difference: i128, whole: u64) -> String {
     format!("{percent:+.digits$} %").replace('-', "\u{2212}")
 }
 
-/// What an address in a message looks like: `0x20000000`.
+/// An address as people read it, with at least eight digits: `0x20000000`.
 pub(crate) struct Hex(pub(crate) u64);
 
 impl fmt::Display for Hex {
@@ -98,6 +119,14 @@ mod tests {
     #[test]
     fn thousands_are_grouped() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(group), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([None, Some(1_000)].map(group_known), ["-", "1,000"]);
+        assert_eq!([0, 1, 1_000].map(|calls| plural(calls, "call")), ["0 calls", "1 call", "1,000 calls"]);
+    }
+
+    #[test]
+    fn a_share_is_not_rounded_up_to_all() {
+        assert_eq!((share(99_999, 100_000), share_at_least(99_999, 100_000)), ("100.00%".into(), "99.99%".into()));
+        assert_eq!([share_at_least(7, 7), share_at_least(0, 0)], ["100.00%", "0.00%"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::text::terminal::{columns, pad};
 
-/// The first column to the left, the others to the right.
+/// Writes a table between two empty lines; the first column is flush left, the others flush right.
 ///
 /// # Errors
 /// What `out` reports.

@@ -10,6 +10,9 @@ use console::{Term, measure_text_width};
 /// Stands for a character that is not shown.
 const HIDDEN: char = '\u{fffd}';
 
+/// Width of a table where there is no terminal to ask, so that a log does not depend on one.
+pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
+
 /// When to write in colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -33,7 +36,7 @@ impl Color {
     }
 }
 
-/// Columns of the terminal that standard output is; None where it is none.
+/// Columns of the terminal on standard output; None where that is no terminal.
 pub fn width_columns() -> Option<usize> {
     let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     columns.filter(|_| io::stdout().is_terminal())
@@ -53,7 +56,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| if is_command(character) { HIDDEN } else { character }).collect())
 }
 
-/// Says on standard error what the user should know. Nobody may listen.
+/// Writes notes for the user to standard error. A closed one is no error: notes are beside the result.
 pub fn notes(notes: &[String]) {
     for note in notes {
         let _ = writeln!(Printable(io::stderr()), "note: {note}");

@@ -1,5 +1,6 @@
-//! The firmware's own `_mcount` counts against the exact ones: two independent witnesses of one run, and
-//! every difference explained.
+//! In-target counts, which the firmware's runtime made at each call of `_mcount`, against the exact ones: two
+//! independent witnesses of one run, and every difference explained. The saved profile has them as
+//! [`in_target::Table`]; `image/mcount/` reads them from the image and its memory.
 //!
 //! The profiler saw three things of every instrumented function: how often it was entered, how often it
 //! called the runtime, and how often that call came back. The firmware's table says how often the runtime
@@ -24,9 +25,9 @@ use crate::analysis::functions::{self, RowKind, Table};
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::profile::in_target::{self, Mode, Protection};
-use crate::text::number::{group, share};
+use crate::text::number::{group, plural, share};
 
-/// What the comparison came to.
+/// The result of the comparison: where in-target and exact counts agree, and why they differ elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Instrumented functions that were entered or counted.
@@ -39,16 +40,16 @@ pub struct Comparison {
     pub by_interrupt: u64,
     /// Of these, other entries without a call: the first of a task, and on RISC-V by interrupts.
     pub without_call: u64,
-    /// Of these, by tail calls: the caller is whom they return to, not who jumped.
+    /// Of these, by tail calls: the caller is the function that they return to, not the one that jumped.
     pub by_tail_call: u64,
-    /// What the two do not agree on, most calls first.
+    /// Disagreements of the two, by cause, most calls first.
     pub differences: Vec<Difference>,
     /// Functions that were entered and never called the runtime, by name.
     pub not_instrumented: Vec<String>,
     /// The small mode's functions and their share of the calls in 1024, recent ones weighing more; largest
     /// first.
     pub hottest: Vec<(String, u16)>,
-    /// What the runtime cost.
+    /// The cost of the runtime.
     pub overhead: Overhead,
     /// The firmware has no symbols: nothing can be compared.
     pub nameless: bool,
@@ -135,11 +136,6 @@ impl Comparison {
     }
 }
 
-/// `1 call`, `1,234 calls`.
-fn plural(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", group(count), if count == 1 { "" } else { "s" })
-}
-
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { caller, callee, exact, in_target, calls, cause } = self;
@@ -169,22 +165,22 @@ pub struct Overhead {
 /// Calls that one witness counted and the other did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Whom the call returns to, and how many bytes after its start; None in the small mode, which has no
+    /// The function that the call returns to, and how many bytes after its start; None in the small mode, which has no
     /// callers.
     pub caller: Option<String>,
     /// The function that was called.
     pub callee: String,
     /// Calls by the exact count.
     pub exact: u64,
-    /// Calls by the firmware's own.
+    /// Calls by the in-target count.
     pub in_target: u64,
     /// How many calls this cause accounts for.
     pub calls: u64,
-    /// Why.
+    /// Why these calls are in one count and not in the other.
     pub cause: Cause,
 }
 
-/// Why the firmware's count is not the exact one.
+/// Why an in-target count is not the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// None of the others: a defect of the firmware, of its runtime, or of the profiler.
@@ -242,7 +238,7 @@ struct Pair {
     tail_calls: u64,
 }
 
-/// What is known of one function.
+/// What both witnesses say of one function.
 #[derive(Default)]
 struct Callee {
     entries: u64,
@@ -259,7 +255,7 @@ struct Callee {
     hits: u64,
 }
 
-/// Compares the firmware's table with the profile; `functions` is the profile's.
+/// Compares the in-target table with the profile; `functions` is the profile's.
 pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -> Comparison {
     let runtime = runtime(profile, table);
     let mut callees = callees(profile, table, functions, &runtime);
@@ -450,7 +446,7 @@ fn early(profile: &Profile, callees: &BTreeMap<u64, Callee>) -> BTreeSet<u64> {
     }
 }
 
-/// What is known for all functions together, and used up one by one.
+/// Calls that are only known for all functions together: each explanation of a difference uses some of them up.
 struct Budget {
     /// Calls that the runtime says it had no room for.
     dropped: u64,
@@ -470,7 +466,7 @@ fn take(budget: &mut u64, wanted: u64) -> u64 {
     taken
 }
 
-/// Calls of one function that are not where they should be, and not lost.
+/// Calls of one function that are counted elsewhere or not yet, and not lost.
 struct Flights {
     /// Made and not yet counted as the run ended.
     started: u64,
@@ -480,7 +476,7 @@ struct Flights {
     misnamed: u64,
 }
 
-/// One function's case.
+/// One function of the comparison, and all that decides why its counts differ.
 struct Witness<'a> {
     profile: &'a Profile,
     table: &'a in_target::Table,
@@ -671,7 +667,7 @@ impl Witness<'_> {
         take(&mut budget.inside, wanted.min(most))
     }
 
-    /// As the runtime decides it: by the address that its caller returns to.
+    /// Whether the runtime ignores the function's calls. It decides that by the address that it returns to.
     fn is_ignored(&self) -> bool {
         let thumb = u64::from(self.profile.facts.is_arm());
         self.callee

@@ -1,5 +1,5 @@
-//! Sampled against exact, and the firmware's own `_mcount` counts against exact ([`in_target`]): measurements
-//! of one run by different means, so that each vouches for the other.
+//! Samples against exact counts, and in-target counts (the firmware's own, of its calls of `_mcount`) against exact
+//! ones ([`in_target`]): measurements of one run by different means, so that each vouches for the other.
 //!
 //! A function whose share of the samples is not its share of the instructions keeps step with the
 //! sampling period (aliasing): its counts are exact, its samples misleading. Anything else that does
@@ -13,31 +13,31 @@ use std::fmt;
 use crate::analysis::crosscheck::in_target::Comparison;
 use crate::analysis::functions::{RowKind, Table};
 use crate::profile::{End, InTarget, Profile};
-use crate::text::number::group;
+use crate::text::number::{Hex, group};
 
 /// Standard deviations beyond which chance is ruled out: 1 in 1.7 million.
 pub const MAX_Z: f64 = 5.0;
 
-/// What the comparison came to.
+/// The result of the cross-check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CrossCheck {
     /// Functions whose samples cannot be chance, largest deviation first.
     pub aliased: Vec<Aliased>,
-    /// What can never be, each one sentence: an internal inconsistency.
+    /// Internal inconsistencies, each one sentence: contradictions that no firmware can cause.
     pub inconsistencies: Vec<String>,
     /// Functions compared, address ranges without a name included.
     pub functions: usize,
-    /// Some of these are address ranges.
+    /// Whether some of these are address ranges.
     pub has_ranges: bool,
     /// Samples compared.
     pub samples: u64,
     /// The largest deviation, in standard deviations, regardless of its sign.
     pub largest_z: f64,
-    /// The samples were dithered.
+    /// Whether the samples were dithered.
     pub jittered: bool,
-    /// The firmware's own counts, where it has some.
+    /// The in-target counts against the exact ones, where the firmware has the in-target runtime.
     pub in_target: Option<Comparison>,
-    /// Why the firmware's own counts could not be read.
+    /// Why the in-target table could not be read.
     pub in_target_unread: Option<String>,
 }
 
@@ -92,19 +92,19 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
 }
 
 impl CrossCheck {
-    /// Nothing to tell of the samples.
+    /// Whether there is nothing to tell of the samples.
     pub fn is_clean(&self) -> bool {
         self.aliased.is_empty() && self.inconsistencies.is_empty()
     }
 
-    /// What `--strict` asks for: all counts agree. Aliasing is no difference of counts; firmware that does
+    /// Whether all counts agree, which `--strict` asks for. Aliasing is no difference of counts; firmware that does
     /// not count itself has nothing to disagree with; counts that could not be read agree with nothing.
     pub fn counts_agree(&self) -> bool {
         let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
         self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
     }
 
-    /// What came of the firmware's own counts, line by line; at most so many differences by name.
+    /// The verdict on the in-target counts, line by line; at most so many differences by name.
     pub fn in_target_lines(&self, most: Option<usize>) -> Vec<String> {
         let unread = self.in_target_unread.iter().map(|why| format!("in-target: the firmware's table {why}"));
         unread.chain(self.in_target.iter().flat_map(|comparison| comparison.lines(most))).collect()
@@ -161,7 +161,7 @@ impl fmt::Display for CrossCheck {
     }
 }
 
-/// What is true of every profile, unless the profiler is wrong.
+/// Checks that hold for every profile unless the profiler is wrong; a sentence for each that fails.
 fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
     let mut found = Vec::new();
     let by_function: u64 = table.rows.iter().map(|row| row.self_insns).sum();
@@ -209,7 +209,8 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
             let executed = counts.get(&pc).copied().unwrap_or(0);
             if sampled > executed {
                 found.push(format!(
-                    "the instruction at {pc:#010x} was sampled {} times on vCPU {index} and executed {} times",
+                    "the instruction at {} was sampled {} times on vCPU {index} and executed {} times",
+                    Hex(pc),
                     group(sampled),
                     group(executed)
                 ));

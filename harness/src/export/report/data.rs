@@ -18,6 +18,7 @@ use crate::analysis::place::{self, Place};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
+use crate::text::number::Hex;
 
 /// Most call paths that are drawn one by one. No screen has as many pixels side by side.
 const MAX_PATHS: usize = 100_000;
@@ -55,15 +56,15 @@ pub(super) struct Data {
     arcs: Arcs,
     tasks: Vec<TaskRow>,
     interrupts: Vec<InterruptRow>,
-    /// What the terminal says of tasks, stacks and spans, line by line.
+    /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
     check: Check,
-    /// Terms and what is to be said about them.
+    /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
     /// Listings by row; None: no room for it.
     pub(super) listings: Vec<Option<Listing>>,
-    /// What is wrong with the source files, a sentence each.
+    /// Notes on source files that are missing or do not fit, a sentence each.
     pub(super) source_notes: Vec<String>,
 }
 
@@ -214,7 +215,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
         columns.is_function.push(u8::from(row.kind == functions::RowKind::Function));
         columns.file.push(row.file.as_deref().map_or(NONE, |file| strings.number(file)));
         columns.line.push(row.line.map_or(NONE, i64::from));
-        columns.start.push(row.start.map_or_else(String::new, |start| format!("{start:#010x}")));
+        columns.start.push(row.start.map_or_else(String::new, |start| Hex(start).to_string()));
         columns.self_insns.push(row.self_insns);
         columns.calls.push(row.calls);
         columns.samples.push(row.samples);
@@ -282,7 +283,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     columns
 }
 
-/// Puts what is narrow together, so that the sums stay, and says how many paths these were.
+/// Merges paths that are too narrow to be drawn, so that the sums stay; returns how many these were.
 fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     if tree.paths.len() <= most {
         return 0;
@@ -295,7 +296,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     let narrow = tree.members.len() as u32;
     tree.members
         .push(Member { frame: stacks::Frame { name: NARROW.to_owned(), role: FrameRole::Other }, start: None });
-    // By old number: the new one.
+    // New numbers of paths by their old ones.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
     // What is narrow becomes one more child of the path that it begins with.
@@ -437,7 +438,7 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
     for (number, bin) in bins {
         if last.is_none_or(|last| (number - last) * bin_bytes > GAP_BYTES) {
             first = number;
-            regions.push(Region { start: format!("{:#010x}", number * bin_bytes), ..Region::default() });
+            regions.push(Region { start: Hex(number * bin_bytes).to_string(), ..Region::default() });
         }
         last = Some(number);
         if let Some(region) = regions.last_mut() {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Writes a value.
+/// Writes a value as JSON that may stand in the page.
 ///
 /// # Errors
 /// What `out` reports.

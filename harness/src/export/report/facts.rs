@@ -5,9 +5,9 @@ use crate::analysis::stacks::View;
 use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
-use crate::text::number::group;
+use crate::text::number::{Hex, group};
 
-/// Terms and what is to be said about them, in the order of reading.
+/// The facts of a run as terms with their texts, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     let facts = &profile.facts;
     let mut list: Vec<(String, String)> = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
         say("Firmware's arguments", facts.firmware_args.join(" "));
     }
     if let Some(address) = facts.load_addr {
-        say("Loaded at", format!("{address:#010x}"));
+        say("Loaded at", Hex(address).to_string());
     }
     if facts.load_bias != 0 {
         say("Load bias", format!("{:#x}", facts.load_bias));

@@ -9,6 +9,7 @@ use crate::analysis::listing::{self, Lister};
 use crate::analysis::place::{Place, address_of};
 use crate::analysis::source::Sources;
 use crate::profile::Profile;
+use crate::text::number::Hex;
 
 /// Source lines without code that are shown between two with code, and before the first one.
 const MAX_GAP_LINES: u32 = 12;
@@ -54,8 +55,8 @@ struct Insns {
     samples: Vec<u64>,
 }
 
-/// Listings by row of the table, of at most so many bytes together, None where there is no room; and what is wrong
-/// with the source files, a sentence each.
+/// Listings by row of the table, of at most so many bytes together, None where there is no room; and the notes on
+/// source files that are missing or do not fit, a sentence each.
 pub(super) fn of(
     profile: &Profile,
     sources: &mut Sources,
@@ -117,7 +118,7 @@ fn columns(
         columns.runs.len.push(run.instructions.len());
     }
     let start = listing.instructions().next().map_or(0, |insn| insn.address);
-    columns.insns.start = format!("{start:#010x}");
+    columns.insns.start = Hex(start).to_string();
     for insn in listing.instructions() {
         columns.insns.offset.push(insn.address - start);
         columns.insns.text.push(insn.text.clone());

@@ -18,6 +18,7 @@ use anyhow::Result;
 use crate::analysis::source::Sources;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
+use crate::text::markup::escape;
 
 use data::Data;
 
@@ -39,7 +40,7 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
     // A reserve for what the listings add to the strings' separators.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
-    let title = escape_text(&profile.facts.image_name);
+    let title = escape(&profile.facts.image_name);
     let mut rest = PAGE;
     for (mark, insert) in
         [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(SCRIPT))]
@@ -54,8 +55,4 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
     }
     out.write_all(rest.as_bytes())?;
     Ok(())
-}
-
-fn escape_text(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
