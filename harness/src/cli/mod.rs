@@ -1,4 +1,4 @@
-//! The command line as typed. What it means is settled in `options.rs`.
+//! The command line as typed. What it means is settled in `resolve.rs`.
 
 pub mod resolve;
 
@@ -405,6 +405,40 @@ pub struct MeasureArgs {
     pub oracle: bool,
 }
 
+/// What is measured where nothing is said: as clap fills in what is not typed.
+impl Default for MeasureArgs {
+    fn default() -> MeasureArgs {
+        MeasureArgs {
+            output: None,
+            period: DEFAULT_PERIOD_INSNS.to_string(),
+            seeded_jitter: None,
+            max_depth: DEFAULT_MAX_DEPTH,
+            no_stacks: false,
+            exact: false,
+            span: Vec::new(),
+            fold_irqs: false,
+            flamechart: false,
+            bin_bytes: DEFAULT_BIN_BYTES.to_string(),
+            for_insns: None,
+            from: None,
+            until: None,
+            max_insns: None,
+            timeout: None,
+            input: Vec::new(),
+            input_after: Vec::new(),
+            machine: None,
+            cpu: None,
+            qemu_arg: Vec::new(),
+            shift: None,
+            load_addr: None,
+            load_bias: None,
+            file: Vec::new(),
+            symbols: None,
+            oracle: false,
+        }
+    }
+}
+
 /// An option's value and its place among all that were typed: clap keeps those of each option apart.
 #[derive(Clone, Debug)]
 pub struct Placed {
@@ -420,5 +454,17 @@ impl Placed {
         // clap parses values in the order of the command line.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_says_nothing_measures_what_a_command_line_without_options_does() {
+        let cli = Cli::try_parse_from(["harness", "profile", "firmware.elf"]).unwrap();
+        let Some(Command::Profile(args)) = cli.command else { panic!("{cli:?}") };
+        assert_eq!(format!("{:?}", args.measure), format!("{:?}", MeasureArgs::default()));
     }
 }

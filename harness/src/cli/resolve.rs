@@ -1,43 +1,144 @@
 //! The options as meant: numbers parsed, defaults filled in, contradictions refused. Nothing past
 //! this file asks what the user typed.
 
-use crate::profile::DEFAULT_FOR_INSNS;
-use crate::profile::input::Input;
-use crate::run::options::Options;
-use crate::text::number::{parse_insns, parse_number};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
 use crate::cli::{MeasureArgs, ProfileArgs, RunArgs};
 use crate::error::InputError;
-use crate::profile::Window;
+use crate::profile::input::Input;
+use crate::profile::{DEFAULT_FOR_INSNS, Window};
+use crate::run::options::Options;
+use crate::text::number::{parse_insns, parse_number};
 
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
 const MAX_BIN_BYTES: u64 = 1 << 30;
+
+/// A value that an option does not take. It says which option, so that a suite can name the line of the key that
+/// stands for it; the message is complete without that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The option, with its dashes.
+    pub option: &'static str,
+    error: InputError,
+}
+
+impl OptionError {
+    /// What is wrong with a value, and what the option takes.
+    fn new(option: &'static str, typed: impl fmt::Display, what: impl fmt::Display) -> OptionError {
+        OptionError { option, error: InputError::new(format!("{option} {typed}: {what}")) }
+    }
+
+    /// For errors that name the option and the value already.
+    fn of(option: &'static str) -> impl Fn(InputError) -> OptionError {
+        move |error| OptionError { option, error }
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl From<OptionError> for InputError {
+    fn from(error: OptionError) -> InputError {
+        error.error
+    }
+}
+
+/// Reads a number that an option takes.
+fn number(option: &'static str, text: &str) -> Result<u64, OptionError> {
+    parse_number(option, text).map_err(OptionError::of(option))
+}
+
+/// Reads a number of instructions that an option takes.
+fn insns(option: &'static str, text: &str) -> Result<u64, OptionError> {
+    parse_insns(option, text).map_err(OptionError::of(option))
+}
 
 /// What `--bin-bytes` means.
 ///
 /// # Errors
 /// When it is no power of two, or too large.
-pub(crate) fn bin_bytes(text: &str) -> Result<u64, InputError> {
-    let bytes = parse_number("--bin-bytes", text)?;
+pub(crate) fn bin_bytes(text: &str) -> Result<u64, OptionError> {
+    const OPTION: &str = "--bin-bytes";
+    let bytes = number(OPTION, text)?;
     if !bytes.is_power_of_two() {
-        return Err(InputError::new(format!("--bin-bytes {bytes}: must be a power of two, such as 2 or 64")));
+        return Err(OptionError::new(OPTION, bytes, "must be a power of two, such as 2 or 64"));
     }
     if bytes > MAX_BIN_BYTES {
-        return Err(InputError::new(format!("--bin-bytes {bytes}: must be at most {MAX_BIN_BYTES}")));
+        return Err(OptionError::new(OPTION, bytes, format_args!("must be at most {MAX_BIN_BYTES}")));
     }
     Ok(bytes)
+}
+
+/// What `--shift` means.
+fn icount_shift(text: &str) -> Result<u8, OptionError> {
+    match number("--shift", text)? {
+        // QEMU's own limit on icount shift is 10.
+        shift @ 0..=10 => Ok(shift as u8),
+        shift => Err(OptionError::new("--shift", shift, "must be 0 to 10 (1 ns to 1024 ns per instruction)")),
+    }
+}
+
+/// What `--timeout` means.
+fn timeout(seconds: f64) -> Result<Duration, OptionError> {
+    let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
+    timeout.ok_or_else(|| OptionError::new("--timeout", seconds, "must be a number of seconds above 0"))
+}
+
+/// What `--file` means: a name in the firmware's directory, and the file that is copied there.
+fn file(text: &str) -> Result<(String, PathBuf), OptionError> {
+    let parts = text.split_once('=').filter(|(name, path)| {
+        // One name and no way out of the directory.
+        !path.is_empty()
+            && Path::new(name).components().count() == 1
+            && !name.contains(['/', '\\'])
+            && !matches!(*name, "." | "..")
+    });
+    let Some((name, path)) = parts else {
+        return Err(OptionError::new("--file", text, "write NAME=PATH, where NAME has no directory"));
+    };
+    Ok((name.to_owned(), PathBuf::from(path)))
+}
+
+/// What `--span` means: two functions.
+fn span(text: &str) -> Result<(String, String), OptionError> {
+    match text.split_once("..") {
+        Some((from, until)) if !from.is_empty() && !until.is_empty() => Ok((from.to_owned(), until.to_owned())),
+        _ => Err(OptionError::new("--span", text, "write it as FROM..UNTIL, two functions")),
+    }
+}
+
+/// What `--input` and `--input-after` mean, in the order in which they were typed.
+fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
+    let at = OptionError::of("--input");
+    let after = OptionError::of("--input-after");
+    let mut input = Vec::new();
+    for typed in &args.input {
+        input.push((typed.place, Input::at(&typed.text).map_err(&at)?));
+    }
+    for typed in &args.input_after {
+        input.push((typed.place, Input::after(&typed.text).map_err(&after)?));
+    }
+    input.sort_by_key(|&(place, _)| place);
+    let input: Vec<Input> = input.into_iter().map(|(_, input)| input).collect();
+    Input::check(&input).map_err(at)?;
+    Ok(input)
 }
 
 impl Options {
     /// Settles what was typed after `harness profile`.
     ///
     /// # Errors
-    /// [`InputError`] naming the option and what it takes.
-    pub fn resolve(args: ProfileArgs) -> Result<Options, InputError> {
+    /// [`OptionError`] with what the option takes.
+    pub fn resolve(args: ProfileArgs) -> Result<Options, OptionError> {
         let mut options = Options::settle(args.firmware, args.measure)?;
         options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
         options.top_rows = (args.top > 0).then_some(args.top);
@@ -64,60 +165,24 @@ impl Options {
     }
 
     /// What all commands have in common.
-    fn settle(firmware: PathBuf, args: MeasureArgs) -> Result<Options, InputError> {
-        let insns =
-            |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_insns(option, text)).transpose();
-        let number =
-            |option: &str, text: &Option<String>| text.as_deref().map(|text| parse_number(option, text)).transpose();
+    fn settle(firmware: PathBuf, args: MeasureArgs) -> Result<Options, OptionError> {
+        // In this order, of several mistakes the first is named.
         let bin_bytes = bin_bytes(&args.bin_bytes)?;
-        // QEMU's own limit on icount shift is 10.
-        let icount_shift = match number("--shift", &args.shift)? {
-            None => None,
-            Some(shift @ 0..=10) => Some(shift as u8),
-            Some(shift) => {
-                return Err(InputError::new(format!(
-                    "--shift {shift}: must be 0 to 10 (1 ns to 1024 ns per instruction)"
-                )));
-            }
-        };
-        let timeout = match args.timeout {
-            None => None,
-            Some(seconds) => match Duration::try_from_secs_f64(seconds) {
-                Ok(timeout) if !timeout.is_zero() => Some(timeout),
-                _ => {
-                    return Err(InputError::new(format!("--timeout {seconds}: must be a number of seconds above 0")));
-                }
-            },
-        };
+        let icount_shift = args.shift.as_deref().map(icount_shift).transpose()?;
+        let timeout = args.timeout.map(timeout).transpose()?;
         if args.max_depth == 0 {
-            return Err(InputError::new("--max-depth 0: must be at least 1; --no-stacks takes no call stacks"));
+            let what = "must be at least 1; --no-stacks takes no call stacks";
+            return Err(OptionError::new("--max-depth", args.max_depth, what));
         }
-        let mut files = Vec::new();
-        for text in &args.file {
-            let parts = text.split_once('=').filter(|(name, path)| {
-                // One name and no way out of the directory.
-                !path.is_empty()
-                    && std::path::Path::new(name).components().count() == 1
-                    && !name.contains(['/', '\\'])
-                    && !matches!(*name, "." | "..")
-            });
-            let Some((name, path)) = parts else {
-                return Err(InputError::new(format!("--file {text}: write NAME=PATH, where NAME has no directory")));
-            };
-            files.push((name.to_owned(), PathBuf::from(path)));
-        }
-        let at = args.input.iter().map(|typed| Ok((typed.place, Input::at(&typed.text)?)));
-        let after = args.input_after.iter().map(|typed| Ok((typed.place, Input::after(&typed.text)?)));
-        let mut input = at.chain(after).collect::<Result<Vec<(usize, Input)>, InputError>>()?;
-        input.sort_by_key(|&(place, _)| place);
-        let input: Vec<Input> = input.into_iter().map(|(_, input)| input).collect();
-        Input::check(&input)?;
-        let span = |text: &String| match text.split_once("..") {
-            Some((from, until)) if !from.is_empty() && !until.is_empty() => Ok((from.to_owned(), until.to_owned())),
-            _ => Err(InputError::new(format!("--span {text}: write it as FROM..UNTIL, two functions"))),
+        let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;
+        let input = input(&args)?;
+        let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
+        let period_insns = insns("--period", &args.period)?;
+        let insns =
+            |option: &'static str, text: &Option<String>| text.as_deref().map(|text| insns(option, text)).transpose();
+        let number = |option: &'static str, text: &Option<String>| {
+            text.as_deref().map(|text| number(option, text)).transpose()
         };
-        let spans = args.span.iter().map(span).collect::<Result<_, _>>()?;
-        let period_insns = parse_insns("--period", &args.period)?;
         Ok(Options {
             period_insns,
             window: Window {

@@ -12,5 +12,5 @@ pub const FLAMECHART: &str = "flamechart.svg";
 /// Name of the firmware's output in a profile directory.
 pub const CONSOLE: &str = "console.log";
 
-/// All that a profile directory holds.
-pub const FILES: [&str; 3] = [FLAMEGRAPH, FILE_NAME, CONSOLE];
+/// All that a profile directory can hold: what is in an earlier one and may be replaced.
+pub const FILES: [&str; 4] = [FLAMEGRAPH, FILE_NAME, CONSOLE, FLAMECHART];

@@ -103,6 +103,7 @@ impl Output {
     /// # Errors
     /// When it cannot be written (a full disk).
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), InputError> {
+        debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
         fs::write(self.temporary.path().join("out").join(name), bytes).map_err(|error| self.failed(name, &error))
     }
 
@@ -111,6 +112,7 @@ impl Output {
     /// # Errors
     /// When it cannot be moved.
     pub fn take(&self, name: &str, file: &Path) -> Result<(), InputError> {
+        debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
         fs::rename(file, self.temporary.path().join("out").join(name)).map_err(|error| self.failed(name, &error))
     }
 
@@ -202,4 +204,27 @@ pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
         _ => "choose another directory with --output",
     };
     InputError::about(path, format_args!("cannot be written: {cause}; {next}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_that_a_profile_can_hold_is_replaced_and_no_other() {
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("f.profile");
+        fs::create_dir(&target).unwrap();
+        for name in ["flamegraph.svg", "flamechart.svg", "profile.fwp", "console.log"] {
+            fs::write(target.join(name), "earlier").unwrap();
+        }
+        let output = Output::prepare(target.clone()).unwrap();
+        output.write(crate::profile::files::FLAMECHART, b"now").unwrap();
+        output.commit().unwrap();
+        let held = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(held.collect::<Vec<_>>(), ["flamechart.svg"]);
+        fs::write(target.join("notes.txt"), "a person's").unwrap();
+        let error = Output::prepare(target).unwrap_err().to_string();
+        assert!(error.contains("something else than an earlier profile (notes.txt)"), "{error}");
+    }
 }
