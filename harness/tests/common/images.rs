@@ -87,6 +87,11 @@ pub fn is_dozen() -> bool {
     wanted().is_empty()
 }
 
+/// Whether it is every image.
+pub fn is_all() -> bool {
+    wanted() == "all"
+}
+
 /// The images that a promise about every image is held against: those that `HARNESS_IMAGES` says, which is `all` or
 /// a list of names and patterns like `riscv64-*,cortex-m3-bare`; by default the named dozen.
 pub fn selected() -> Vec<String> {
@@ -112,7 +117,7 @@ pub fn selected() -> Vec<String> {
 pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     let mut images = selected();
     images.retain(|name| is_meant(name));
-    assert!(!images.is_empty() || !(is_dozen() || wanted() == "all"), "nothing is tested");
+    assert!(!images.is_empty() || !(is_dozen() || is_all()), "nothing is tested");
     images
 }
 

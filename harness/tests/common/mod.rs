@@ -23,7 +23,7 @@ use harness::analysis::{crosscheck, functions};
 use harness::profile::Profile;
 use tempfile::TempDir;
 
-pub use images::{all_images, image, image_args, images_dir, is_dozen, selected, selected_that};
+pub use images::{all_images, image, image_args, images_dir, is_all, is_dozen, selected, selected_that};
 
 /// One run of the harness, and what it left.
 #[derive(Debug)]
