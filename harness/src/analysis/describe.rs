@@ -1,8 +1,7 @@
 //! What happened in a run, in a sentence each.
 
-use crate::profile::DEFAULT_FOR_INSNS;
 use crate::profile::input::When;
-use crate::profile::{End, Facts, Names, Profile};
+use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::terminal::shorten;
 

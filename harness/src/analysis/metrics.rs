@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::definition::NodeKind;
 
-use crate::analysis::functions;
 use crate::analysis::place::Place;
-use crate::analysis::stacks;
+use crate::analysis::{functions, stacks};
 use crate::profile::Profile;
 
 /// The numbers of one run.

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use crate::error::InputError;
 use crate::profile::Names;

@@ -22,10 +22,9 @@ use wire::definition::{FrameKind, NodeKind};
 use super::settings::Settings;
 use super::shown::printable;
 use crate::analysis::attribution::{Context, Leaves};
-use crate::analysis::describe;
-use crate::analysis::functions;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
+use crate::analysis::{describe, functions};
 use crate::profile::{Profile, Window};
 
 /// Samples that are encoded at a time.

@@ -14,15 +14,14 @@ pub mod mcount;
 pub mod symbols;
 pub mod unwind;
 
-use crate::error::InputError;
-use crate::text::number::Hex;
-use std::fmt;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use sha2::{Digest, Sha256};
+
+use crate::error::InputError;
+use crate::text::number::Hex;
 
 /// A supported processor family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

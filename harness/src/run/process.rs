@@ -1,22 +1,23 @@
 //! The emulator as a process: which one, its command line, its monitor, and the certainty that it
 //! ends when we do.
 
-use crate::error::EmulatorError;
-use crate::run::emulator::{Version, cannot_be_run, version};
-use crate::run::workspace::Workspace;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+
+use crate::error::EmulatorError;
+use crate::run::emulator::{Version, cannot_be_run, version};
+use crate::run::workspace::Workspace;
 
 /// A running QEMU. Dropped, it is killed: no path leaves one behind.
 #[derive(Debug)]

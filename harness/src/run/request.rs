@@ -1,8 +1,7 @@
 //! What the plugin is asked to do, made of a run's plan; and what it refused of it.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use wire::refusal::Refusal;
 use wire::request::{self, Isa, Request};

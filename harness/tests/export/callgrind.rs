@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::run;
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::functions;
 use harness::analysis::stacks::View;
 use harness::profile::Profile;
+
+use crate::common::run;
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::common::{made, names, run, synthetic, tools, viewer};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::{FrameRole, View};
 use harness::profile::{FILE_NAME, Function, Profile};
 use serde_json::{Value, json};
+
+use crate::common::{made, names, run, synthetic, tools, viewer};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::common::{names, run, synthetic, tools};
 use harness::analysis::functions;
 use harness::profile::{FILE_NAME, Profile};
 use quick_xml::escape::unescape;
+
+use crate::common::{names, run, synthetic, tools};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{image, run};
 use harness::analysis::functions::{self, Table};
 use harness::profile::Profile;
 use tempfile::TempDir;
+
+use crate::common::{image, run};
 
 /// A profile, exported.
 struct Exported {

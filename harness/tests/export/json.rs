@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::common::tools::{self, export};
-use crate::common::{self, Run, run};
 use harness::analysis::functions;
 use serde_json::Value;
+
+use crate::common::tools::{self, export};
+use crate::common::{self, Run, run};
 
 const IMAGES: [(&str, &[&str]); 5] = [
     ("riscv64-freertos", &["--for", "20M"]),

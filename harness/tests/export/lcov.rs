@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{image, run, run_file};
 use harness::analysis::functions;
 use harness::profile::{Function, Profile};
 use tempfile::TempDir;
+
+use crate::common::{image, run, run_file};
 
 /// A directory with a saved profile.
 fn saved(profile: &Profile) -> TempDir {

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use crate::common::{names, synthetic};
 use harness::analysis::functions::{self, RowKind};
 use harness::profile::{Profile, StackFrame};
 use wire::definition::FrameKind;
+
+use crate::common::{names, synthetic};
 
 #[test]
 fn every_name_that_hurts_executes_and_is_called_as_often_as_the_tests_of_formats_expect() {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
 
-use crate::common::{names, run, tools};
 use harness::analysis::calltree::{CallTree, Path};
 use harness::analysis::functions;
 use harness::analysis::place::Place;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::profile::Profile;
+
+use crate::common::{names, run, tools};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 

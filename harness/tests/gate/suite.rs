@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::built::{self, cortex_m, scratch};
-use crate::common::{self, image};
 use harness::gate::result::Report;
 use tempfile::TempDir;
+
+use crate::common::built::{self, cortex_m, scratch};
+use crate::common::{self, image};
 
 /// A suite in a folder of its own.
 struct Suite {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use crate::common::{image, run};
 use harness::analysis::disassembly::{Disassembler, Unit};
 use harness::profile::Profile;
+
+use crate::common::{image, run};
 
 /// One instruction of objdump's: size in bytes, mnemonic, operands.
 type Theirs = BTreeMap<u64, (usize, String, String)>;

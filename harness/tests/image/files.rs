@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::built::{cortex_m, riscv, run, scratch};
 use harness::image::{Arch, ArmLevel, Format, Fpu, Image, LoadOptions};
 use harness::machine;
+
+use crate::common::built::{cortex_m, riscv, run, scratch};
 
 fn open(path: &Path) -> Image {
     Image::open(path, &LoadOptions::default()).unwrap()

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, all_images, image};
 use harness::image::kernel::freertos::{Kernel, Layout, find};
 use object::{Object as _, ObjectSymbol as _};
 use tempfile::TempDir;
+
+use crate::common::{self, all_images, image};
 
 /// What both compilers get: no warnings, the kernel's headers, nothing of a C library.
 const COMMON: &str = "-O2 -ffreestanding -ffunction-sections -fdata-sections -w -Ilib/include -Iports/freertos \

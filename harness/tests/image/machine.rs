@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::built::{self, cortex_m, riscv, scratch};
 use harness::image::{Image, LoadOptions};
 use harness::machine::{Choice, Core, LoadOption, MACHINES, Machine, MemoryKind, choose, riscv_extensions};
+
+use crate::common::built::{self, cortex_m, riscv, scratch};
 
 fn open(path: &Path) -> Image {
     Image::open(path, &LoadOptions::default()).unwrap()

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{all_images, image};
 use harness::image::symbols::Symbols;
 use harness::profile::{Frame, Names};
 use object::{Object as _, ObjectSection as _};
+
+use crate::common::{all_images, image};
 
 fn is_arm(elf: &[u8]) -> bool {
     u16::from_le_bytes([elf[18], elf[19]]) == 40

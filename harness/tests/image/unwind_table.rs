@@ -1,19 +1,20 @@
 //! The promise: the table that stacks are walked with says what the ELF's unwind information says. The
 //! arbiter is `readelf`, which interprets call frame information with code of its own.
 
-use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::built::{Target, cortex_m, riscv, run, scratch};
 use decode::{Flow, Isa, decode};
 use harness::image::symbols::Symbols;
 use harness::image::unwind::{Table, table};
 use harness::image::{Arch, ArmLevel, Image, LoadOptions};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use wire::unwind::{Base, Rule, Saved, rule_at};
+
+use crate::common;
+use crate::common::built::{Target, cortex_m, riscv, run, scratch};
 
 /// At a function's first instruction: nothing is saved yet.
 const ENTRY: Rule = Rule {

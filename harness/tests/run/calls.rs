@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{image, measured, run_file};
 use harness::analysis::functions;
+
+use crate::common::{image, measured, run_file};
 
 /// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
 fn printed_counts(console: &str) -> BTreeMap<String, u64> {

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Run, image, run, run_file};
 use harness::profile::End;
+
+use crate::common::{Run, image, run, run_file};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 

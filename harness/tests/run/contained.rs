@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::common::{command, finish, image, run};
 use harness::profile::End;
+
+use crate::common::{command, finish, image, run};
 
 #[test]
 fn a_command_for_the_host_is_denied_and_named() {

@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Run, command, emulator, finish, image, program, run};
 use tempfile::TempDir;
+
+use crate::common::{Run, command, emulator, finish, image, program, run};
 
 const ANSWERS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi"#;
 

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::{Run, child_of, image, run, run_and, run_file, signal};
 use harness::analysis::functions;
 use harness::profile::{End, Profile};
+
+use crate::common::{Run, child_of, image, run, run_and, run_file, signal};
 
 #[track_caller]
 fn assert_says(run: &Run, words: &[&str]) {

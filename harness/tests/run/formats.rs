@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::common::{Run, image, run, run_file};
 use harness::profile::Profile;
+
+use crate::common::{Run, image, run, run_file};
 
 fn profile_file(name: &str, args: &[&str]) -> Run {
     run_file(&image(name), args).expect_code(0)

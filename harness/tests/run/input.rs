@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{command, finish, image, run_file};
 use tempfile::TempDir;
+
+use crate::common::{command, finish, image, run_file};
 
 /// Profiles what cannot be profiled: returns the message, which names `needles`.
 #[track_caller]

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Run, comparison, image, in_parallel, measured, run};
 use harness::analysis::crosscheck::in_target::Cause;
 use harness::analysis::functions;
 use harness::profile::{InTarget, Profile};
+
+use crate::common::{Run, comparison, image, in_parallel, measured, run};
 
 fn calls(profile: &Profile, name: &str) -> u64 {
     functions::table(profile).rows.iter().find(|row| row.name == name).map_or(0, |row| row.calls)

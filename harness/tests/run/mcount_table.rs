@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::built::{self, Target, cortex_m, riscv, scratch};
-use crate::common::{Run, child_of, run_and, run_file, signal};
 use harness::analysis::functions;
 use harness::profile::in_target::{Before, Mode, Protection, Table, TableArc};
 use harness::profile::{End, InTarget, Profile};
+
+use crate::common::built::{self, Target, cortex_m, riscv, scratch};
+use crate::common::{Run, child_of, run_and, run_file, signal};
 
 /// `tick` counts itself and is called three times before `opening`, five times before `closing`, and then what
 /// `THEN` says. `table` is where the header says that the state is.

@@ -1,15 +1,15 @@
 //! `harness run`: the firmware as a program among others. Its output, its arguments, its status.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::{env, fs};
 
-use crate::common::{self, Run, child_of, finish, image, images_dir, signal};
 use harness::profile::End;
 use tempfile::TempDir;
+
+use crate::common::{self, Run, child_of, finish, image, images_dir, signal};
 
 /// `harness run`, not yet run; its profile goes to `dir/out`.
 fn command(firmware: &Path, options: &[&str], args: &[&str], dir: &Path) -> Command {

@@ -1,7 +1,8 @@
 //! Samples against exact counts: aliasing is found and named, and the dither clears it.
 
-use crate::common::run;
 use harness::analysis::{crosscheck, functions};
+
+use crate::common::run;
 
 #[test]
 fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {

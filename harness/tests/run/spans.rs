@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use crate::common::{self, image, measured, run};
 use decode::Flow;
 use harness::analysis::place::Place;
 use harness::image::{Image, LoadOptions};
 use harness::profile::{Node, Profile, Span, SpanKind};
 use wire::definition::NodeKind;
+
+use crate::common::{self, image, measured, run};
 
 fn span(profile: &Profile, wanted: SpanKind) -> Option<Span> {
     profile.spans.iter().find(|span| span.kind == wanted).copied()

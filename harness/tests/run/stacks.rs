@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::levels::{Level, followed, shown, unwound};
-use crate::common::{self, run};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::View;
 use harness::profile::Profile;
 use wire::definition::Unknown;
 use wire::sample::Sample;
+
+use crate::common::levels::{Level, followed, shown, unwound};
+use crate::common::{self, run};
 
 #[test]
 fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::run;
 use harness::analysis::functions;
 use harness::profile::Profile;
 use wire::definition::NodeKind;
+
+use crate::common::run;
 
 fn callers(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_harness")).arg("callers").arg(dir).args(args).output().unwrap()

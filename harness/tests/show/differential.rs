@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Run, run};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::export::differential::{Side, svg};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+
+use crate::common::{Run, run};
 
 type Weights = Vec<(Vec<Frame>, u64)>;
 

@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{self, Run, run};
 use harness::analysis::functions;
 use harness::profile::Profile;
+
+use crate::common::{self, Run, run};
 
 fn harness(args: &[&str], profile: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));

@@ -7,21 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{made, names, run, synthetic, viewer};
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::crosscheck;
-use harness::analysis::describe;
-use harness::analysis::functions;
 use harness::analysis::listing::Lister;
 use harness::analysis::place::Place;
 use harness::analysis::source::Sources;
 use harness::analysis::stacks::{self, Exceptions, FrameRole, View};
+use harness::analysis::{crosscheck, describe, functions};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
 use harness::show::bins;
 use harness::text::number::group;
 use serde_json::{Value, json};
 use wire::definition::FrameKind;
+
+use crate::common::{made, names, run, synthetic, viewer};
 
 /// Writes the report of a profile; returns where it is and what was said besides.
 fn report(profile: &Path, dir: &Path, args: &[&str]) -> (PathBuf, String) {

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{comparison, in_parallel, is_all, run, selected_that};
 use harness::analysis::crosscheck::in_target::Cause;
+
+use crate::common::{comparison, in_parallel, is_all, run, selected_that};
 
 /// Why an image's own counts are not the exact ones: the only cause in it.
 fn expected_cause(name: &str) -> Option<Cause> {

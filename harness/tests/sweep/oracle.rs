@@ -1,9 +1,10 @@
 //! The promise behind every number: the fast way of counting and sampling gives what one callback per
 //! instruction gives, on every image, at every period.
 
-use crate::common::{image_args, in_parallel, is_dozen, run, selected};
 use harness::profile::Profile;
 use wire::sample::Sample;
+
+use crate::common::{image_args, in_parallel, is_dozen, run, selected};
 
 fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");

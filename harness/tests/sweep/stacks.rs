@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::common::levels::{Level, followed, shown, unwound};
-use crate::common::{all_images, in_parallel, run, selected_that};
 use harness::analysis::functions::{Row, RowKind};
 use harness::profile::Profile;
 use wire::definition::{NodeKind, Unknown};
+
+use crate::common::levels::{Level, followed, shown, unwound};
+use crate::common::{all_images, in_parallel, run, selected_that};
 
 /// How an unwound stack differs from what calls and returns left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,13 +14,12 @@ mod strings;
 use std::io::Write;
 
 use anyhow::Result;
+use data::Data;
 
 use crate::analysis::source::Sources;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
 use crate::text::markup::escape;
-
-use data::Data;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

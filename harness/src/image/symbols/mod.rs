@@ -24,12 +24,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::Range;
 
+use dwarf::{Dwarf, Place, Sections};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
 
 use crate::profile::{Frame, Function, LineCode, Names};
-use dwarf::{Dwarf, Place, Sections};
 pub use search::{Found, NotFound, without_arguments, without_template_arguments};
 
 /// The functions of one firmware image, where it was loaded.

@@ -7,11 +7,11 @@ mod control_block;
 
 use std::ops::Range;
 
+use control_block::{Described, Scan};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
 use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
-use control_block::{Described, Scan};
 
 /// FreeRTOS as found in an image. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
