@@ -10,7 +10,7 @@ use crate::cli::MergeArgs;
 use crate::exit_code::ExitCode;
 use crate::gate::lines;
 use crate::gate::reports;
-use crate::gate::result::{self, Report};
+use crate::gate::result::{REPORT, SuiteResult};
 use crate::run::directory::unwritable;
 
 /// Runs the command.
@@ -20,19 +20,20 @@ use crate::run::directory::unwritable;
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let mut parts = Vec::new();
     for path in &args.results {
-        let file = if path.is_dir() { path.join(result::REPORT) } else { path.clone() };
+        let file = if path.is_dir() { path.join(REPORT) } else { path.clone() };
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read the report {}", file.display()))?;
-        let part = Report::from_json(&text).with_context(|| format!("cannot read the report {}", file.display()))?;
+        let part =
+            SuiteResult::from_json(&text).with_context(|| format!("cannot read the report {}", file.display()))?;
         parts.push((path.display().to_string(), part));
     }
-    let report = Report::merge(parts)?;
+    let result = SuiteResult::merge(parts)?;
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-    let width = report.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+    let width = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
-    for case in &report.cases {
+    for case in &result.cases {
         lines::case(case, width, &mut text)?;
     }
     stdout().lock().write_all(&text)?;
-    reports::finish(&report, &directory)
+    reports::finish(&result, &directory)
 }

@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 use crate::gate::cache::Cache;
 use crate::gate::filter::Filter;
 use crate::gate::reports;
-use crate::gate::result::Report;
+use crate::gate::result::SuiteResult;
 use crate::gate::session::{self, Settings};
 use crate::gate::suite::{self, Case, Suite};
 use crate::run::directory::unwritable;
@@ -26,7 +26,7 @@ use crate::run::plan::INTERRUPTED;
 /// When the suite cannot be read or the reports cannot be written.
 pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.schema {
-        stdout().write_all(Report::schema()?.as_bytes())?;
+        stdout().write_all(SuiteResult::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
     let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
@@ -75,6 +75,6 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     };
     let cases = session::run(&suite, &mine, &settings);
     let chosen = chosen.iter().map(|case| case.name.clone()).collect();
-    let report = Report::new(suite.name.clone(), settings.baseline, chosen, cases);
-    reports::finish(&report, &settings.directory)
+    let result = SuiteResult::new(suite.name.clone(), settings.baseline, chosen, cases);
+    reports::finish(&result, &settings.directory)
 }

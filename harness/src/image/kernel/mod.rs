@@ -13,6 +13,10 @@ use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
 use control_block::{Described, Scan};
 
+/// What to do where a task's stack has no known end.
+pub const STACK_END_ADVICE: &str =
+    "the kernel does not keep where stacks end: build it with configRECORD_STACK_HIGH_ADDRESS=1";
+
 /// FreeRTOS as found in an image. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
