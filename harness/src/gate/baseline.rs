@@ -40,6 +40,17 @@ const FUNCTION: &str = "function";
 /// A number that is not known.
 const UNKNOWN: &str = "-";
 
+/// Refuses what is no name for a baseline: a name becomes a directory.
+///
+/// # Errors
+/// Saying what a name has not.
+pub fn check_name(name: &str) -> Result<(), InputError> {
+    if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
+        return Err(InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")));
+    }
+    Ok(())
+}
+
 /// The numbers of a run and what they were made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {

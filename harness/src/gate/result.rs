@@ -2,6 +2,8 @@
 //! shards send each other. No host time and no path of this machine is in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
@@ -287,6 +289,16 @@ impl SuiteResult {
             value["version"]
         );
         serde_json::from_value(value).context("it is damaged")
+    }
+
+    /// Reads the result in a directory of reports, or a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no result of this version.
+    pub fn load(path: &Path) -> Result<SuiteResult> {
+        let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
+        let about = || format!("cannot read the report {}", file.display());
+        SuiteResult::from_json(&fs::read_to_string(&file).with_context(about)?).with_context(about)
     }
 
     /// Joins the parts of one suite.

@@ -54,6 +54,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Set when the user wants the run to end.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// Makes Ctrl-C and SIGTERM end the run, with what was measured until then, instead of the process.
+pub fn end_on_interrupt() {
+    // Fails only where a handler is set already; then that one decides.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
+
 /// Everything that a run is made from.
 #[derive(Debug)]
 pub struct Plan<'a> {
