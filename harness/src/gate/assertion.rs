@@ -24,7 +24,7 @@ pub struct Assertion {
     value: Value,
 }
 
-/// What is measured.
+/// A number or share of a profile that an assertion asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
     /// A number that baselines keep, too; the name is that of the function or task, empty for the run.
@@ -37,7 +37,7 @@ enum Measure {
     Span(Of, Spans),
 }
 
-/// Which number of spans.
+/// One number of many spans: the least, the mean, the most instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Min,
@@ -45,7 +45,7 @@ enum Of {
     Max,
 }
 
-/// Which spans.
+/// A kind of spans, which an assertion takes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Spans {
     Calls(String),
@@ -151,7 +151,7 @@ enum Operator {
     AtLeast,
 }
 
-/// Longest first, so that `<=` is not taken for `<`.
+/// The operators, longest first, so that `<=` is not taken for `<`.
 const OPERATORS: [(&str, Operator); 6] = [
     ("==", Operator::Equal),
     ("!=", Operator::NotEqual),
@@ -255,7 +255,7 @@ impl Assertion {
         }
     }
 
-    /// Checks a profile. `exists` says of a function's name why there is none in the image.
+    /// Checks a profile. `exists` says of a function's name why the image has none of that name.
     pub fn check(
         &self,
         profile: &Profile,

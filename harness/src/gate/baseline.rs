@@ -61,7 +61,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Of a profile.
+    /// The baseline that a profile would be kept as.
     pub fn of(profile: &Profile) -> Baseline {
         Baseline { made_with: made_with(profile), metrics: Metrics::of(profile) }
     }
@@ -197,7 +197,7 @@ fn differing_words(one: &str, other: &str) -> (String, String) {
     (without(one, other), without(other, one))
 }
 
-/// What a profile was made with.
+/// What a profile was made with, as word and value.
 fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     let Facts { image_name, qemu_version, machine, cpu, icount_shift, window, .. } = &profile.facts;
     let mut run = format!("machine={machine}");
@@ -264,7 +264,7 @@ fn first_columns(subject: Subject) -> usize {
     }
 }
 
-/// Without tabs and ends of lines.
+/// A field as a line can hold it: without tabs and ends of lines.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }

@@ -27,7 +27,7 @@ pub struct Expect {
 pub enum Ending {
     /// With this exit status.
     Status(u32),
-    /// However.
+    /// In any way, but not by the host.
     Any,
     /// With the CPU locked up.
     LockUp,
@@ -40,7 +40,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The words for those that are no number.
+    /// The words with which suites write the endings that are no status.
     pub const WORDS: [(&'static str, Ending); 5] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
@@ -74,26 +74,26 @@ impl Ending {
     }
 }
 
-/// Something on the console.
+/// A text that is looked for on the console.
 #[derive(Clone, Debug)]
 pub enum ExpectedText {
     /// These very characters.
     Plain(String),
-    /// What matches.
+    /// What the expression matches.
     Regex(Regex),
 }
 
-/// Something that must be printed.
+/// An expectation that a text is printed.
 #[derive(Clone, Debug)]
 pub struct ExpectedLine {
-    /// What.
+    /// The text.
     pub text: ExpectedText,
-    /// Before so many instructions.
+    /// Instructions of the window by which it must be there; None: at any time.
     pub by_insns: Option<u64>,
 }
 
 impl ExpectedText {
-    /// Where it is first found at or after an offset.
+    /// The bytes of the console at which it is first found, from an offset on.
     fn find(&self, console: &str, from: usize) -> Option<std::ops::Range<usize>> {
         match self {
             ExpectedText::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),

@@ -59,7 +59,7 @@ pub struct Settings {
     pub jobs: usize,
 }
 
-/// Everything that all cases share.
+/// A suite being run: what all of its cases share.
 struct Session<'a> {
     suite: &'a Suite,
     settings: &'a Settings,
@@ -105,7 +105,7 @@ fn emulator_versions() -> String {
     })
 }
 
-/// A case's name as that of a file.
+/// A case's name as the stem of a file's name.
 fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
@@ -115,7 +115,7 @@ fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
     suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
 }
 
-/// Collects what is said, and shows how far the run has come.
+/// Listens to one run: keeps its messages for the result, and shows how far it has come.
 struct Collector<'a> {
     messages: Vec<String>,
     bar: &'a crate::run::progress::Bar,
@@ -126,7 +126,7 @@ impl Listener for Collector<'_> {
         self.messages.push(line.to_owned());
     }
 
-    // It is in the report.
+    // The machine is in the result already.
     fn choice(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {
@@ -340,7 +340,7 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     findings.collect()
 }
 
-/// Each threshold that was crossed, or that none was.
+/// A finding for each threshold that was crossed, or one that says that none was.
 fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Finding> {
     let judgements = judge(&case.thresholds, compared);
     let finding = |passed, expected: &str, actual, place| Finding {

@@ -11,7 +11,7 @@ use crate::analysis::metrics::{Metric, Subject};
 use crate::error::InputError;
 use crate::text::number::{group, parse_millionths, parse_number, signed_percent};
 
-/// How much is too much.
+/// A limit on a number: what is above it is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// More than this share above the baseline, in millionths.
@@ -28,27 +28,27 @@ pub const ALL: &str = "@all";
 /// One limit on one number, or on those of all functions or tasks that match.
 #[derive(Clone, Debug)]
 pub struct Threshold {
-    /// What is limited.
+    /// The limited number.
     pub metric: Metric,
-    /// Names that it is for, as a glob; [`ALL`].
+    /// The functions or tasks that it is for: a glob of names, or [`ALL`].
     pub pattern: String,
     matcher: Option<GlobMatcher>,
-    /// How much is too much.
+    /// The limit.
     pub limit: Limit,
 }
 
-/// What became of one number under its threshold.
+/// One number held against its threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is limited.
+    /// The limited number.
     pub metric: Metric,
     /// The function or task; empty for the run.
     pub subject: String,
-    /// The numbers.
+    /// The number in the baseline and now.
     pub numbers: Pair,
-    /// How much was too much.
+    /// The limit.
     pub limit: Limit,
-    /// Whether it is too much.
+    /// Whether the limit is crossed.
     pub crossed: bool,
 }
 
@@ -177,7 +177,7 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::compare::{Change, Fate};
+    use crate::analysis::compare::{Change, Fate, TaskChange};
 
     #[test]
     fn limits_are_read_as_people_write_them() {
@@ -232,5 +232,25 @@ mod tests {
             .collect();
         assert_eq!(crossed, ["crc_byte", "sort"]);
         assert_eq!(judgements[0].describe(), "self instructions of crc_byte: 100 \u{2192} 103 (+3.00 %), limit 0%");
+    }
+
+    #[test]
+    fn every_compared_metric_is_judged_once_for_each_that_has_it() {
+        let mut numbers = Pairs::default();
+        for &metric in Metric::ALL {
+            numbers[metric] = Pair { before: None, after: Some(1) };
+        }
+        let name = String::from("f");
+        let comparison = Comparison {
+            run: numbers,
+            functions: vec![Change { name: name.clone(), plain_name: name.clone(), numbers, fate: Fate::New }],
+            tasks: vec![TaskChange { name, numbers }],
+        };
+        let subjects = [Subject::Run, Subject::Function, Subject::Task];
+        let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
+        let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, Limit::Ceiling(0)).unwrap());
+        let judgements = judge(&thresholds.collect::<Vec<_>>(), &comparison);
+        assert!(judgements.iter().all(|judgement| judgement.crossed));
+        assert_eq!(judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }
 }

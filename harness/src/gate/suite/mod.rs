@@ -24,13 +24,13 @@ pub const FILE_NAME: &str = "harness.toml";
 pub struct Suite {
     /// Its name: the file says it, or the directory.
     pub name: String,
-    /// The file.
+    /// The file that it was read from.
     pub path: PathBuf,
-    /// Where its baselines are.
+    /// Directory of its baselines.
     pub baselines: PathBuf,
     /// The baseline to compare with unless another one is asked for.
     pub baseline: Option<String>,
-    /// In the order of the file; a matrix becomes several.
+    /// Its cases in the order of the file; a matrix is several.
     pub cases: Vec<Case>,
 }
 
@@ -39,9 +39,9 @@ pub struct Suite {
 pub struct Case {
     /// Unique in the suite.
     pub name: String,
-    /// What filters go by.
+    /// Words that filters choose it by.
     pub tags: Vec<String>,
-    /// How it is run.
+    /// Options of the run.
     pub options: Options,
     /// What is expected of the run itself.
     pub expect: Expect,
