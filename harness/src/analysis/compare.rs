@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::metrics::{FunctionMetrics, Key, Metrics, TaskMetrics, ambiguous};
+use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Subject, ambiguous};
 use crate::text::number::signed_percent;
 
-/// The changes from one run to another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What changed from one run to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Instructions of all.
-    pub total_insns: Pair,
+    /// Numbers of the runs as a whole.
+    pub run: Pairs,
     /// All functions of both sides, those with the largest change of self instructions first.
     pub functions: Vec<Change>,
     /// All tasks of both sides, by name.
@@ -29,19 +29,18 @@ pub struct Pair {
     pub after: Option<u64>,
 }
 
+/// Numbers before and after.
+pub type Pairs = ByMetric<Pair>;
+
 /// One function's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its name, with its file where there are namesakes.
     pub name: String,
     /// Its name alone, which patterns are matched with.
     pub plain_name: String,
-    /// Self instructions.
-    pub self_insns: Pair,
-    /// Instructions from entry to return.
-    pub inclusive_insns: Pair,
-    /// Entries.
-    pub calls: Pair,
+    /// Its numbers.
+    pub numbers: Pairs,
     /// What happened to it as a whole.
     pub fate: Fate,
 }
@@ -75,21 +74,26 @@ impl Fate {
 }
 
 /// One task's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskChange {
     /// Its name.
     pub name: String,
-    /// Instructions while it was the running one.
-    pub insns: Pair,
-    /// Bytes of stack.
-    pub stack_bytes: Pair,
+    /// Its numbers.
+    pub numbers: Pairs,
+}
+
+impl Pairs {
+    fn of(before: Option<&Numbers>, after: Option<&Numbers>) -> Pairs {
+        let mut pairs = Pairs::default();
+        for &metric in Metric::ALL {
+            let number = |numbers: Option<&Numbers>| numbers.and_then(|numbers| numbers[metric]);
+            pairs[metric] = Pair { before: number(before), after: number(after) };
+        }
+        pairs
+    }
 }
 
 impl Pair {
-    fn of(before: impl Into<Option<u64>>, after: impl Into<Option<u64>>) -> Pair {
-        Pair { before: before.into(), after: after.into() }
-    }
-
     /// After minus before; what is not there is 0.
     pub fn difference(self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
@@ -100,28 +104,22 @@ impl Pair {
 /// everything is as it is.
 pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
     let nothing = Metrics::default();
-    let total_insns = Pair::of(before.map(|before| before.total_insns), after.total_insns);
+    let run = Pairs::of(before.map(|before| &before.run), Some(&after.run));
     let before = before.unwrap_or(&nothing);
     let pairs = pairs(before, after);
     let namesakes = ambiguous(before.functions.keys()).union(&ambiguous(after.functions.keys())).copied().collect();
     let mut functions: Vec<Change> =
         pairs.into_iter().map(|(old, new)| change(before, after, old, new, &namesakes)).collect();
     functions.sort_by(|one, other| {
-        let key = |change: &Change| (Reverse(change.self_insns.difference().unsigned_abs()), change.name.clone());
+        let key = |change: &Change| (Reverse(change.self_insns().difference().unsigned_abs()), change.name.clone());
         key(one).cmp(&key(other))
     });
     let names: BTreeSet<&String> = before.tasks.keys().chain(after.tasks.keys()).collect();
-    let tasks = names.into_iter().map(|name| {
-        let (old, new) = (before.tasks.get(name), after.tasks.get(name));
-        let insns = |task: Option<&TaskMetrics>| task.map(|task| task.insns);
-        let stack = |task: Option<&TaskMetrics>| task.and_then(|task| task.stack_bytes);
-        TaskChange {
-            name: name.clone(),
-            insns: Pair::of(insns(old), insns(new)),
-            stack_bytes: Pair::of(stack(old), stack(new)),
-        }
+    let tasks = names.into_iter().map(|name| TaskChange {
+        name: name.clone(),
+        numbers: Pairs::of(before.tasks.get(name), after.tasks.get(name)),
     });
-    Comparison { total_insns, functions, tasks: tasks.collect() }
+    Comparison { run, functions, tasks: tasks.collect() }
 }
 
 /// Which function of one side is which of the other: by name and file, else by a name that is left over once
@@ -164,12 +162,12 @@ fn change(
     // A pair has at least one key.
     let key = new.or(old).cloned().unwrap_or(Key { name: String::new(), file: String::new() });
     let (old, new) = (old.and_then(|key| before.functions.get(key)), new.and_then(|key| after.functions.get(key)));
-    let pair = |field: fn(&FunctionMetrics) -> Option<u64>| Pair::of(old.and_then(field), new.and_then(field));
+    let inlined = |numbers: &Numbers| numbers[Metric::Inlined].unwrap_or(0);
     let fate = match (old, new) {
         (None, _) => Fate::New,
         (_, None) => Fate::Vanished,
-        (Some(old), Some(new)) if old.inlined_insns == 0 && new.inlined_insns > 0 => Fate::NowInlined,
-        (Some(old), Some(new)) if old.inlined_insns > 0 && new.inlined_insns == 0 => Fate::NoLongerInlined,
+        (Some(old), Some(new)) if inlined(old) == 0 && inlined(new) > 0 => Fate::NowInlined,
+        (Some(old), Some(new)) if inlined(old) > 0 && inlined(new) == 0 => Fate::NoLongerInlined,
         _ => Fate::Stays,
     };
     let name = if namesakes.contains(key.name.as_str()) && !key.file.is_empty() {
@@ -177,14 +175,7 @@ fn change(
     } else {
         key.name.clone()
     };
-    Change {
-        name,
-        plain_name: key.name,
-        self_insns: pair(|function| Some(function.self_insns)),
-        inclusive_insns: pair(|function| function.inclusive_insns),
-        calls: pair(|function| function.calls),
-        fate,
-    }
+    Change { name, plain_name: key.name, numbers: Pairs::of(old, new), fate }
 }
 
 /// How many functions an explanation names.
@@ -194,42 +185,52 @@ impl Change {
     /// Whether anything is different.
     pub fn is_one(&self) -> bool {
         self.fate != Fate::Stays
-            || [self.self_insns, self.inclusive_insns, self.calls].iter().any(|pair| pair.difference() != 0)
+            || Metric::compared(Subject::Function).any(|metric| self.numbers[metric].difference() != 0)
+    }
+
+    /// Instructions of its own source.
+    pub fn self_insns(&self) -> Pair {
+        self.numbers[Metric::SelfInsns]
     }
 }
 
 impl TaskChange {
     /// Whether anything is different.
     pub fn is_one(&self) -> bool {
-        [self.insns, self.stack_bytes].iter().any(|pair| pair.before != pair.after)
+        Metric::compared(Subject::Task).any(|metric| self.numbers[metric].before != self.numbers[metric].after)
     }
 }
 
 impl Comparison {
+    /// Instructions of all.
+    pub fn total_insns(&self) -> Pair {
+        self.run[Metric::Total]
+    }
+
     /// The change of the whole and of the functions that account for it, in percent of the whole before, in
     /// order, adding up to the whole.
     pub fn explain(&self) -> String {
-        let whole = self.total_insns.before.unwrap_or(0);
-        if self.total_insns.difference() == 0
-            && self.functions.iter().all(|change| change.self_insns.difference() == 0)
+        let whole = self.total_insns().before.unwrap_or(0);
+        if self.total_insns().difference() == 0
+            && self.functions.iter().all(|change| change.self_insns().difference() == 0)
         {
             return "total unchanged".to_owned();
         }
         let changed: Vec<&Change> =
-            self.functions.iter().filter(|change| change.self_insns.difference() != 0).collect();
+            self.functions.iter().filter(|change| change.self_insns().difference() != 0).collect();
         let named = changed.iter().take(NAMED).map(|change| {
             let fate = match change.fate {
                 Fate::Stays => String::new(),
                 fate => format!(" ({})", fate.describe()),
             };
-            format!("{} {}{fate}", change.name, signed_percent(change.self_insns.difference(), whole))
+            format!("{} {}{fate}", change.name, signed_percent(change.self_insns().difference(), whole))
         });
         let mut parts: Vec<String> = named.collect();
         if changed.len() > NAMED {
-            let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns.difference()).sum();
+            let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns().difference()).sum();
             parts.push(format!("{} others {}", changed.len() - NAMED, signed_percent(rest, whole)));
         }
-        format!("total {}: {}", signed_percent(self.total_insns.difference(), whole), parts.join(", "))
+        format!("total {}: {}", signed_percent(self.total_insns().difference(), whole), parts.join(", "))
     }
 }
 
@@ -240,10 +241,15 @@ mod tests {
     fn metrics(functions: &[(&str, &str, u64, u64)]) -> Metrics {
         let functions = functions.iter().map(|&(name, file, self_insns, inlined_insns)| {
             let key = Key { name: name.to_owned(), file: file.to_owned() };
-            (key, FunctionMetrics { self_insns, inlined_insns, inclusive_insns: None, calls: Some(1) })
+            let mut numbers = Numbers::default();
+            numbers[Metric::SelfInsns] = Some(self_insns);
+            numbers[Metric::Inlined] = Some(inlined_insns);
+            numbers[Metric::Calls] = Some(1);
+            (key, numbers)
         });
-        let functions: BTreeMap<_, _> = functions.collect();
-        Metrics { total_insns: functions.values().map(|f| f.self_insns).sum(), functions, ..Metrics::default() }
+        let mut metrics = Metrics { functions: functions.collect(), ..Metrics::default() };
+        metrics.run[Metric::Total] = metrics.functions.values().map(|numbers| numbers[Metric::SelfInsns]).sum();
+        metrics
     }
 
     #[test]
@@ -252,8 +258,8 @@ mod tests {
         let after = metrics(&[("crc", "a.c", 519, 0), ("sort", "a.c", 399, 0), ("main", "a.c", 100, 0)]);
         let comparison = compare(Some(&before), &after);
         assert_eq!(comparison.explain(), "total +1.80 %: crc +1.90 %, sort \u{2212}0.10 %");
-        let sum: i128 = comparison.functions.iter().map(|change| change.self_insns.difference()).sum();
-        assert_eq!(sum, comparison.total_insns.difference());
+        let sum: i128 = comparison.functions.iter().map(|change| change.self_insns().difference()).sum();
+        assert_eq!(sum, comparison.total_insns().difference());
         assert_eq!(compare(Some(&before), &before).explain(), "total unchanged");
     }
 
@@ -265,7 +271,7 @@ mod tests {
         let fates: BTreeMap<String, (Fate, i128)> = compare(Some(&before), &after)
             .functions
             .into_iter()
-            .map(|change| (change.name, (change.fate, change.self_insns.difference())))
+            .map(|change| (change.name.clone(), (change.fate, change.self_insns().difference())))
             .collect();
         assert_eq!(
             fates,

@@ -5,22 +5,280 @@
 //! add to clones (`.constprop.0`, Rust's hashes), and namesakes in different files are told apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Index, IndexMut};
 
 use wire::definition::NodeKind;
 
 use crate::analysis::place::Place;
 use crate::analysis::{functions, stacks};
-use crate::profile::Profile;
+use crate::image::kernel::STACK_END_ADVICE;
+use crate::profile::{self, Profile};
+
+/// The table of metrics: one entry here is all that baselines, comparison, thresholds and assertions know of it.
+macro_rules! metrics {
+    ($($(#[doc = $doc:literal])* $name:ident => $descriptor:expr;)*) => {
+        /// A number of a run, of each function or of each task. Baselines' columns, judgements and messages are in
+        /// this order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Metric {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Metric {
+            /// All of them.
+            pub const ALL: &[Metric] = &[$(Metric::$name),*];
+
+            /// What is known of it.
+            pub const fn descriptor(self) -> Descriptor {
+                match self {
+                    $(Metric::$name => $descriptor,)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Instructions of the window.
+    Total => Descriptor {
+        word: "total",
+        phrase: "total instructions",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|profile| Some(profile.total_insns())),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Instructions of a function's own source, not of what it calls.
+    SelfInsns => Descriptor {
+        word: "self",
+        phrase: "self instructions of",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            profile.insns().into_iter().for_each(|(pc, insns)| add(Key::written_at(profile, pc).0, insns));
+        }),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// Those of them that run inlined into other functions.
+    Inlined => Descriptor {
+        word: "inlined",
+        phrase: "inlined instructions of",
+        role: Role::Kept,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            for (pc, insns) in profile.insns() {
+                if let (key, true) = Key::written_at(profile, pc) {
+                    add(key, insns);
+                }
+            }
+        }),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// Instructions of a function from its entries to its returns, without interrupts.
+    Inclusive => Descriptor {
+        word: "inclusive",
+        phrase: "inclusive instructions of",
+        role: Role::Compared,
+        needs_exact: true,
+        read: Read::Functions(|profile, add| {
+            let inclusive = inclusive(profile);
+            let rows = if inclusive.is_empty() { Vec::new() } else { called(profile) };
+            for row in rows {
+                if let Some(&insns) = row.start.and_then(|start| inclusive.get(&start)) {
+                    add(Key::new(&row.name, row.file.as_deref()), insns);
+                }
+            }
+        }),
+        where_uncounted: None,
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// Entries of a function. Unknown where it only exists inlined.
+    Calls => Descriptor {
+        word: "calls",
+        phrase: "calls of",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            called(profile).iter().for_each(|row| add(Key::new(&row.name, row.file.as_deref()), row.calls));
+        }),
+        where_uncounted: None,
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Instructions while a task was the running one.
+    TaskInsns => Descriptor {
+        word: "task",
+        phrase: "instructions of task",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Tasks(|task| Some(task.insns)),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// How often a task was switched in.
+    Switches => Descriptor {
+        word: "switches",
+        phrase: "switches to task",
+        role: Role::Asserted,
+        needs_exact: false,
+        read: Read::Tasks(|task| Some(task.switches)),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Most bytes of stack that a task used: exact with the exact tree, else at least that.
+    Stack => Descriptor {
+        word: "stack",
+        phrase: "stack bytes of task",
+        role: Role::Compared,
+        needs_exact: true,
+        read: Read::Tasks(|task| {
+            task.stack_end.zip(task.deepest_sp).map(|(end, deepest)| end.saturating_sub(deepest))
+        }),
+        where_uncounted: None,
+        unknown: STACK_END_ADVICE,
+        whole: Some(|profile, _, name| {
+            let task = profile.tasks.iter().zip(stacks::task_names(profile)).find(|(_, known)| known == name)?.0;
+            task.stack_end?.checked_sub(task.stack_start?)
+        }),
+    };
+}
+
+/// What is known of a metric.
+#[derive(Clone, Copy)]
+pub struct Descriptor {
+    /// The word for it in suites, baselines and reports.
+    pub word: &'static str,
+    /// What it counts, as a sentence says it; a function's or task's name comes after it.
+    pub phrase: &'static str,
+    /// What it is used for.
+    pub role: Role,
+    /// Whether it is only known with the exact call tree.
+    pub needs_exact: bool,
+    /// How it is read from a profile, and with that what has such a number.
+    pub read: Read,
+    /// The number of a function or task that has others: 0 for what is counted, None for what may be unknown.
+    pub where_uncounted: Option<u64>,
+    /// Why a run or a task may have no such number, and what to do about it.
+    pub unknown: &'static str,
+    /// What it is a share of, by its subject's name; None: it is never written as a share.
+    pub whole: Option<Whole>,
+}
+
+/// What is said of a number that is not known, where nothing more can be said.
+const UNKNOWN: &str = "it is not known of this run";
+
+/// What a number is a share of: that of the run, or of the function or task of this name.
+pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;
+
+/// What a metric is used for; each use includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Baselines keep it.
+    Kept,
+    /// Assertions ask for it.
+    Asserted,
+    /// Two runs are compared by it: thresholds limit it, and reports show its change.
+    Compared,
+}
+
+/// How a metric is read from a profile.
+#[derive(Clone, Copy)]
+pub enum Read {
+    /// One number of the run.
+    Run(fn(&Profile) -> Option<u64>),
+    /// A number of each function: parts of it, added up.
+    Functions(fn(&Profile, &mut dyn FnMut(Key, u64))),
+    /// A number of each task.
+    Tasks(fn(&profile::Task) -> Option<u64>),
+}
+
+/// What has a number of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The run.
+    Run,
+    /// Each function.
+    Function,
+    /// Each task.
+    Task,
+}
+
+impl Metric {
+    /// The word for it in suites, baselines and reports.
+    pub fn word(self) -> &'static str {
+        self.descriptor().word
+    }
+
+    /// What has such a number.
+    pub fn subject(self) -> Subject {
+        match self.descriptor().read {
+            Read::Run(_) => Subject::Run,
+            Read::Functions(_) => Subject::Function,
+            Read::Tasks(_) => Subject::Task,
+        }
+    }
+
+    /// Those that a subject has.
+    pub fn of(subject: Subject) -> impl Iterator<Item = Metric> {
+        Metric::ALL.iter().copied().filter(move |metric| metric.subject() == subject)
+    }
+
+    /// Those by which two runs' subjects are compared.
+    pub fn compared(subject: Subject) -> impl Iterator<Item = Metric> {
+        Metric::of(subject).filter(|metric| metric.descriptor().role >= Role::Compared)
+    }
+}
+
+/// Something for each metric; what a subject does not have stays as it is by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByMetric<T>([T; Metric::ALL.len()]);
+
+impl<T> Index<Metric> for ByMetric<T> {
+    type Output = T;
+
+    fn index(&self, metric: Metric) -> &T {
+        &self.0[metric as usize]
+    }
+}
+
+impl<T> IndexMut<Metric> for ByMetric<T> {
+    fn index_mut(&mut self, metric: Metric) -> &mut T {
+        &mut self.0[metric as usize]
+    }
+}
+
+/// The numbers of a run, a function or a task; None where one is unknown.
+pub type Numbers = ByMetric<Option<u64>>;
+
+impl Numbers {
+    /// Those of a subject of which nothing has been counted yet.
+    pub fn uncounted(subject: Subject) -> Numbers {
+        let mut numbers = Numbers::default();
+        for metric in Metric::of(subject) {
+            numbers[metric] = metric.descriptor().where_uncounted;
+        }
+        numbers
+    }
+}
 
 /// The numbers of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Instructions of the window.
-    pub total_insns: u64,
-    /// The numbers of each function.
-    pub functions: BTreeMap<Key, FunctionMetrics>,
-    /// The numbers of each task, in the names that tell namesakes apart.
-    pub tasks: BTreeMap<String, TaskMetrics>,
+    /// Of the run as a whole.
+    pub run: Numbers,
+    /// By function.
+    pub functions: BTreeMap<Key, Numbers>,
+    /// By task, in the names that tell namesakes apart.
+    pub tasks: BTreeMap<String, Numbers>,
 }
 
 /// A function, as it is known from run to run.
@@ -30,30 +288,6 @@ pub struct Key {
     pub name: String,
     /// Last part of its file's path; empty when unknown.
     pub file: String,
-}
-
-/// One function's numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FunctionMetrics {
-    /// Instructions of its own source, not of what it calls.
-    pub self_insns: u64,
-    /// Those of its instructions that run inlined into other functions.
-    pub inlined_insns: u64,
-    /// Instructions from its entries to its returns, without interrupts; known with the exact tree.
-    pub inclusive_insns: Option<u64>,
-    /// Entries. None where it only exists inlined.
-    pub calls: Option<u64>,
-}
-
-/// One task's numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskMetrics {
-    /// Instructions while it was the running one.
-    pub insns: u64,
-    /// How often it was switched in.
-    pub switches: u64,
-    /// Most stack that it used: exact with the exact tree, else at least that.
-    pub stack_bytes: Option<u64>,
 }
 
 /// A name without what compilers add to tell clones apart.
@@ -84,48 +318,63 @@ pub fn file_name(path: &str) -> &str {
 impl Metrics {
     /// The numbers of a profile.
     pub fn of(profile: &Profile) -> Metrics {
-        let mut metrics = Metrics { total_insns: profile.total_insns(), ..Metrics::default() };
-        let names = &profile.names;
-        let text = |index: u32| names.strings.get(index as usize).map_or("?", String::as_str);
-        for (pc, insns) in profile.insns() {
-            let inlined = names.frames_at(pc).last().filter(|frame| frame.inlined);
-            let key = match inlined {
-                Some(frame) => Key::new(text(frame.function), frame.file.map(text)),
-                None => Key::of(Place::of(profile, pc)),
-            };
-            let function = metrics.functions.entry(key).or_default();
-            function.self_insns += insns;
-            function.inlined_insns += if inlined.is_some() { insns } else { 0 };
+        let mut metrics = Metrics::default();
+        for name in stacks::task_names(profile) {
+            metrics.tasks.insert(name, Numbers::uncounted(Subject::Task));
         }
-        let inclusive = inclusive(profile);
-        for row in functions::table(profile).rows.iter().filter(|row| row.kind == functions::RowKind::Function) {
-            let key = Key::new(&row.name, row.file.as_deref());
-            let function = metrics.functions.entry(key).or_default();
-            *function.calls.get_or_insert(0) += row.calls;
-            if let Some(inclusive) = row.start.and_then(|start| inclusive.get(&start)) {
-                *function.inclusive_insns.get_or_insert(0) += inclusive;
+        for &metric in Metric::ALL {
+            match metric.descriptor().read {
+                Read::Run(read) => metrics.run[metric] = read(profile),
+                Read::Functions(read) => read(profile, &mut |key, number| {
+                    let new = || Numbers::uncounted(Subject::Function);
+                    *metrics.functions.entry(key).or_insert_with(new)[metric].get_or_insert(0) += number;
+                }),
+                Read::Tasks(read) => {
+                    for (task, name) in profile.tasks.iter().zip(stacks::task_names(profile)) {
+                        metrics.tasks.entry(name).or_default()[metric] = read(task);
+                    }
+                }
             }
-        }
-        for (task, name) in profile.tasks.iter().zip(stacks::task_names(profile)) {
-            let stack_bytes = task.stack_end.zip(task.deepest_sp).map(|(end, deepest)| end.saturating_sub(deepest));
-            metrics.tasks.insert(name, TaskMetrics { insns: task.insns, switches: task.switches, stack_bytes });
         }
         metrics
     }
 
+    /// Instructions of the window.
+    pub fn total_insns(&self) -> u64 {
+        self.run[Metric::Total].unwrap_or(0)
+    }
+
     /// Functions whose name matches, of all files.
-    pub fn named<'a>(
-        &'a self,
-        matches: impl Fn(&str) -> bool + 'a,
-    ) -> impl Iterator<Item = (&'a Key, &'a FunctionMetrics)> {
+    pub fn named<'a>(&'a self, matches: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = (&'a Key, &'a Numbers)> {
         self.functions.iter().filter(move |(key, _)| matches(&key.name))
     }
+}
+
+/// All instructions of the run, as what others are a share of.
+fn of_total(_: &Profile, metrics: &Metrics, _: &str) -> Option<u64> {
+    Some(metrics.total_insns())
+}
+
+/// The functions that the compiler has made code of.
+fn called(profile: &Profile) -> Vec<functions::Row> {
+    let rows = functions::table(profile).rows.into_iter();
+    rows.filter(|row| row.kind == functions::RowKind::Function).collect()
 }
 
 impl Key {
     fn new(name: &str, file: Option<&str>) -> Key {
         let file = file.map_or("", file_name);
         Key { name: stable_name(name).to_owned(), file: file.to_owned() }
+    }
+
+    /// The function whose source an instruction was made from, and whether it was inlined into another one.
+    fn written_at(profile: &Profile, pc: u64) -> (Key, bool) {
+        let names = &profile.names;
+        let text = |index: u32| names.strings.get(index as usize).map_or("?", String::as_str);
+        match names.frames_at(pc).last().filter(|frame| frame.inlined) {
+            Some(frame) => (Key::new(text(frame.function), frame.file.map(text)), true),
+            None => (Key::of(Place::of(profile, pc)), false),
+        }
     }
 
     fn of(place: Place<'_>) -> Key {

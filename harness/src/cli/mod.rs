@@ -232,7 +232,7 @@ pub struct BinsArgs {
     pub by: Order,
 }
 
-/// Whose callers to show.
+/// Which function's callers to show.
 #[derive(Debug, Args)]
 pub struct CallersArgs {
     /// Profile directory or file

@@ -4,8 +4,7 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
-use crate::cli::BinsArgs;
-use crate::cli::resolve;
+use crate::cli::{BinsArgs, resolve};
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::bins::{self, BinsTable};

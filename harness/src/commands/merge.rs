@@ -4,13 +4,12 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::MergeArgs;
 use crate::exit_code::ExitCode;
-use crate::gate::lines;
-use crate::gate::reports;
-use crate::gate::result::{self, Report};
+use crate::gate::result::SuiteResult;
+use crate::gate::{lines, reports};
 use crate::run::directory::unwritable;
 
 /// Runs the command.
@@ -18,21 +17,16 @@ use crate::run::directory::unwritable;
 /// # Errors
 /// When a part cannot be read or the parts do not make a whole.
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
-    let mut parts = Vec::new();
-    for path in &args.results {
-        let file = if path.is_dir() { path.join(result::REPORT) } else { path.clone() };
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read the report {}", file.display()))?;
-        let part = Report::from_json(&text).with_context(|| format!("cannot read the report {}", file.display()))?;
-        parts.push((path.display().to_string(), part));
-    }
-    let report = Report::merge(parts)?;
+    let named = |path: &PathBuf| Ok((path.display().to_string(), SuiteResult::load(path)?));
+    let parts = args.results.iter().map(named).collect::<Result<_>>()?;
+    let result = SuiteResult::merge(parts)?;
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-    let width = report.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+    let width = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
-    for case in &report.cases {
+    for case in &result.cases {
         lines::case(case, width, &mut text)?;
     }
     stdout().lock().write_all(&text)?;
-    reports::finish(&report, &directory)
+    reports::finish(&result, &directory)
 }

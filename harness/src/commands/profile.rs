@@ -1,30 +1,26 @@
 //! `harness firmware.elf`: one image in, one profile directory and one table out.
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::path::Path;
 
 use anyhow::Result;
 
-use crate::analysis::crosscheck::{self};
-use crate::analysis::describe;
-use crate::analysis::functions::{self};
+use crate::analysis::{crosscheck, describe, functions};
 use crate::cli::ProfileArgs;
 use crate::exit_code::ExitCode;
-use crate::export;
-use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::Profile;
-use crate::profile::files::{CONSOLE, FILES, FLAMECHART};
+use crate::profile::files::{FILES, FLAMECHART};
 use crate::run::directory::Output;
 use crate::run::options::Options;
-use crate::run::plan::INTERRUPTED;
+use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::show::overview;
 use crate::text::terminal::Printable;
+use crate::{export, image};
 
-/// Tells the terminal.
+/// What a run says and how far it has come, on standard error.
 struct Terminal(Bar);
 
 impl Listener for Terminal {
@@ -43,40 +39,21 @@ impl Listener for Terminal {
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let options = Options::resolve(args)?;
-    let output = prepare(&options)?;
+    let output = Output::prepare_for(&options)?;
+    end_on_interrupt();
     let stem = image::stem(&options.firmware);
     let mut terminal = Terminal(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
     let measured = measure(&options, &output, &mut terminal);
     let Terminal(bar) = terminal;
     bar.finish();
-    let (profile, directory) = save(measured?, &options, output)?;
-    report(&profile, &options, &directory)
-}
-
-/// Prepares the profile directory, and for the user to end the run.
-pub(super) fn prepare(options: &Options) -> Result<Output> {
-    let named = || PathBuf::from(format!("{}.profile", image::stem(&options.firmware)));
-    let output = Output::prepare(options.output.clone().unwrap_or_else(named))?;
-    // Fails only where a handler is set already; then that one decides.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-    Ok(output)
-}
-
-/// Completes the profile directory and says where it is.
-pub(super) fn save(measured: Measured, options: &Options, output: Output) -> Result<(Profile, PathBuf)> {
-    export::write(&measured.profile, options, &output)?;
-    // A machine without a serial port and semihosting prints nothing, and QEMU may end before it
-    // opens the file.
-    if measured.console.exists() {
-        output.take(CONSOLE, &measured.console)?;
-    } else {
-        output.write(CONSOLE, b"")?;
-    }
-    Ok((measured.profile, output.commit()?))
+    let Measured { profile, console } = measured?;
+    export::write(&profile, &options, &output)?;
+    output.take_console(&console)?;
+    show(&profile, &options, &output.commit()?)
 }
 
 /// Prints the tables and the verdict, and settles the exit code.
-fn report(profile: &Profile, options: &Options, directory: &std::path::Path) -> Result<ExitCode> {
+fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCode> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
     let mut out = Printable(stdout().lock());

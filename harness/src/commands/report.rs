@@ -23,7 +23,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let view = View { fold_irqs: args.fold_irqs };
     write_to(&args.output, |out| report::write(&profile, view, &mut sources, out))?;
     if args.output.as_os_str() != STDOUT {
-        // Nobody may listen.
+        // A closed standard error is no reason to fail: the page is written.
         let _ = writeln!(Printable(stderr()), "{}: open it in a browser", args.output.display());
     }
     terminal::notes(&sources.notes());

@@ -6,26 +6,27 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::profile::{prepare, save};
 use crate::analysis::describe;
 use crate::cli::RunArgs;
 use crate::exit_code::runner;
-use crate::measure::{Listener, measure};
+use crate::export;
+use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
+use crate::run::directory::Output;
 use crate::run::options::Options;
-use crate::run::plan::INTERRUPTED;
+use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::records::Progress;
 use crate::run::tail::Tail;
 use crate::text::number::group;
 
-/// Passes on what the firmware prints. Which machine was chosen is said at the end, and progress is the firmware's
-/// to show.
+/// Passes on to standard output what the firmware prints. The machine that was chosen is said at the end, and
+/// progress is the firmware's to show.
 #[derive(Default)]
 struct Console(Option<Tail>);
 
 impl Listener for Console {
     fn say(&mut self, line: &str) {
-        // One that is closed is no reason to end.
+        // A closed standard error is no reason to end the run.
         let _ = writeln!(stderr(), "{line}");
     }
 
@@ -44,11 +45,15 @@ impl Listener for Console {
 /// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let options = Options::resolve_run(args)?;
-    let output = prepare(&options)?;
-    let mut console = Console::default();
-    let measured = measure(&options, &output, &mut console);
-    let console_error = console.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
-    let (profile, directory) = save(measured?, &options, output)?;
+    let output = Output::prepare_for(&options)?;
+    end_on_interrupt();
+    let mut passed_on = Console::default();
+    let measured = measure(&options, &output, &mut passed_on);
+    let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
+    let Measured { profile, console } = measured?;
+    export::write(&profile, &options, &output)?;
+    output.take_console(&console)?;
+    let directory = output.commit()?;
     let facts = &profile.facts;
     let mut lines = describe::describe_notes(&profile);
     lines.extend(describe::describe_unresolved(facts));
@@ -62,7 +67,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         directory.display()
     ));
     for line in lines {
-        // Nobody needs to read this: the status says the same.
+        // A closed standard error is no reason to fail: the status says the same.
         let _ = writeln!(stderr(), "harness: {line}");
     }
     if let Some(error) = console_error {

@@ -1,10 +1,8 @@
 //! `harness test`: a suite of images, run over all cores, held against expectations and a baseline.
 
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::{fs, thread};
 
 use anyhow::Result;
 
@@ -13,12 +11,12 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::cache::Cache;
 use crate::gate::filter::Filter;
-use crate::gate::reports;
-use crate::gate::result::Report;
+use crate::gate::result::SuiteResult;
 use crate::gate::session::{self, Settings};
-use crate::gate::suite::{self, Case, Suite};
+use crate::gate::suite::{self, Suite};
+use crate::gate::{baseline, reports};
 use crate::run::directory::unwritable;
-use crate::run::plan::INTERRUPTED;
+use crate::run::plan::end_on_interrupt;
 
 /// Runs the command.
 ///
@@ -26,14 +24,12 @@ use crate::run::plan::INTERRUPTED;
 /// When the suite cannot be read or the reports cannot be written.
 pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.schema {
-        stdout().write_all(Report::schema()?.as_bytes())?;
+        stdout().write_all(SuiteResult::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
     let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
     let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let is_chosen =
-        |case: &&Case| filters.is_empty() || filters.iter().any(|filter| filter.matches(&case.name, &case.tags));
-    let chosen: Vec<&Case> = suite.cases.iter().filter(is_chosen).collect();
+    let chosen = Filter::choose(&filters, &suite.cases);
     if chosen.is_empty() {
         return Err(InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into());
     }
@@ -45,14 +41,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     }
     let baseline = args.baseline.or_else(|| suite.baseline.clone());
-    for name in baseline.iter().chain(&args.save_baseline) {
-        // A name becomes a directory.
-        if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(
-                InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")).into()
-            );
-        }
-    }
+    baseline.iter().chain(&args.save_baseline).try_for_each(|name| baseline::check_name(name))?;
     if args.ratchet && baseline.is_none() {
         return Err(InputError::new("--ratchet tightens a baseline: name it with --baseline").into());
     }
@@ -62,9 +51,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     };
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-
-    // Fails only where a handler is set already; then that one decides.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    end_on_interrupt();
     let settings = Settings {
         directory,
         cache: if args.no_cache { None } else { Cache::open(args.cache_dir) },
@@ -75,6 +62,6 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     };
     let cases = session::run(&suite, &mine, &settings);
     let chosen = chosen.iter().map(|case| case.name.clone()).collect();
-    let report = Report::new(suite.name.clone(), settings.baseline, chosen, cases);
-    reports::finish(&report, &settings.directory)
+    let result = SuiteResult::new(suite.name.clone(), settings.baseline, chosen, cases);
+    reports::finish(&result, &settings.directory)
 }

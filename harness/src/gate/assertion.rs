@@ -7,14 +7,12 @@ use std::fmt;
 
 use wire::definition::NodeKind;
 
-use crate::analysis::metrics::{self, Metrics, stable_name};
+use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, stable_name};
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
-use crate::text::number::parse_millionths;
-use crate::text::number::parse_number;
-use crate::text::number::{group, percent};
+use crate::text::number::{group, parse_millionths, parse_number, percent};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +24,11 @@ pub struct Assertion {
     value: Value,
 }
 
-/// What is measured.
+/// A number or share of a profile that an assertion asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    Total,
-    Calls(String),
-    SelfInsns(String),
-    Inclusive(String),
-    Task(String),
-    Switches(String),
-    Stack(String),
+    /// A number that baselines keep, too; the name is that of the function or task, empty for the run.
+    Metric(Metric, String),
     Coverage(String),
     Irq(String),
     Depth(String),
@@ -44,7 +37,7 @@ enum Measure {
     Span(Of, Spans),
 }
 
-/// Which number of spans.
+/// One number of many spans: the least, the mean, the most instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Min,
@@ -52,7 +45,7 @@ enum Of {
     Max,
 }
 
-/// Which spans.
+/// A kind of spans, which an assertion takes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Spans {
     Calls(String),
@@ -62,27 +55,91 @@ enum Spans {
     Between(String, String),
 }
 
-/// All measures: the word, whether it takes a name, what it is.
-const MEASURES: [(&str, bool, &str); 18] = [
-    ("total", false, "instructions of the window"),
-    ("calls", true, "entries of a function; 0 for one that must never run"),
-    ("self", true, "instructions of a function's own source"),
-    ("inclusive", true, "instructions of a function from entry to return"),
-    ("task", true, "instructions while the task was the running one"),
-    ("switches", true, "how often the task was switched in"),
-    ("stack", true, "bytes of the task's stack that were used"),
-    ("coverage", true, "lines of a file that ran"),
-    ("irq", true, "samples in an interrupt, as a share of all"),
-    ("depth", true, "how often a recursive function was on the stack at once"),
-    ("waits", false, "waits for an interrupt"),
-    ("min", true, "instructions of the shortest call of a function, or between two: \"from..until\""),
-    ("mean", true, "the same, mean of all"),
-    ("max", true, "the same, the longest"),
-    ("handler_max", true, "instructions of an interrupt's longest run, without those that interrupt it"),
-    ("handler_mean", true, "the same, mean of all"),
-    ("masked_max", false, "longest stretch of instructions with interrupts masked"),
-    ("pendsv_max", false, "most instructions from PendSV's request to its first one"),
+/// A measure as an assertion writes it.
+struct Word {
+    word: &'static str,
+    share: Share,
+    make: Make,
+}
+
+/// How a measure is made, and with that whether it takes a name.
+enum Make {
+    Plain(fn() -> Measure),
+    Named(fn(String) -> Measure),
+    /// Of the run without a name, of a function or a task with one.
+    Metric(Metric),
+}
+
+/// Whether a value is written with `%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Never,
+    Always,
+    AsWritten,
+}
+
+/// The measures that no baseline keeps.
+const MEASURES: [Word; 11] = [
+    // Lines of a file that ran.
+    Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
+    // Samples in an interrupt, of all.
+    Word { word: "irq", share: Share::Always, make: Make::Named(Measure::Irq) },
+    // How often a recursive function was on the stack at once.
+    Word { word: "depth", share: Share::Never, make: Make::Named(Measure::Depth) },
+    // Waits for an interrupt.
+    Word { word: "waits", share: Share::Never, make: Make::Plain(|| Measure::Waits) },
+    // Instructions of the shortest call of a function, or between two: "from..until".
+    Word { word: "min", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Min, Spans::named(name))) },
+    // The same, mean of all.
+    Word { word: "mean", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Mean, Spans::named(name))) },
+    // The same, the longest.
+    Word { word: "max", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Max, Spans::named(name))) },
+    // Instructions of an interrupt's longest run, without those that interrupt it.
+    Word {
+        word: "handler_max",
+        share: Share::Never,
+        make: Make::Named(|name| Measure::Span(Of::Max, Spans::Handler(name))),
+    },
+    // The same, mean of all.
+    Word {
+        word: "handler_mean",
+        share: Share::Never,
+        make: Make::Named(|name| Measure::Span(Of::Mean, Spans::Handler(name))),
+    },
+    // Longest stretch of instructions with interrupts masked.
+    Word { word: "masked_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::Masked)) },
+    // Most instructions from PendSV's request to its first one.
+    Word { word: "pendsv_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::PendSv)) },
 ];
+
+/// All measures: those of the metrics, and the others.
+fn words() -> impl Iterator<Item = Word> {
+    let of_metric = |metric: &Metric| Word {
+        word: metric.word(),
+        share: if metric.descriptor().whole.is_some() { Share::AsWritten } else { Share::Never },
+        make: Make::Metric(*metric),
+    };
+    let asserted = Metric::ALL.iter().filter(|metric| metric.descriptor().role >= Role::Asserted);
+    asserted.map(of_metric).chain(MEASURES)
+}
+
+impl Make {
+    fn takes_name(&self) -> bool {
+        match self {
+            Make::Plain(_) => false,
+            Make::Named(_) => true,
+            Make::Metric(metric) => metric.subject() != Subject::Run,
+        }
+    }
+
+    fn make(&self, name: &str) -> Measure {
+        match self {
+            Make::Plain(make) => make(),
+            Make::Named(make) => make(name.to_owned()),
+            Make::Metric(metric) => Measure::Metric(*metric, name.to_owned()),
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
@@ -94,7 +151,7 @@ enum Operator {
     AtLeast,
 }
 
-/// Longest first, so that `<=` is not taken for `<`.
+/// The operators, longest first, so that `<=` is not taken for `<`.
 const OPERATORS: [(&str, Operator); 6] = [
     ("==", Operator::Equal),
     ("!=", Operator::NotEqual),
@@ -117,10 +174,10 @@ struct Measured {
     whole: Option<u64>,
 }
 
-/// Whether an assertion holds.
+/// What came of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// It does.
+    /// Whether it holds.
     pub holds: bool,
     /// What was measured, or why nothing could be.
     pub actual: String,
@@ -141,12 +198,13 @@ impl Assertion {
         let error = |what: String| InputError::new(format!("assertion {text:?}: {what}"));
         let word_end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
         let (word, rest) = text.trim_start().split_at(word_end.min(text.trim_start().len()));
-        let Some(&(_, takes_name, _)) = MEASURES.iter().find(|(known, ..)| *known == word) else {
-            let known = MEASURES.map(|(known, ..)| known);
-            let nearest = nearest(word, known.into_iter());
+        let Some(Word { share, make, .. }) = words().find(|known| known.word == word) else {
+            let known: Vec<&str> = words().map(|known| known.word).collect();
+            let nearest = nearest(word, known.iter().copied());
             let hint = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
             return Err(error(format!("{word:?} is no measure{hint}; there are {}", known.join(", "))));
         };
+        let takes_name = make.takes_name();
         let rest = rest.trim_start();
         let (name, rest) = match rest.strip_prefix('(') {
             Some(inside) if takes_name => {
@@ -170,52 +228,22 @@ impl Assertion {
         };
         let value = value
             .ok_or_else(|| error("at the end comes a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
-        let name = name.to_owned();
-        let measure = match word {
-            "total" => Measure::Total,
-            "calls" => Measure::Calls(name),
-            "self" => Measure::SelfInsns(name),
-            "inclusive" => Measure::Inclusive(name),
-            "task" => Measure::Task(name),
-            "switches" => Measure::Switches(name),
-            "stack" => Measure::Stack(name),
-            "coverage" => Measure::Coverage(name),
-            "irq" => Measure::Irq(name),
-            "depth" => Measure::Depth(name),
-            "min" => Measure::Span(Of::Min, Spans::named(name)),
-            "mean" => Measure::Span(Of::Mean, Spans::named(name)),
-            "max" => Measure::Span(Of::Max, Spans::named(name)),
-            "handler_max" => Measure::Span(Of::Max, Spans::Handler(name)),
-            "handler_mean" => Measure::Span(Of::Mean, Spans::Handler(name)),
-            "masked_max" => Measure::Span(Of::Max, Spans::Masked),
-            "pendsv_max" => Measure::Span(Of::Max, Spans::PendSv),
-            _ => Measure::Waits,
-        };
-        let is_share = matches!(value, Value::Millionths(_));
-        match measure {
-            Measure::Coverage(_) | Measure::Irq(_) if !is_share => {
-                Err(error(format!("{word} is a share: write it with %")))
-            }
-            Measure::Calls(_)
-            | Measure::Switches(_)
-            | Measure::Depth(_)
-            | Measure::Waits
-            | Measure::Total
-            | Measure::Span(..)
-                if is_share =>
-            {
+        match (share, value) {
+            (Share::Always, Value::Number(_)) => Err(error(format!("{word} is a share: write it with %"))),
+            (Share::Never, Value::Millionths(_)) => {
                 Err(error(format!("{word} is a number and no share: write it without %")))
             }
-            _ => Ok(Assertion { text: text.to_owned(), measure, operator, value }),
+            _ => Ok(Assertion { text: text.to_owned(), measure: make.make(name), operator, value }),
         }
     }
 
     /// Whether it needs the exact call tree.
     pub fn needs_exact(&self) -> bool {
-        match self.measure {
-            Measure::Span(_, Spans::Between(..)) => false,
-            Measure::Inclusive(_) | Measure::Stack(_) | Measure::Depth(_) | Measure::Span(..) => true,
-            _ => false,
+        match &self.measure {
+            Measure::Metric(metric, _) => metric.descriptor().needs_exact,
+            Measure::Depth(_) => true,
+            Measure::Span(_, spans) => !matches!(spans, Spans::Between(..)),
+            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits => false,
         }
     }
 
@@ -227,7 +255,7 @@ impl Assertion {
         }
     }
 
-    /// Checks a profile. `exists` says of a function's name why there is none in the image.
+    /// Checks a profile. `exists` says of a function's name why the image has none of that name.
     pub fn check(
         &self,
         profile: &Profile,
@@ -267,20 +295,19 @@ impl Assertion {
         exists: &dyn Fn(&str) -> Result<(), String>,
     ) -> Result<Measured, String> {
         let number = |part| Measured { part, whole: None };
-        let of_total = |part| Measured { part, whole: Some(metrics.total_insns) };
-        let function = |name: &str, field: fn(&metrics::FunctionMetrics) -> Option<u64>| {
+        let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
-            let mut found: Vec<Option<u64>> =
-                metrics.named(|known| stable_name(name) == known).map(|(_, function)| field(function)).collect();
+            let mut found: Vec<&Numbers> =
+                metrics.named(|known| stable_name(name) == known).map(|(_, numbers)| numbers).collect();
             // `name (file.c)`, where there are namesakes.
-            found.extend(metrics.functions.iter().filter_map(|(key, function)| {
+            found.extend(metrics.functions.iter().filter_map(|(key, numbers)| {
                 let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
-                (shown.as_deref() == Some(name)).then(|| field(function))
+                (shown.as_deref() == Some(name)).then_some(numbers)
             }));
             if found.is_empty() {
                 exists(name)?;
             }
-            Ok::<u64, String>(found.into_iter().flatten().sum())
+            Ok::<u64, String>(found.into_iter().filter_map(|numbers| numbers[metric]).sum())
         };
         let task = |name: &str| {
             metrics.tasks.get(name).ok_or_else(|| {
@@ -290,22 +317,17 @@ impl Assertion {
             })
         };
         Ok(match &self.measure {
-            Measure::Total => number(metrics.total_insns),
-            Measure::Waits => number(profile.facts.waits),
-            Measure::Calls(name) => number(function(name, |function| function.calls)?),
-            Measure::SelfInsns(name) => of_total(function(name, |function| Some(function.self_insns))?),
-            Measure::Inclusive(name) => of_total(function(name, |function| function.inclusive_insns)?),
-            Measure::Task(name) => of_total(task(name)?.insns),
-            Measure::Switches(name) => number(task(name)?.switches),
-            Measure::Stack(name) => {
-                let used = task(name)?.stack_bytes.ok_or_else(|| {
-                    "the kernel does not keep where stacks end: build it with configRECORD_STACK_HIGH_ADDRESS=1"
-                        .to_owned()
-                })?;
-                let known = profile.tasks.iter().zip(stacks::task_names(profile)).find(|(_, known)| known == name);
-                let size = known.and_then(|(task, _)| task.stack_end?.checked_sub(task.stack_start?));
-                Measured { part: used, whole: size }
+            Measure::Metric(metric, name) => {
+                let known =
+                    |numbers: &Numbers| numbers[*metric].ok_or_else(|| metric.descriptor().unknown.to_owned());
+                let part = match metric.subject() {
+                    Subject::Run => known(&metrics.run)?,
+                    Subject::Function => function(name, *metric)?,
+                    Subject::Task => known(task(name)?)?,
+                };
+                Measured { part, whole: metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name)) }
             }
+            Measure::Waits => number(profile.facts.waits),
             Measure::Coverage(file) => coverage(profile, file)?,
             Measure::Irq(name) => {
                 let interrupts = stacks::interrupts(profile);
@@ -369,7 +391,7 @@ impl Spans {
     }
 }
 
-/// A number of the spans; 0 where there was none, for whoever wants a limit on what never happens.
+/// A number of the spans; 0 where there was none, so that a limit holds of what never happens.
 fn span(
     profile: &Profile,
     of: Of,
@@ -481,6 +503,24 @@ mod tests {
             ("waits == 0", true, "0"),
         ] {
             assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_word_is_a_measure_of_its_own_and_every_metric_for_assertions_has_one() {
+        let mut known: Vec<(Measure, &str)> = Vec::new();
+        for Word { word, share, make } in words() {
+            let name = if make.takes_name() { "(\"f\")" } else { "" };
+            let sign = if share == Share::Always { "%" } else { "" };
+            let measure = Assertion::parse(&format!("{word}{name} == 1{sign}")).unwrap().measure;
+            if let Some((_, other)) = known.iter().find(|(other, _)| *other == measure) {
+                panic!("{word} measures what {other} does: {measure:?}");
+            }
+            known.push((measure, word));
+        }
+        for &metric in Metric::ALL {
+            let is_there = known.iter().any(|(_, word)| *word == metric.word());
+            assert_eq!(is_there, metric.descriptor().role >= Role::Asserted, "{}", metric.word());
         }
     }
 

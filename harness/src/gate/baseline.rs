@@ -12,6 +12,9 @@
 //! task      IDLE    1200000 40  96      (name, instructions, switches in, bytes of stack)
 //! function  crc32   crc.c   9000  0  9500  12   (name, file, self, of it inlined, inclusive, calls)
 //! ```
+//!
+//! A function's and a task's columns are their metrics in the order of [`Metric::ALL`], `-` where one is unknown.
+//! A metric that has joined since version 1 is a further column (or line, of the run) where it is known.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,13 +23,33 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::analysis::metrics::{FunctionMetrics, Key, Metrics, TaskMetrics};
+use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject};
 use crate::error::InputError;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
 
 /// The first line: what it is, and the version of the format.
 const FIRST_LINE: &str = "harness baseline 1";
+
+/// Begins a task's line.
+const TASK: &str = "task";
+
+/// Begins a function's line.
+const FUNCTION: &str = "function";
+
+/// A number that is not known.
+const UNKNOWN: &str = "-";
+
+/// Refuses what is no name for a baseline: a name becomes a directory.
+///
+/// # Errors
+/// Saying what a name has not.
+pub fn check_name(name: &str) -> Result<(), InputError> {
+    if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
+        return Err(InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")));
+    }
+    Ok(())
+}
 
 /// The numbers of a run and what they were made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +61,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Of a profile.
+    /// The baseline that a profile would be kept as.
     pub fn of(profile: &Profile) -> Baseline {
         Baseline { made_with: made_with(profile), metrics: Metrics::of(profile) }
     }
@@ -54,22 +77,18 @@ impl Baseline {
         for (word, value) in &self.made_with {
             line(&[word.clone(), value.clone()]);
         }
-        let Metrics { total_insns, functions, tasks } = &self.metrics;
-        line(&["total".to_owned(), total_insns.to_string()]);
-        for (name, TaskMetrics { insns, switches, stack_bytes }) in tasks {
-            line(&["task".to_owned(), name.clone(), insns.to_string(), switches.to_string(), known(*stack_bytes)]);
+        let Metrics { run, functions, tasks } = &self.metrics;
+        for metric in Metric::of(Subject::Run) {
+            if let Some(number) = run[metric] {
+                line(&[metric.word().to_owned(), number.to_string()]);
+            }
         }
-        for (Key { name, file }, function) in functions {
-            let &FunctionMetrics { self_insns, inlined_insns, inclusive_insns, calls } = function;
-            line(&[
-                "function".to_owned(),
-                name.clone(),
-                file.clone(),
-                self_insns.to_string(),
-                inlined_insns.to_string(),
-                known(inclusive_insns),
-                known(calls),
-            ]);
+        for (name, numbers) in tasks {
+            line(&[vec![TASK.to_owned(), name.clone()], columns(Subject::Task, numbers)].concat());
+        }
+        for (Key { name, file }, numbers) in functions {
+            let words = vec![FUNCTION.to_owned(), name.clone(), file.clone()];
+            line(&[words, columns(Subject::Function, numbers)].concat());
         }
         text
     }
@@ -84,40 +103,31 @@ impl Baseline {
         if lines.next().map(|(_, line)| line) != Some(FIRST_LINE) {
             bail!("line 1 is not \"{FIRST_LINE}\": not a baseline of this version of harness");
         }
-        let mut has_total = false;
         for (index, line) in lines {
             let fields: Vec<String> = line.split('\t').map(unescape).collect();
             let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
             let error = || format!("line {}: not a line of a baseline: {line:?}", index + 1);
-            let number = |text: &str| text.parse::<u64>().with_context(error);
-            let known = |text: &str| if text == "-" { Ok(None) } else { number(text).map(Some) };
+            let metrics = &mut baseline.metrics;
             match fields[..] {
-                ["total", total] => (baseline.metrics.total_insns, has_total) = (number(total)?, true),
-                ["task", name, insns, switches, stack] => {
-                    let task = TaskMetrics {
-                        insns: number(insns)?,
-                        switches: number(switches)?,
-                        stack_bytes: known(stack)?,
-                    };
-                    baseline.metrics.tasks.insert(name.to_owned(), task);
+                [TASK, name, ref columns @ ..] => {
+                    let numbers = numbers(Subject::Task, columns).with_context(error)?;
+                    metrics.tasks.insert(name.to_owned(), numbers);
                 }
-                ["function", name, file, self_insns, inlined, inclusive, calls] => {
-                    let function = FunctionMetrics {
-                        self_insns: number(self_insns)?,
-                        inlined_insns: number(inlined)?,
-                        inclusive_insns: known(inclusive)?,
-                        calls: known(calls)?,
-                    };
-                    let key = Key { name: name.to_owned(), file: file.to_owned() };
-                    baseline.metrics.functions.insert(key, function);
+                [FUNCTION, name, file, ref columns @ ..] => {
+                    let numbers = numbers(Subject::Function, columns).with_context(error)?;
+                    metrics.functions.insert(Key { name: name.to_owned(), file: file.to_owned() }, numbers);
                 }
                 [word @ ("compiler" | "image" | "qemu" | "run"), value] => {
                     baseline.made_with.insert((word.to_owned(), value.to_owned()));
                 }
+                [word, value] => {
+                    let metric = Metric::of(Subject::Run).find(|metric| metric.word() == word).with_context(error)?;
+                    metrics.run[metric] = Some(value.parse().with_context(error)?);
+                }
                 _ => bail!(error()),
             }
         }
-        if !has_total {
+        if baseline.metrics.run[Metric::Total].is_none() {
             bail!("there is no line with the total: the baseline is cut short");
         }
         Ok(baseline)
@@ -187,7 +197,7 @@ fn differing_words(one: &str, other: &str) -> (String, String) {
     (without(one, other), without(other, one))
 }
 
-/// What a profile was made with.
+/// What a profile was made with, as word and value.
 fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     let Facts { image_name, qemu_version, machine, cpu, icount_shift, window, .. } = &profile.facts;
     let mut run = format!("machine={machine}");
@@ -218,11 +228,43 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     made_with
 }
 
-fn known(number: Option<u64>) -> String {
-    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+/// A subject's numbers as a line has them. What joined since version 1 and is unknown leaves no column, so that a
+/// metric that is not measured changes no baseline.
+fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
+    let known = |number: Option<u64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| number.to_string());
+    let mut columns: Vec<String> = Metric::of(subject).map(|metric| known(numbers[metric])).collect();
+    let needed = columns.iter().rposition(|column| column != UNKNOWN).map_or(0, |last| last + 1);
+    columns.truncate(needed.max(first_columns(subject)));
+    columns
 }
 
-/// Without tabs and ends of lines.
+/// Reads [`columns`]; None where they are not those of such a line.
+fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
+    let metrics: Vec<Metric> = Metric::of(subject).collect();
+    if !(first_columns(subject)..=metrics.len()).contains(&columns.len()) {
+        return None;
+    }
+    let mut numbers = Numbers::default();
+    for (metric, column) in metrics.into_iter().zip(columns) {
+        numbers[metric] = match *column {
+            // What is counted is always known.
+            UNKNOWN => metric.descriptor().where_uncounted.is_none().then_some(None)?,
+            number => Some(number.parse().ok()?),
+        };
+    }
+    Some(numbers)
+}
+
+/// How many columns of numbers version 1 began with.
+fn first_columns(subject: Subject) -> usize {
+    match subject {
+        Subject::Run => 1,
+        Subject::Task => 3,
+        Subject::Function => 4,
+    }
+}
+
+/// A field as a line can hold it: without tabs and ends of lines.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
@@ -252,14 +294,12 @@ mod tests {
     fn baseline() -> Baseline {
         let mut baseline = Baseline::default();
         baseline.made_with.insert(("qemu".to_owned(), "10.0.2".to_owned()));
-        baseline.metrics.total_insns = 12;
+        baseline.metrics.run[Metric::Total] = Some(12);
         let key = Key { name: "a\tb<\\n>\u{e4};".to_owned(), file: String::new() };
-        let function = FunctionMetrics { self_insns: 12, inlined_insns: 2, inclusive_insns: None, calls: Some(1) };
+        let function = numbers(Subject::Function, &["12", "2", "-", "1"]).unwrap();
         baseline.metrics.functions.insert(key, function);
-        baseline
-            .metrics
-            .tasks
-            .insert("IDLE".to_owned(), TaskMetrics { insns: 3, switches: 1, stack_bytes: Some(96) });
+        let task = numbers(Subject::Task, &["3", "1", "96"]).unwrap();
+        baseline.metrics.tasks.insert("IDLE".to_owned(), task);
         baseline
     }
 
@@ -282,6 +322,9 @@ mod tests {
             ("harness baseline 1\n", "no line with the total"),
             ("harness baseline 1\ntotal\tx\n", "line 2"),
             ("harness baseline 1\ntotal\t1\nfunction\tf\t\t1\t2\t3\n", "line 3"),
+            ("harness baseline 1\ntotal\t1\nfunction\tf\t\t-\t2\t3\t4\n", "line 3"),
+            ("harness baseline 1\ntotal\t1\ntask\tf\t1\t2\t3\t4\n", "line 3"),
+            ("harness baseline 1\ntotal\t1\nself\t2\n", "line 3"),
         ] {
             let error = format!("{:#}", Baseline::from_text(damage).unwrap_err());
             assert!(error.contains(what), "{damage:?}: {error}");

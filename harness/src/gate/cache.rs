@@ -19,22 +19,22 @@ pub struct Cache {
     tool: [u8; 32],
 }
 
-/// What was measured before.
+/// A run that was measured before.
 #[derive(Debug)]
 pub struct Hit {
     /// The profile.
     pub profile: Profile,
-    /// What was printed.
+    /// What the firmware printed.
     pub console: Vec<u8>,
-    /// What was said on the way.
+    /// The warnings and remarks of the run.
     pub messages: Vec<String>,
 }
 
-/// Name of the file with what was said.
+/// Name of the file with the messages of a run.
 const MESSAGES: &str = "messages.json";
 
 impl Cache {
-    /// In this directory, or where the user's caches are. None where there is no such place.
+    /// The cache in this directory, or where the user's caches are; None where there is no such place.
     pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
         let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = directory.or_else(|| {
@@ -74,7 +74,7 @@ impl Cache {
         Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What is known under a key. Damage is as good as nothing.
+    /// The run with this key. A damaged one is as good as none: it is run again.
     pub fn get(&self, key: &str) -> Option<Hit> {
         let directory = self.directory.join(key);
         Some(Hit {

@@ -15,9 +15,9 @@ pub struct Expect {
     /// How it ends; None: well, however that is.
     pub ending: Option<Ending>,
     /// What it prints, in this order.
-    pub console: Vec<Line>,
+    pub console: Vec<ExpectedLine>,
     /// What it must not print.
-    pub console_not: Vec<Text>,
+    pub console_not: Vec<ExpectedText>,
     /// The firmware's own counts must be the exact ones.
     pub strict: bool,
 }
@@ -27,7 +27,7 @@ pub struct Expect {
 pub enum Ending {
     /// With this exit status.
     Status(u32),
-    /// However.
+    /// In any way, but not by the host.
     Any,
     /// With the CPU locked up.
     LockUp,
@@ -40,7 +40,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The words for those that are no number.
+    /// The words with which suites write the endings that are no status.
     pub const WORDS: [(&'static str, Ending); 5] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
@@ -74,37 +74,37 @@ impl Ending {
     }
 }
 
-/// Something on the console.
+/// A text that is looked for on the console.
 #[derive(Clone, Debug)]
-pub enum Text {
+pub enum ExpectedText {
     /// These very characters.
     Plain(String),
-    /// What matches.
+    /// What the expression matches.
     Regex(Regex),
 }
 
-/// Something that must be printed.
+/// An expectation that a text is printed.
 #[derive(Clone, Debug)]
-pub struct Line {
-    /// What.
-    pub text: Text,
-    /// Before so many instructions.
+pub struct ExpectedLine {
+    /// The text.
+    pub text: ExpectedText,
+    /// Instructions of the window by which it must be there; None: at any time.
     pub by_insns: Option<u64>,
 }
 
-impl Text {
-    /// Where it is first found at or after an offset.
+impl ExpectedText {
+    /// The bytes of the console at which it is first found, from an offset on.
     fn find(&self, console: &str, from: usize) -> Option<std::ops::Range<usize>> {
         match self {
-            Text::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),
-            Text::Regex(regex) => regex.find_at(console, from).map(|found| found.range()),
+            ExpectedText::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),
+            ExpectedText::Regex(regex) => regex.find_at(console, from).map(|found| found.range()),
         }
     }
 
     fn describe(&self) -> String {
         match self {
-            Text::Plain(text) => format!("{text:?}"),
-            Text::Regex(regex) => format!("/{}/", regex.as_str()),
+            ExpectedText::Plain(text) => format!("{text:?}"),
+            ExpectedText::Regex(regex) => format!("/{}/", regex.as_str()),
         }
     }
 }
@@ -171,7 +171,7 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
     let finding =
         |passed, expected, actual| Finding { kind: FindingKind::Console, passed, expected, actual, place: None };
     let mut from = 0;
-    for Line { text: wanted, by_insns } in &expect.console {
+    for ExpectedLine { text: wanted, by_insns } in &expect.console {
         let by = by_insns.map(|insns| format!(" by instruction {}", group(insns))).unwrap_or_default();
         let expected = format!("prints {}{by}", wanted.describe());
         let found = wanted.find(&text, from);
@@ -204,7 +204,7 @@ fn printed_by(profile: &Profile, bytes: usize) -> Option<u64> {
     marks.get(after).map(|&(insns, _)| insns)
 }
 
-fn not_found(wanted: &Text, text: &str, from: usize) -> String {
+fn not_found(wanted: &ExpectedText, text: &str, from: usize) -> String {
     if let Some(earlier) = wanted.find(text, 0) {
         return format!("it is only on line {}, before what is expected before it", line_number(text, earlier.start));
     }

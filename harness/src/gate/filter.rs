@@ -3,8 +3,9 @@
 use globset::Glob;
 
 use crate::error::InputError;
+use crate::gate::suite::Case;
 
-/// A filter, as it was written.
+/// One filter of cases.
 #[derive(Clone, Debug)]
 pub struct Filter(Expression);
 
@@ -39,6 +40,12 @@ impl Filter {
                 "filter {text:?}: {what}; write tag(x), name(glob*), and, or, not, ( ), or a part of a name"
             ))
         })
+    }
+
+    /// The cases of a suite that one of the filters means; without filters, all.
+    pub fn choose<'a>(filters: &[Filter], cases: &'a [Case]) -> Vec<&'a Case> {
+        let is_meant = |case: &&Case| filters.iter().any(|filter| filter.matches(&case.name, &case.tags));
+        cases.iter().filter(|case| filters.is_empty() || is_meant(case)).collect()
     }
 
     /// Whether a case is meant.

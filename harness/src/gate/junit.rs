@@ -8,29 +8,29 @@ use anyhow::Result;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use crate::exit_code::ExitCode;
-use crate::gate::result::{CaseReport, Report, RunReport};
+use crate::gate::result::{CaseResult, RunResult, SuiteResult};
 
-/// Writes the report.
+/// Writes a result.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(report: &Report, out: &mut impl Write) -> Result<()> {
-    let mut suite = TestSuite::new(&report.suite);
-    suite.add_property(Property::new("harness", &report.harness_version));
-    if let Some(baseline) = &report.baseline {
+pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
+    let mut suite = TestSuite::new(&result.suite);
+    suite.add_property(Property::new("harness", &result.harness_version));
+    if let Some(baseline) = &result.baseline {
         suite.add_property(Property::new("baseline", baseline));
     }
-    for case in &report.cases {
-        suite.add_test_case(test_case(&report.suite, case));
+    for case in &result.cases {
+        suite.add_test_case(test_case(&result.suite, case));
     }
-    let mut junit = quick_junit::Report::new(&report.suite);
+    let mut junit = quick_junit::Report::new(&result.suite);
     junit.add_test_suite(suite);
     // What quick-junit writes for `testsuites` and Jenkins's schema does not know there; nothing is ever skipped.
     out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
     Ok(())
 }
 
-fn test_case(suite: &str, case: &CaseReport) -> TestCase {
+fn test_case(suite: &str, case: &CaseResult) -> TestCase {
     let failures: Vec<String> =
         case.failures().map(|finding| format!("{}: {}", finding.expected, finding.actual)).collect();
     let status = if case.passed() {
@@ -53,7 +53,7 @@ fn test_case(suite: &str, case: &CaseReport) -> TestCase {
     if let Some(run) = &case.run {
         test.set_time(Duration::from_nanos(run.virtual_ns));
         // Jenkins's schema knows no properties of a test case.
-        let RunReport { image, qemu, machine, insns, .. } = run;
+        let RunResult { image, qemu, machine, insns, .. } = run;
         text += &format!("{image} on QEMU {qemu} {machine}: {insns} instructions\nend: {}\n", case.end);
     }
     if let Some(comparison) = &case.comparison {

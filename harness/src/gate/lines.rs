@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use crate::gate::result::{CaseReport, Report};
+use crate::gate::result::{CaseResult, SuiteResult};
 use crate::text::number::group;
 
 /// Writes one case; `width` columns are for names.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn case(case: &CaseReport, width: usize, out: &mut impl Write) -> io::Result<()> {
+pub fn case(case: &CaseResult, width: usize, out: &mut impl Write) -> io::Result<()> {
     let word = if case.passed() { "PASS" } else { "FAIL" };
     let insns = case.run.as_ref().map_or_else(|| "-".to_owned(), |run| group(run.insns));
     let change = case.comparison.as_ref().map(|comparison| comparison.explanation.as_str()).unwrap_or_default();
@@ -38,9 +38,9 @@ pub fn case(case: &CaseReport, width: usize, out: &mut impl Write) -> io::Result
 ///
 /// # Errors
 /// What `out` reports.
-pub fn verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let (passed, all, code) = (report.passed(), report.cases.len(), report.code());
-    let insns: u64 = report.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
+pub fn verdict(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
+    let (passed, all, code) = (result.passed(), result.cases.len(), result.code());
+    let insns: u64 = result.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
     let failed = if passed == all { String::new() } else { format!(", {} failed", all - passed) };
     writeln!(
         out,
@@ -56,10 +56,10 @@ pub fn verdict(report: &Report, out: &mut impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// What `out` reports.
-pub fn annotations(report: &Report, out: &mut impl Write) -> io::Result<()> {
+pub fn annotations(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
     let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
-    for case in &report.cases {
+    for case in &result.cases {
         for finding in case.failures() {
             let place = finding.place.as_ref().map(|(file, line)| format!("file={},line={line},", property(file)));
             writeln!(

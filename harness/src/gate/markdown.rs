@@ -3,32 +3,30 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::compare::Change;
-use crate::gate::result::{CaseReport, Report};
-use crate::text::number::group;
-use crate::text::number::signed_percent;
+use crate::gate::result::{CaseResult, SuiteResult};
+use crate::text::number::{group, signed_percent};
 
 /// Rows of a table of changes.
 const ROWS: usize = 10;
 
-/// Writes the report.
+/// Writes a result.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let (passed, all) = (report.passed(), report.cases.len());
+pub fn write(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
+    let (passed, all) = (result.passed(), result.cases.len());
     let (sign, verdict) =
         if passed == all { ("\u{2705}", "passed") } else { ("\u{274c}", "passed; the others failed") };
-    writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", text(&report.suite))?;
-    for case in report.cases.iter().filter(|case| !case.passed()) {
+    writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", text(&result.suite))?;
+    for case in result.cases.iter().filter(|case| !case.passed()) {
         failed(case, out)?;
     }
-    if let Some(baseline) = &report.baseline {
+    if let Some(baseline) = &result.baseline {
         writeln!(out, "Compared with the baseline `{}`.\n", baseline.replace('`', "'"))?;
     }
     writeln!(out, "<details><summary>All images</summary>\n")?;
     writeln!(out, "| | Image | Instructions | Change | What accounts for it |\n|---|---|--:|--:|---|")?;
-    for case in &report.cases {
+    for case in &result.cases {
         let sign = if case.passed() { "\u{2705}" } else { "\u{274c}" };
         let insns = case.run.as_ref().map_or_else(|| "-".to_owned(), |run| group(run.insns));
         let comparison = case.comparison.as_ref();
@@ -47,7 +45,7 @@ pub fn write(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n</details>")
 }
 
-fn failed(case: &CaseReport, out: &mut impl Write) -> io::Result<()> {
+fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "### \u{274c} {}\n", text(&case.name))?;
     for finding in case.failures() {
         let place = finding.place.as_ref().map(|(file, line)| format!(" (`{file}:{line}`)")).unwrap_or_default();
@@ -55,7 +53,7 @@ fn failed(case: &CaseReport, out: &mut impl Write) -> io::Result<()> {
     }
     if let Some(comparison) = &case.comparison {
         writeln!(out, "\n{}\n", text(&comparison.explanation))?;
-        let changed: Vec<&Change> = comparison.functions.iter().collect();
+        let changed = &comparison.functions;
         if !changed.is_empty() {
             writeln!(out, "| Function | Before | After | Change |\n|---|--:|--:|--:|")?;
             for change in changed.iter().take(ROWS) {

@@ -1,4 +1,4 @@
-//! The reports of a suite: files for other programs, and the verdict for whoever reads the output.
+//! The reports of a suite: files for other programs, and the verdict on standard output.
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::gate::result::{self, Report};
+use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
 use crate::run::directory::unwritable;
 
@@ -16,17 +16,17 @@ use crate::run::directory::unwritable;
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
+pub fn finish(result: &SuiteResult, directory: &Path) -> Result<ExitCode> {
     let write = |name: &str, bytes: &[u8]| {
         let path = directory.join(name);
         fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
     };
-    write(result::REPORT, report.to_json()?.as_bytes())?;
+    write(REPORT, result.to_json()?.as_bytes())?;
     let (mut xml, mut summary) = (Vec::new(), Vec::new());
-    junit::write(report, &mut xml)?;
-    write(result::JUNIT, &xml)?;
-    markdown::write(report, &mut summary)?;
-    write(result::SUMMARY, &summary)?;
+    junit::write(result, &mut xml)?;
+    write(JUNIT, &xml)?;
+    markdown::write(result, &mut summary)?;
+    write(SUMMARY, &summary)?;
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         let appended = fs::OpenOptions::new().create(true).append(true).open(&path);
@@ -36,14 +36,14 @@ pub fn finish(report: &Report, directory: &Path) -> Result<ExitCode> {
     }
     let mut out = Vec::new();
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
-        lines::annotations(report, &mut out)?;
+        lines::annotations(result, &mut out)?;
     }
-    lines::verdict(report, &mut out)?;
-    let files = [result::REPORT, result::JUNIT, result::SUMMARY].join(", ");
+    lines::verdict(result, &mut out)?;
+    let files = [REPORT, JUNIT, SUMMARY].join(", ");
     writeln!(out, "reports in {}: {files}", directory.display())?;
     // A reader that has seen enough (`| head`) does not make a failure a success.
     match stdout().lock().write_all(&out) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(report.code()),
+        _ => Ok(result.code()),
     }
 }

@@ -1,17 +1,20 @@
-//! What came of a suite: a plain model, the same whatever ran where, that every report is made from and that
+//! The result of a suite: a plain model, the same whatever ran where, that every report is made from and that
 //! shards send each other. No host time and no path of this machine is in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::compare::{Change, Pair, TaskChange};
+use crate::analysis::compare::{Change, Comparison, Fate, Pair, Pairs, TaskChange};
+use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
 use crate::gate::expect::{Finding, FindingKind};
 
-/// Name of a suite's result in its report directory: what `harness merge` joins.
+/// Name of a suite's result in the directory of its reports: what `harness merge` joins.
 pub const REPORT: &str = "report.json";
 
 /// Name of the JUnit report there.
@@ -28,7 +31,8 @@ pub const FORMAT: &str = "harness-report";
 
 /// A suite's result, or a shard's part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Report {
+#[schemars(rename = "Report")]
+pub struct SuiteResult {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
@@ -42,12 +46,13 @@ pub struct Report {
     /// Names of all cases that were chosen, in the order of the suite, those of other shards included.
     pub chosen: Vec<String>,
     /// What came of them, in the same order.
-    pub cases: Vec<CaseReport>,
+    pub cases: Vec<CaseResult>,
 }
 
 /// What came of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CaseReport {
+#[schemars(rename = "CaseReport")]
+pub struct CaseResult {
     /// Its name.
     pub name: String,
     /// Its tags.
@@ -57,11 +62,11 @@ pub struct CaseReport {
     /// How the run ended, or why there was none.
     pub end: String,
     /// What was run; None: nothing could be.
-    pub run: Option<RunReport>,
+    pub run: Option<RunResult>,
     /// Everything that was expected, met or not.
     pub findings: Vec<Finding>,
     /// How it compares with the baseline.
-    pub comparison: Option<ComparisonReport>,
+    pub comparison: Option<ComparisonResult>,
     /// Warnings and remarks.
     pub messages: Vec<String>,
     /// The last lines that the firmware printed, where something failed.
@@ -70,7 +75,8 @@ pub struct CaseReport {
 
 /// A run in numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RunReport {
+#[schemars(rename = "RunReport")]
+pub struct RunResult {
     /// File name of the image.
     pub image: String,
     /// SHA-256 of the image.
@@ -89,20 +95,108 @@ pub struct RunReport {
 
 /// A comparison with a baseline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ComparisonReport {
+#[schemars(rename = "ComparisonReport")]
+pub struct ComparisonResult {
     /// Total instructions.
     pub total_insns: Pair,
+    /// Other numbers of the run, by the word of their metric.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: BTreeMap<String, Pair>,
     /// What accounts for the change, in a sentence.
     pub explanation: String,
     /// What the baseline was made with that is different now.
     pub mismatches: Vec<String>,
     /// Functions that changed, those with the largest change first.
-    pub functions: Vec<Change>,
+    pub functions: Vec<FunctionResult>,
     /// Tasks that changed.
-    pub tasks: Vec<TaskChange>,
+    pub tasks: Vec<TaskResult>,
 }
 
-impl CaseReport {
+/// One function's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Change")]
+pub struct FunctionResult {
+    /// Its name, with its file where there are namesakes.
+    pub name: String,
+    /// Its name alone, which patterns are matched with.
+    pub plain_name: String,
+    /// Self instructions.
+    pub self_insns: Pair,
+    /// Instructions from entry to return.
+    pub inclusive_insns: Pair,
+    /// Entries.
+    pub calls: Pair,
+    /// Its other numbers, by the word of their metric.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: BTreeMap<String, Pair>,
+    /// What happened to it as a whole.
+    pub fate: Fate,
+}
+
+/// One task's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskChange")]
+pub struct TaskResult {
+    /// Its name.
+    pub name: String,
+    /// Instructions while it was the running one.
+    pub insns: Pair,
+    /// Bytes of stack.
+    pub stack_bytes: Pair,
+    /// Its other numbers, by the word of their metric.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: BTreeMap<String, Pair>,
+}
+
+/// The compared numbers that have no field of their own in the JSON format: each metric that joined after it.
+fn others(subject: Subject, pairs: &Pairs, fields: &[Metric]) -> BTreeMap<String, Pair> {
+    let others = Metric::compared(subject).filter(|metric| !fields.contains(metric));
+    others.map(|metric| (metric.word().to_owned(), pairs[metric])).collect()
+}
+
+impl ComparisonResult {
+    /// What changed; `mismatches` is what the baseline was made with that is different now.
+    pub fn new(comparison: Comparison, mismatches: Vec<String>) -> ComparisonResult {
+        ComparisonResult {
+            total_insns: comparison.total_insns(),
+            others: others(Subject::Run, &comparison.run, &[Metric::Total]),
+            explanation: comparison.explain(),
+            mismatches,
+            functions: comparison.functions.into_iter().filter(Change::is_one).map(FunctionResult::from).collect(),
+            tasks: comparison.tasks.into_iter().filter(TaskChange::is_one).map(TaskResult::from).collect(),
+        }
+    }
+}
+
+impl From<Change> for FunctionResult {
+    fn from(Change { name, plain_name, numbers, fate }: Change) -> FunctionResult {
+        FunctionResult {
+            name,
+            plain_name,
+            self_insns: numbers[Metric::SelfInsns],
+            inclusive_insns: numbers[Metric::Inclusive],
+            calls: numbers[Metric::Calls],
+            others: others(Subject::Function, &numbers, &[Metric::SelfInsns, Metric::Inclusive, Metric::Calls]),
+            fate,
+        }
+    }
+}
+
+impl From<TaskChange> for TaskResult {
+    fn from(TaskChange { name, numbers }: TaskChange) -> TaskResult {
+        TaskResult {
+            name,
+            insns: numbers[Metric::TaskInsns],
+            stack_bytes: numbers[Metric::Stack],
+            others: others(Subject::Task, &numbers, &[Metric::TaskInsns, Metric::Stack]),
+        }
+    }
+}
+
+impl CaseResult {
     /// Its part of the exit code.
     pub fn code(&self) -> ExitCode {
         ExitCode::of_status(self.exit_code).unwrap_or(ExitCode::Usage)
@@ -118,14 +212,14 @@ impl CaseReport {
         self.findings.iter().filter(|finding| !finding.passed)
     }
 
-    /// It deserves at least this code.
+    /// Makes the exit code this one, unless it is a more urgent one already.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
     }
 
     /// A case without a run.
-    pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseReport {
-        CaseReport {
+    pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseResult {
+        CaseResult {
             name: name.to_owned(),
             tags: tags.to_vec(),
             exit_code: code.status(),
@@ -145,10 +239,10 @@ impl CaseReport {
     }
 }
 
-impl Report {
-    /// The report of a suite of which these cases were chosen, and these were run.
-    pub fn new(suite: String, baseline: Option<String>, chosen: Vec<String>, cases: Vec<CaseReport>) -> Report {
-        Report {
+impl SuiteResult {
+    /// The result of a suite of which these cases were chosen, and these were run.
+    pub fn new(suite: String, baseline: Option<String>, chosen: Vec<String>, cases: Vec<CaseResult>) -> SuiteResult {
+        SuiteResult {
             format: FORMAT.to_owned(),
             version: VERSION,
             harness_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -161,7 +255,7 @@ impl Report {
 
     /// The exit code of it all: the most urgent of the cases'.
     pub fn code(&self) -> ExitCode {
-        self.cases.iter().map(CaseReport::code).min().unwrap_or(ExitCode::Good)
+        self.cases.iter().map(CaseResult::code).min().unwrap_or(ExitCode::Good)
     }
 
     /// Cases that passed.
@@ -174,19 +268,19 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The JSON Schema of [`Report::to_json`].
+    /// The JSON Schema of [`SuiteResult::to_json`].
     ///
     /// # Errors
     /// None that is known.
     pub fn schema() -> Result<String> {
-        Ok(serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n")
+        Ok(serde_json::to_string_pretty(&schemars::schema_for!(SuiteResult))? + "\n")
     }
 
-    /// Reads [`Report::to_json`].
+    /// Reads [`SuiteResult::to_json`].
     ///
     /// # Errors
     /// When it is no report of this version.
-    pub fn from_json(text: &str) -> Result<Report> {
+    pub fn from_json(text: &str) -> Result<SuiteResult> {
         let value: serde_json::Value = serde_json::from_str(text).context("it is not JSON")?;
         ensure!(value["format"] == FORMAT, "it is no report of harness test (its format is not {FORMAT:?})");
         ensure!(
@@ -197,18 +291,28 @@ impl Report {
         serde_json::from_value(value).context("it is damaged")
     }
 
+    /// Reads the result in a directory of reports, or a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no result of this version.
+    pub fn load(path: &Path) -> Result<SuiteResult> {
+        let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
+        let about = || format!("cannot read the report {}", file.display());
+        SuiteResult::from_json(&fs::read_to_string(&file).with_context(about)?).with_context(about)
+    }
+
     /// Joins the parts of one suite.
     ///
     /// # Errors
     /// When they are not parts of one, overlap, or one is missing.
-    pub fn merge(parts: Vec<(String, Report)>) -> Result<Report> {
+    pub fn merge(parts: Vec<(String, SuiteResult)>) -> Result<SuiteResult> {
         let mut parts = parts.into_iter();
         let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
         let mut from: BTreeMap<String, String> =
             merged.cases.iter().map(|case| (case.name.clone(), first_name.clone())).collect();
         for (name, part) in parts {
-            let facts = |report: &Report| {
-                (report.harness_version.clone(), report.suite.clone(), report.baseline.clone(), report.chosen.clone())
+            let facts = |part: &SuiteResult| {
+                (part.harness_version.clone(), part.suite.clone(), part.baseline.clone(), part.chosen.clone())
             };
             ensure!(
                 facts(&part) == facts(&merged),
@@ -258,12 +362,12 @@ pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
 mod tests {
     use super::*;
 
-    fn case(name: &str, code: ExitCode) -> CaseReport {
-        CaseReport::without_run(name, &[], code, "was not run")
+    fn case(name: &str, code: ExitCode) -> CaseResult {
+        CaseResult::without_run(name, &[], code, "was not run")
     }
 
-    fn report(cases: &[(&str, ExitCode)]) -> Report {
-        Report {
+    fn result(cases: &[(&str, ExitCode)]) -> SuiteResult {
+        SuiteResult {
             format: FORMAT.to_owned(),
             version: VERSION,
             harness_version: "1".to_owned(),
@@ -276,26 +380,26 @@ mod tests {
 
     #[test]
     fn parts_merge_in_the_suites_order_and_the_most_urgent_code_counts() {
-        let whole = report(&[("a", ExitCode::Good), ("b", ExitCode::Regression), ("c", ExitCode::Limit)]);
-        let one = report(&[("c", ExitCode::Limit)]);
-        let other = report(&[("a", ExitCode::Good), ("b", ExitCode::Regression)]);
-        let merged = Report::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap();
+        let whole = result(&[("a", ExitCode::Good), ("b", ExitCode::Regression), ("c", ExitCode::Limit)]);
+        let one = result(&[("c", ExitCode::Limit)]);
+        let other = result(&[("a", ExitCode::Good), ("b", ExitCode::Regression)]);
+        let merged = SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap();
         assert_eq!(merged, whole);
         assert_eq!(merged.code(), ExitCode::Limit);
-        assert_eq!(Report::from_json(&whole.to_json().unwrap()).unwrap(), whole);
+        assert_eq!(SuiteResult::from_json(&whole.to_json().unwrap()).unwrap(), whole);
     }
 
     #[test]
     fn parts_that_do_not_fit_are_refused() {
-        let one = || ("1".to_owned(), report(&[("a", ExitCode::Good)]));
-        let two = || ("2".to_owned(), report(&[("b", ExitCode::Good), ("c", ExitCode::Good)]));
-        let error = |parts| format!("{:#}", Report::merge(parts).unwrap_err());
+        let one = || ("1".to_owned(), result(&[("a", ExitCode::Good)]));
+        let two = || ("2".to_owned(), result(&[("b", ExitCode::Good), ("c", ExitCode::Good)]));
+        let error = |parts| format!("{:#}", SuiteResult::merge(parts).unwrap_err());
         assert!(error(vec![one()]).contains("2 of 3 cases are in none"), "{}", error(vec![one()]));
         assert!(error(vec![one(), two(), one()]).contains("give each shard once"));
         let mut other = two();
         other.1.suite = "t".to_owned();
         assert!(error(vec![one(), other]).contains("no parts of one run"));
-        assert!(Report::from_json("{}").is_err() && Report::from_json("[").is_err());
+        assert!(SuiteResult::from_json("{}").is_err() && SuiteResult::from_json("[").is_err());
     }
 
     #[test]

@@ -1,30 +1,26 @@
 //! One run of a suite: its images over all cores, each held against expectations and a baseline, and the reports.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{fs, thread};
 
 use anyhow::Result;
 
 use crate::analysis::compare::{Comparison, compare};
-use crate::analysis::crosscheck;
-use crate::analysis::functions;
-use crate::analysis::metrics::{Metrics, stable_name};
+use crate::analysis::metrics::{Metric, Metrics, stable_name};
+use crate::analysis::{crosscheck, functions};
 use crate::exit_code::ExitCode;
-use crate::export;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::lines;
-use crate::gate::result::{self, CaseReport, ComparisonReport, RunReport};
+use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::judge;
 use crate::image::symbols::Symbols;
-use crate::machine;
 use crate::measure::{Listener, measure};
 use crate::profile::Profile;
 use crate::profile::files::CONSOLE;
@@ -35,6 +31,7 @@ use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bars;
 use crate::run::records::Progress;
+use crate::{export, machine};
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -59,7 +56,7 @@ pub struct Settings {
     pub jobs: usize,
 }
 
-/// Everything that all cases share.
+/// A suite being run: what all of its cases share.
 struct Session<'a> {
     suite: &'a Suite,
     settings: &'a Settings,
@@ -78,14 +75,14 @@ pub fn shard<'a>(
     let cost = |case: &&Case| {
         let path = baseline.map(|name| baseline_file(suite, name, case));
         let known = path.and_then(|path| Baseline::load(&path).ok().flatten());
-        known.map_or(0, |known| known.metrics.total_insns)
+        known.map_or(0, |known| known.metrics.total_insns())
     };
     let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
     part.into_iter().map(|index| chosen[index]).collect()
 }
 
 /// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
-pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseReport> {
+pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
     let session = Session {
         suite,
         settings,
@@ -105,7 +102,7 @@ fn emulator_versions() -> String {
     })
 }
 
-/// A case's name as that of a file.
+/// A case's name as the stem of a file's name.
 fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
@@ -115,7 +112,7 @@ fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
     suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
 }
 
-/// Collects what is said, and shows how far the run has come.
+/// Listens to one run: keeps its messages for the result, and shows how far it has come.
 struct Collector<'a> {
     messages: Vec<String>,
     bar: &'a crate::run::progress::Bar,
@@ -126,7 +123,7 @@ impl Listener for Collector<'_> {
         self.messages.push(line.to_owned());
     }
 
-    // It is in the report.
+    // The machine is in the result already.
     fn choice(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {
@@ -136,29 +133,29 @@ impl Listener for Collector<'_> {
 
 impl Session<'_> {
     /// Runs the cases on so many threads; results come, and are printed, in the order of the suite.
-    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseReport> {
+    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseResult> {
         let next = AtomicUsize::new(0);
-        let finished: Mutex<BTreeMap<usize, CaseReport>> = Mutex::default();
+        let finished: Mutex<BTreeMap<usize, CaseResult>> = Mutex::default();
         let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
         let printed = Mutex::new(0);
         let work = &|| {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(case) = cases.get(index) else { break };
-                let report = if INTERRUPTED.load(Ordering::Relaxed) {
+                let result = if INTERRUPTED.load(Ordering::Relaxed) {
                     let why = "it was not run: interrupted";
-                    CaseReport::without_run(&case.name, &case.tags, ExitCode::Limit, why)
+                    CaseResult::without_run(&case.name, &case.tags, ExitCode::Limit, why)
                 } else {
                     self.run(case)
                 };
                 self.bars.finished();
                 let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                finished.insert(index, report);
+                finished.insert(index, result);
                 let mut printed = printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                while let Some(report) = finished.get(&printed) {
+                while let Some(result) = finished.get(&printed) {
                     let mut text = Vec::new();
                     // Writing to memory cannot fail.
-                    let _ = lines::case(report, width, &mut text);
+                    let _ = lines::case(result, width, &mut text);
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
                     self.bars.above(|| drop(stdout().lock().write_all(&text)));
                     *printed += 1;
@@ -180,17 +177,17 @@ impl Session<'_> {
         finished.into_values().collect()
     }
 
-    fn run(&self, case: &Case) -> CaseReport {
+    fn run(&self, case: &Case) -> CaseResult {
         match self.try_run(case) {
-            Ok(report) => report,
+            Ok(result) => result,
             Err(error) => {
                 let code = ExitCode::of_error(&error);
-                CaseReport::without_run(&case.name, &case.tags, code, &format!("{error:#}"))
+                CaseResult::without_run(&case.name, &case.tags, code, &format!("{error:#}"))
             }
         }
     }
 
-    fn try_run(&self, case: &Case) -> Result<CaseReport> {
+    fn try_run(&self, case: &Case) -> Result<CaseResult> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let options = Options { console_marks: needs_marks, ..case.options.clone() };
         let target = self.settings.directory.join(format!("{}.profile", file_stem(&case.name)));
@@ -221,17 +218,17 @@ impl Session<'_> {
         self.evaluate(case, &profile, &console, messages)
     }
 
-    fn evaluate(&self, case: &Case, profile: &Profile, console: &[u8], messages: Vec<String>) -> Result<CaseReport> {
+    fn evaluate(&self, case: &Case, profile: &Profile, console: &[u8], messages: Vec<String>) -> Result<CaseResult> {
         let facts = &profile.facts;
         let insns = profile.total_insns();
         let (ending, code) = expect::ending(&case.expect, profile);
         let ended_well = ending.passed;
-        let mut report = CaseReport {
+        let mut result = CaseResult {
             name: case.name.clone(),
             tags: case.tags.clone(),
             exit_code: code.status(),
             end: crate::analysis::describe::describe_end(profile),
-            run: Some(RunReport {
+            run: Some(RunResult {
                 image: facts.image_name.clone(),
                 image_sha256: facts.image_sha256.clone(),
                 qemu: facts.qemu_version.clone(),
@@ -245,61 +242,61 @@ impl Session<'_> {
             messages,
             console_tail: Vec::new(),
         };
-        report.findings.extend(expect::console(&case.expect, profile, console));
+        result.findings.extend(expect::console(&case.expect, profile, console));
         // The numbers of half a run say nothing.
         let new = ended_well.then(|| Baseline::of(profile));
         if let Some(new) = &new {
-            report.findings.extend(case.expect.strict.then(|| cross_check(profile)));
-            report.findings.extend(assertions(case, profile, &new.metrics));
+            result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
+            result.findings.extend(assertions(case, profile, &new.metrics));
         }
-        if report.failures().next().is_some() {
-            report.raise(ExitCode::Firmware);
+        if result.failures().next().is_some() {
+            result.raise(ExitCode::Firmware);
         }
         if let Some(new) = &new {
-            self.compare(case, profile, new, &mut report)?;
+            self.compare(case, profile, new, &mut result)?;
         }
-        if !report.passed() {
-            report.console_tail = tail(console);
+        if !result.passed() {
+            result.console_tail = tail(console);
         }
-        Ok(report)
+        Ok(result)
     }
 
     /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for.
-    fn compare(&self, case: &Case, profile: &Profile, new: &Baseline, report: &mut CaseReport) -> Result<()> {
+    fn compare(&self, case: &Case, profile: &Profile, new: &Baseline, result: &mut CaseResult) -> Result<()> {
         let file = |name: &String| baseline_file(self.suite, name, case);
         let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
         let findings = thresholds(case, profile, &compared);
         if findings.iter().any(|finding| !finding.passed) {
-            report.raise(ExitCode::Regression);
+            result.raise(ExitCode::Regression);
         }
-        report.findings.extend(findings);
+        result.findings.extend(findings);
         match (&self.settings.baseline, &old) {
             (Some(name), Some(old)) => {
-                if self.settings.ratchet && report.passed() && is_better(&compared) {
+                if self.settings.ratchet && result.passed() && is_better(&compared) {
                     new.save(&file(name))?;
-                    report.messages.push(format!("baseline {name} tightened"));
+                    result.messages.push(format!("baseline {name} tightened"));
                 }
-                report.comparison = Some(reduce(compared, old.mismatches(new)));
+                result.comparison = Some(ComparisonResult::new(compared, old.mismatches(new)));
             }
             (Some(name), None) if self.settings.save_baseline.as_ref() != Some(name) => {
-                report.findings.push(Finding {
+                result.findings.push(Finding {
                     kind: FindingKind::Threshold,
                     passed: false,
                     expected: format!("has a baseline {name:?}"),
                     actual: format!("there is none; make it with --save-baseline {name}"),
                     place: None,
                 });
-                report.raise(ExitCode::Usage);
+                result.raise(ExitCode::Usage);
             }
             _ => {}
         }
         if let Some(name) = &self.settings.save_baseline {
-            if report.code() >= ExitCode::Regression {
+            if result.code() >= ExitCode::Regression {
                 new.save(&file(name))?;
             } else {
-                report.messages.push(format!("baseline {name} not saved: the run failed"));
+                result.messages.push(format!("baseline {name} not saved: the run failed"));
             }
         }
         Ok(())
@@ -340,7 +337,7 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     findings.collect()
 }
 
-/// Each threshold that was crossed, or that none was.
+/// A finding for each threshold that was crossed, or one that says that none was.
 fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Finding> {
     let judgements = judge(&case.thresholds, compared);
     let finding = |passed, expected: &str, actual, place| Finding {
@@ -366,22 +363,8 @@ fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Find
 
 /// Whether a run is better than its baseline and nowhere worse as a whole.
 fn is_better(comparison: &Comparison) -> bool {
-    comparison.total_insns.difference() < 0
-        || (comparison.total_insns.difference() == 0
-            && comparison.tasks.iter().any(|task| task.stack_bytes.difference() < 0))
-}
-
-/// What changed, for the report.
-fn reduce(comparison: Comparison, mismatches: Vec<String>) -> ComparisonReport {
-    let explanation = comparison.explain();
-    let Comparison { total_insns, functions, tasks } = comparison;
-    ComparisonReport {
-        total_insns,
-        explanation,
-        mismatches,
-        functions: functions.into_iter().filter(crate::analysis::compare::Change::is_one).collect(),
-        tasks: tasks.into_iter().filter(crate::analysis::compare::TaskChange::is_one).collect(),
-    }
+    let change = comparison.total_insns().difference();
+    change < 0 || (change == 0 && comparison.tasks.iter().any(|task| task.numbers[Metric::Stack].difference() < 0))
 }
 
 /// The last lines of what was printed, without what a terminal would obey.

@@ -1,59 +1,18 @@
-//! Thresholds: how much worse a number may get, or how large it may be at all, and who has crossed one.
+//! Thresholds: how much worse a number may get, or how large it may be at all, and which ones were crossed.
 //!
 //! A limit is a share of the baseline's number (`5%`), an amount more than it (`+500`), or a ceiling that
 //! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
 //! instruction.
 
-use crate::text::number::parse_millionths;
 use globset::{Glob, GlobMatcher};
-use serde::{Deserialize, Serialize};
 
-use crate::analysis::compare::{Comparison, Pair};
+use crate::analysis::compare::{Comparison, Pair, Pairs};
+use crate::analysis::metrics::{Metric, Subject};
 use crate::error::InputError;
-use crate::text::number::group;
-use crate::text::number::parse_number;
+use crate::text::number::{group, parse_millionths, parse_number, signed_percent};
 
-/// What is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Metric {
-    /// Instructions of the whole window.
-    Total,
-    /// Instructions of a function's own source.
-    SelfInsns,
-    /// Instructions of a function from entry to return.
-    Inclusive,
-    /// Entries of a function.
-    Calls,
-    /// Instructions of a task.
-    Task,
-    /// Bytes of a task's stack.
-    Stack,
-}
-
-impl Metric {
-    /// All, with the words that suites use.
-    pub const ALL: [(&'static str, Metric); 6] = [
-        ("total", Metric::Total),
-        ("self", Metric::SelfInsns),
-        ("inclusive", Metric::Inclusive),
-        ("calls", Metric::Calls),
-        ("task", Metric::Task),
-        ("stack", Metric::Stack),
-    ];
-
-    /// The word that suites use.
-    pub fn word(self) -> &'static str {
-        Metric::ALL.iter().find(|(_, metric)| *metric == self).map_or("", |(word, _)| word)
-    }
-
-    /// Whether it is only known with the exact call tree.
-    pub fn needs_exact(self) -> bool {
-        matches!(self, Metric::Inclusive | Metric::Stack)
-    }
-}
-
-/// How much is too much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A limit on a number: what is above it is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// More than this share above the baseline, in millionths.
     Share(u64),
@@ -69,27 +28,27 @@ pub const ALL: &str = "@all";
 /// One limit on one number, or on those of all functions or tasks that match.
 #[derive(Clone, Debug)]
 pub struct Threshold {
-    /// What is limited.
+    /// The limited number.
     pub metric: Metric,
-    /// Names that it is for, as a glob; [`ALL`].
+    /// The functions or tasks that it is for: a glob of names, or [`ALL`].
     pub pattern: String,
     matcher: Option<GlobMatcher>,
-    /// How much is too much.
+    /// The limit.
     pub limit: Limit,
 }
 
-/// What became of one number under its threshold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One number held against its threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is limited.
+    /// The limited number.
     pub metric: Metric,
-    /// Whose number; empty for the total.
+    /// The function or task; empty for the run.
     pub subject: String,
-    /// The numbers.
+    /// The number in the baseline and now.
     pub numbers: Pair,
-    /// How much was too much.
+    /// The limit.
     pub limit: Limit,
-    /// Whether it is too much.
+    /// Whether the limit is crossed.
     pub crossed: bool,
 }
 
@@ -161,7 +120,7 @@ impl Threshold {
 /// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side.
 pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement> {
     let mut judgements = Vec::new();
-    let mut add = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
+    let mut judge_one = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
         for is_ceiling in [false, true] {
             let kind = |threshold: &&Threshold| {
                 threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
@@ -178,31 +137,27 @@ pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement
             }
         }
     };
-    add(Metric::Total, "", "", comparison.total_insns);
+    let mut judge_all = |of: Subject, subject: &str, plain_name: &str, numbers: &Pairs| {
+        for metric in Metric::compared(of) {
+            judge_one(metric, subject, plain_name, numbers[metric]);
+        }
+    };
+    judge_all(Subject::Run, "", "", &comparison.run);
     for change in &comparison.functions {
-        add(Metric::SelfInsns, &change.name, &change.plain_name, change.self_insns);
-        add(Metric::Inclusive, &change.name, &change.plain_name, change.inclusive_insns);
-        add(Metric::Calls, &change.name, &change.plain_name, change.calls);
+        judge_all(Subject::Function, &change.name, &change.plain_name, &change.numbers);
     }
     for task in &comparison.tasks {
-        add(Metric::Task, &task.name, &task.name, task.insns);
-        add(Metric::Stack, &task.name, &task.name, task.stack_bytes);
+        judge_all(Subject::Task, &task.name, &task.name, &task.numbers);
     }
     judgements
 }
 
 impl Judgement {
-    /// One line: whose number, from what to what, and the limit.
+    /// One line: the number, from what to what, and the limit.
     pub fn describe(&self) -> String {
         let Judgement { metric, subject, numbers: Pair { before, after }, limit, .. } = self;
-        let what = match metric {
-            Metric::Total => "total instructions".to_owned(),
-            Metric::SelfInsns => format!("self instructions of {subject}"),
-            Metric::Inclusive => format!("inclusive instructions of {subject}"),
-            Metric::Calls => format!("calls of {subject}"),
-            Metric::Task => format!("instructions of task {subject}"),
-            Metric::Stack => format!("stack bytes of task {subject}"),
-        };
+        let phrase = metric.descriptor().phrase;
+        let what = if subject.is_empty() { phrase.to_owned() } else { format!("{phrase} {subject}") };
         let after = after.unwrap_or(0);
         match (limit, before) {
             (Limit::Ceiling(_), _) | (_, None) => {
@@ -212,7 +167,7 @@ impl Judgement {
                 "{what}: {} \u{2192} {} ({}), limit {}",
                 group(*before),
                 group(after),
-                crate::text::number::signed_percent(self.numbers.difference(), *before),
+                signed_percent(self.numbers.difference(), *before),
                 limit.describe()
             ),
         }
@@ -222,7 +177,7 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::compare::{Change, Fate};
+    use crate::analysis::compare::{Change, Fate, TaskChange};
 
     #[test]
     fn limits_are_read_as_people_write_them() {
@@ -257,13 +212,10 @@ mod tests {
 
     #[test]
     fn the_most_specific_threshold_counts() {
-        let change = |name: &str, before, after| Change {
-            name: name.to_owned(),
-            plain_name: name.to_owned(),
-            self_insns: Pair { before: Some(before), after: Some(after) },
-            inclusive_insns: Pair::default(),
-            calls: Pair::default(),
-            fate: Fate::Stays,
+        let change = |name: &str, before, after| {
+            let mut numbers = Pairs::default();
+            numbers[Metric::SelfInsns] = Pair { before: Some(before), after: Some(after) };
+            Change { name: name.to_owned(), plain_name: name.to_owned(), numbers, fate: Fate::Stays }
         };
         let comparison = Comparison {
             functions: vec![change("crc_byte", 100, 103), change("crc_init", 100, 103), change("sort", 100, 103)],
@@ -280,5 +232,25 @@ mod tests {
             .collect();
         assert_eq!(crossed, ["crc_byte", "sort"]);
         assert_eq!(judgements[0].describe(), "self instructions of crc_byte: 100 \u{2192} 103 (+3.00 %), limit 0%");
+    }
+
+    #[test]
+    fn every_compared_metric_is_judged_once_for_each_that_has_it() {
+        let mut numbers = Pairs::default();
+        for &metric in Metric::ALL {
+            numbers[metric] = Pair { before: None, after: Some(1) };
+        }
+        let name = String::from("f");
+        let comparison = Comparison {
+            run: numbers,
+            functions: vec![Change { name: name.clone(), plain_name: name.clone(), numbers, fate: Fate::New }],
+            tasks: vec![TaskChange { name, numbers }],
+        };
+        let subjects = [Subject::Run, Subject::Function, Subject::Task];
+        let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
+        let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, Limit::Ceiling(0)).unwrap());
+        let judgements = judge(&thresholds.collect::<Vec<_>>(), &comparison);
+        assert!(judgements.iter().all(|judgement| judgement.crossed));
+        assert_eq!(judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }
 }

@@ -10,7 +10,9 @@ use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::error::InputError;
-use crate::profile::files::FILES;
+use crate::image;
+use crate::profile::files::{CONSOLE, FILES};
+use crate::run::options::Options;
 
 /// What stands for standard output where a file is asked for.
 pub const STDOUT: &str = "-";
@@ -88,6 +90,15 @@ impl Output {
         Ok(Output { target, place, temporary })
     }
 
+    /// As [`Output::prepare`], where the options say, or else `./<stem>.profile`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_for(options: &Options) -> Result<Output, InputError> {
+        let named = || PathBuf::from(format!("{}.profile", image::stem(&options.firmware)));
+        Output::prepare(options.output.clone().unwrap_or_else(named))
+    }
+
     /// What the user calls the profile directory.
     pub fn target(&self) -> &Path {
         &self.target
@@ -114,6 +125,15 @@ impl Output {
     pub fn take(&self, name: &str, file: &Path) -> Result<(), InputError> {
         debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
         fs::rename(file, self.temporary.path().join("out").join(name)).map_err(|error| self.failed(name, &error))
+    }
+
+    /// Adds what the firmware printed, an empty file where `console` is none: a machine without a serial port and
+    /// semihosting prints nothing, and QEMU may end before it opens the file.
+    ///
+    /// # Errors
+    /// When it cannot be moved or written.
+    pub fn take_console(&self, console: &Path) -> Result<(), InputError> {
+        if console.exists() { self.take(CONSOLE, console) } else { self.write(CONSOLE, b"") }
     }
 
     fn failed(&self, name: &str, error: &io::Error) -> InputError {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::image::{Image, mcount, unwind};
 use crate::machine::Choice;
@@ -12,6 +12,12 @@ use crate::run::options::Options;
 
 /// Set when the user wants the run to end.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Makes Ctrl-C and SIGTERM end the run, with what was measured until then, instead of the process.
+pub fn end_on_interrupt() {
+    // Fails only where a handler is set already; then that one decides.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
 
 /// Everything that a run is made from.
 #[derive(Debug)]

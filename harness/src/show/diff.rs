@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::analysis::compare::{Change, Comparison, Pair};
+use crate::analysis::metrics::Metric;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
 
@@ -12,7 +13,7 @@ use crate::text::table::write_table;
 /// What `out` reports.
 pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
-    let whole = comparison.total_insns.before.unwrap_or(0);
+    let whole = comparison.total_insns().before.unwrap_or(0);
     let row = |name: String, numbers: Pair, calls: Pair| {
         let calls = if calls.difference() == 0 {
             String::new()
@@ -29,16 +30,16 @@ pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl W
             "" => String::new(),
             fate => format!(" [{fate}]"),
         };
-        lines.push(row(format!("{}{fate}", change.name), change.self_insns, change.calls));
+        lines.push(row(format!("{}{fate}", change.name), change.self_insns(), change.numbers[Metric::Calls]));
     }
     if shown < changed.len() {
-        let rest: i128 = changed[shown..].iter().map(|change| change.self_insns.difference()).sum();
+        let rest: i128 = changed[shown..].iter().map(|change| change.self_insns().difference()).sum();
         let name = format!("{} others", changed.len() - shown);
         lines.push([name, String::new(), String::new(), signed_percent(rest, whole), String::new()]);
     }
     for task in comparison.tasks.iter().filter(|task| task.is_one()) {
-        lines.push(row(format!("task {}", task.name), task.insns, Pair::default()));
+        lines.push(row(format!("task {}", task.name), task.numbers[Metric::TaskInsns], Pair::default()));
     }
-    lines.push(row("total".to_owned(), comparison.total_insns, Pair::default()));
+    lines.push(row("total".to_owned(), comparison.total_insns(), Pair::default()));
     write_table(&lines, out)
 }

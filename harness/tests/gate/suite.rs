@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use harness::gate::result::Report;
+use harness::gate::result::SuiteResult;
 use tempfile::TempDir;
 
 use crate::common::built::{self, cortex_m, scratch};
@@ -68,8 +68,8 @@ impl Result {
         self
     }
 
-    fn report(&self) -> Report {
-        Report::from_json(&fs::read_to_string(self.reports.join("report.json")).unwrap()).unwrap()
+    fn report(&self) -> SuiteResult {
+        SuiteResult::from_json(&fs::read_to_string(self.reports.join("report.json")).unwrap()).unwrap()
     }
 
     /// The three reports.
@@ -416,6 +416,11 @@ fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
         (format!("{elf}consle = [\"x\"]\n"), "harness.toml:4: unknown key `consle`; did you mean `console`?"),
         (format!("{elf}period = true\n"), "harness.toml:4: invalid type: boolean `true`, expected a number"),
         (format!("{elf}period = \"10x\"\n"), "harness.toml:4: --period 10x: not a number"),
+        (format!("{elf}max-depth = \"10x\"\n"), "harness.toml:4: max-depth 10x: not a whole number"),
+        (format!("{elf}max-depth = 0\n"), "harness.toml:4: --max-depth 0: must be at least 1"),
+        (format!("{elf}seeded-jitter = -1\n"), "harness.toml:4: seeded-jitter -1: not a whole number"),
+        (format!("{elf}timeout = 0\n"), "harness.toml:4: --timeout 0: must be a number of seconds"),
+        (format!("{elf}[image.files]\n\"a/b\" = \"x\"\n"), "harness.toml:1: --file a/b="),
         (format!("{elf}assert = ['total == 1',\n 'cals(\"f\") == 1']\n"), "harness.toml:5: assertion"),
         (format!("{elf}console = [{{ regex = \"(\" }}]\n"), "harness.toml:4: regex parse error"),
         (format!("{elf}thresholds = {{ total = \"5 apples\" }}\n"), "write 5% or +500"),

@@ -1,0 +1,347 @@
+//! `harness.toml` as typed: keys, what they may hold, and how an image's keys and the defaults' become one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use toml::Spanned;
+
+use crate::analysis::metrics::{Metric, Subject};
+use crate::gate::expect::{Ending, ExpectedText};
+use crate::text::number::parse_number;
+
+/// A suite's file.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub(super) name: Option<String>,
+    pub(super) baseline: Option<String>,
+    pub(super) baselines: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) defaults: Entry,
+    #[serde(default)]
+    pub(super) image: Vec<Spanned<Entry>>,
+}
+
+/// One image's keys, all of them optional: defaults have the same.
+#[derive(Clone, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct Entry {
+    pub(super) name: Option<String>,
+    pub(super) elf: Option<PathBuf>,
+    pub(super) tags: Vec<String>,
+    pub(super) machine: Option<Spanned<String>>,
+    pub(super) cpu: Option<Spanned<String>>,
+    pub(super) qemu_args: Option<Vec<String>>,
+    pub(super) shift: Option<Spanned<Count>>,
+    pub(super) load_addr: Option<Spanned<Count>>,
+    pub(super) load_bias: Option<Spanned<Count>>,
+    pub(super) symbols: Option<PathBuf>,
+    pub(super) period: Option<Spanned<Count>>,
+    pub(super) seeded_jitter: Option<Spanned<Count>>,
+    pub(super) max_depth: Option<Spanned<Count>>,
+    pub(super) exact: Option<bool>,
+    #[serde(rename = "for")]
+    pub(super) for_insns: Option<Spanned<Count>>,
+    pub(super) from: Option<String>,
+    pub(super) until: Option<String>,
+    pub(super) max_insns: Option<Spanned<Count>>,
+    pub(super) timeout: Option<Spanned<f64>>,
+    pub(super) files: BTreeMap<String, PathBuf>,
+    pub(super) input: Option<Vec<Spanned<InputText>>>,
+    pub(super) args: Option<Vec<String>>,
+    pub(super) strict: Option<bool>,
+    pub(super) exit: Option<Exit>,
+    pub(super) console: Option<Vec<Spanned<ConsoleLine>>>,
+    pub(super) console_not: Vec<Spanned<ConsoleText>>,
+    pub(super) assert: Vec<Spanned<String>>,
+    pub(super) thresholds: Thresholds,
+    pub(super) matrix: Matrix,
+}
+
+/// A matrix: the image is run with each combination.
+#[derive(Clone, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct Matrix {
+    pub(super) machine: Vec<Spanned<String>>,
+    pub(super) cpu: Vec<Spanned<String>>,
+    pub(super) shift: Vec<Spanned<Count>>,
+    pub(super) period: Vec<Spanned<Count>>,
+}
+
+/// Limits by metric.
+#[derive(Clone, Default)]
+pub(super) struct Thresholds(pub(super) BTreeMap<Metric, Limits>);
+
+/// A metric that can be limited, by its word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Limited(Metric);
+
+/// A limit, several, or limits by pattern of names.
+#[derive(Clone)]
+pub(super) enum Limits {
+    Plain(Vec<Spanned<Count>>),
+    Named(BTreeMap<String, Limits>),
+}
+
+/// A number or a text with a number in it.
+#[derive(Clone)]
+pub(super) struct Count(pub(super) String);
+
+/// A text that is typed on the console.
+#[derive(Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InputText {
+    pub(super) text: String,
+    pub(super) at: Option<Count>,
+    pub(super) after: Option<String>,
+}
+
+/// `exit`: how the run must end.
+#[derive(Clone)]
+pub(super) struct Exit(pub(super) Ending);
+
+/// A text or `{ regex = "..." }`.
+#[derive(Clone)]
+pub(super) struct ConsoleText(pub(super) ExpectedText);
+
+/// A text, `{ text = "...", by = "10M" }` or `{ regex = "...", by = "10M" }`.
+#[derive(Clone)]
+pub(super) struct ConsoleLine(pub(super) ConsoleText, pub(super) Option<u64>);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Count;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number, such as 2000000 or \"2M\"")
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Count, E> {
+                Ok(Count(value.to_string()))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Count, E> {
+                Ok(Count(value.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Numbers)
+    }
+}
+
+impl<'de> Deserialize<'de> for Exit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Endings;
+        impl Visitor<'_> for Endings {
+            type Value = Exit;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(
+                    f,
+                    "an exit status, or one of {}",
+                    Ending::WORDS.map(|(word, _)| format!("{word:?}")).join(", ")
+                )
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Exit, E> {
+                let status =
+                    u32::try_from(value).map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))?;
+                Ok(Exit(Ending::Status(status)))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Exit, E> {
+                let known = Ending::WORDS.into_iter().find(|(word, _)| *word == value);
+                let (_, ending) = known.ok_or_else(|| E::invalid_value(de::Unexpected::Str(value), &self))?;
+                Ok(Exit(ending))
+            }
+        }
+        deserializer.deserialize_any(Endings)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConsoleTable {
+    text: Option<String>,
+    regex: Option<String>,
+    by: Option<Count>,
+}
+
+impl<'de> Deserialize<'de> for ConsoleLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Lines;
+        impl<'de> Visitor<'de> for Lines {
+            type Value = ConsoleLine;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text, { text = \"...\" } or { regex = \"...\" }")
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<ConsoleLine, E> {
+                Ok(ConsoleLine(ConsoleText(ExpectedText::Plain(value.to_owned())), None))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ConsoleLine, A::Error> {
+                let ConsoleTable { text, regex, by } =
+                    Deserialize::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let text = match (text, regex) {
+                    (Some(text), None) => ExpectedText::Plain(text),
+                    (None, Some(regex)) => ExpectedText::Regex(Regex::new(&regex).map_err(de::Error::custom)?),
+                    _ => return Err(de::Error::custom("either text or regex is needed, and not both")),
+                };
+                let by = by.map(|Count(by)| parse_number("by", &by).map_err(de::Error::custom)).transpose()?;
+                Ok(ConsoleLine(ConsoleText(text), by))
+            }
+        }
+        deserializer.deserialize_any(Lines)
+    }
+}
+
+impl<'de> Deserialize<'de> for ConsoleText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ConsoleLine(text, by) = ConsoleLine::deserialize(deserializer)?;
+        match by {
+            None => Ok(text),
+            Some(_) => Err(de::Error::custom("what must not appear has no `by`: it must not appear at all")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Limited {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
+            [Subject::Run, Subject::Function, Subject::Task].into_iter().flat_map(Metric::compared).collect()
+        });
+        static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| METRICS.iter().map(|metric| metric.word()).collect());
+        let word = String::deserialize(deserializer)?;
+        let metric = METRICS.iter().find(|metric| metric.word() == word);
+        metric.copied().map(Limited).ok_or_else(|| de::Error::unknown_field(&word, &WORDS))
+    }
+}
+
+impl<'de> Deserialize<'de> for Thresholds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let limits: BTreeMap<Limited, Limits> = Deserialize::deserialize(deserializer)?;
+        Ok(Thresholds(limits.into_iter().map(|(Limited(metric), limits)| (metric, limits)).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Untagged would lose the place and the reason of what is wrong inside.
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Limits;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a limit such as \"5%\", \"+500\" or 10000, a list of them, or limits by pattern")
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Limits, E> {
+                Ok(Limits::Plain(vec![Spanned::new(0..0, Count(value.to_string()))]))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Limits, E> {
+                Ok(Limits::Plain(vec![Spanned::new(0..0, Count(value.to_owned()))]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Limits, A::Error> {
+                let mut limits = Vec::new();
+                while let Some(limit) = seq.next_element()? {
+                    limits.push(limit);
+                }
+                Ok(Limits::Plain(limits))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Limits, A::Error> {
+                let mut named = BTreeMap::new();
+                while let Some((pattern, limits)) = map.next_entry()? {
+                    named.insert(pattern, limits);
+                }
+                Ok(Limits::Named(named))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl Entry {
+    /// What the entry leaves open is as in the defaults; lists of both count.
+    pub(super) fn over(self, defaults: &Entry) -> Entry {
+        let Entry { tags, files, console_not, assert, .. } = defaults.clone();
+        Entry {
+            name: self.name,
+            elf: self.elf.or_else(|| defaults.elf.clone()),
+            tags: tags.into_iter().chain(self.tags).collect(),
+            machine: self.machine.or_else(|| defaults.machine.clone()),
+            cpu: self.cpu.or_else(|| defaults.cpu.clone()),
+            qemu_args: self.qemu_args.or_else(|| defaults.qemu_args.clone()),
+            shift: self.shift.or_else(|| defaults.shift.clone()),
+            load_addr: self.load_addr.or_else(|| defaults.load_addr.clone()),
+            load_bias: self.load_bias.or_else(|| defaults.load_bias.clone()),
+            symbols: self.symbols.or_else(|| defaults.symbols.clone()),
+            period: self.period.or_else(|| defaults.period.clone()),
+            seeded_jitter: self.seeded_jitter.or_else(|| defaults.seeded_jitter.clone()),
+            max_depth: self.max_depth.or_else(|| defaults.max_depth.clone()),
+            exact: self.exact.or(defaults.exact),
+            for_insns: self.for_insns.or_else(|| defaults.for_insns.clone()),
+            from: self.from.or_else(|| defaults.from.clone()),
+            until: self.until.or_else(|| defaults.until.clone()),
+            max_insns: self.max_insns.or_else(|| defaults.max_insns.clone()),
+            timeout: self.timeout.or_else(|| defaults.timeout.clone()),
+            files: files.into_iter().chain(self.files).collect(),
+            input: self.input.or_else(|| defaults.input.clone()),
+            args: self.args.or_else(|| defaults.args.clone()),
+            strict: self.strict.or(defaults.strict),
+            exit: self.exit.or_else(|| defaults.exit.clone()),
+            console: self.console.or_else(|| defaults.console.clone()),
+            console_not: console_not.into_iter().chain(self.console_not).collect(),
+            assert: assert.into_iter().chain(self.assert).collect(),
+            thresholds: self.thresholds,
+            matrix: self.matrix,
+        }
+    }
+
+    /// Where the key stands that is this option's, if it is a key whose value an option can refuse.
+    pub(super) fn place(&self, option: &str) -> Option<Range<usize>> {
+        let count = match option {
+            "--shift" => &self.shift,
+            "--load-addr" => &self.load_addr,
+            "--load-bias" => &self.load_bias,
+            "--period" => &self.period,
+            "--max-depth" => &self.max_depth,
+            "--for" => &self.for_insns,
+            "--max-insns" => &self.max_insns,
+            "--timeout" => return self.timeout.as_ref().map(Spanned::span),
+            _ => return None,
+        };
+        count.as_ref().map(Spanned::span)
+    }
+}
+
+/// The entry once per combination of its matrix, with what is added to its name.
+pub(super) fn combinations(mut entry: Entry) -> Vec<(String, Entry)> {
+    let Matrix { machine, cpu, shift, period } = std::mem::take(&mut entry.matrix);
+    let mut all = vec![(Vec::<String>::new(), entry)];
+    fn times<T: Clone>(
+        all: Vec<(Vec<String>, Entry)>,
+        key: &str,
+        values: &[Spanned<T>],
+        show: fn(&T) -> &str,
+        set: fn(&mut Entry, Spanned<T>),
+    ) -> Vec<(Vec<String>, Entry)> {
+        if values.is_empty() {
+            return all;
+        }
+        let combine = |(words, entry): &(Vec<String>, Entry)| {
+            let (words, entry) = (words.clone(), entry.clone());
+            values
+                .iter()
+                .map(move |value| {
+                    let (mut words, mut entry) = (words.clone(), entry.clone());
+                    words.push(format!("{key}={}", show(value.get_ref())));
+                    set(&mut entry, value.clone());
+                    (words, entry)
+                })
+                .collect::<Vec<_>>()
+        };
+        all.iter().flat_map(combine).collect()
+    }
+    all = times(all, "machine", &machine, |name| name, |entry, value| entry.machine = Some(value));
+    all = times(all, "cpu", &cpu, |name| name, |entry, value| entry.cpu = Some(value));
+    all = times(all, "shift", &shift, |Count(text)| text, |entry, value| entry.shift = Some(value));
+    all = times(all, "period", &period, |Count(text)| text, |entry, value| entry.period = Some(value));
+    let suffix = |words: Vec<String>| if words.is_empty() { String::new() } else { format!("[{}]", words.join(",")) };
+    all.into_iter().map(|(words, entry)| (suffix(words), entry)).collect()
+}

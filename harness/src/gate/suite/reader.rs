@@ -1,0 +1,214 @@
+//! From the file as typed to cases that can run: each key means what the command line's option of that name does.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use toml::Spanned;
+
+use crate::analysis::metrics::{Metric, Subject};
+use crate::cli::{MeasureArgs, ProfileArgs};
+use crate::error::InputError;
+use crate::gate::assertion::{Assertion, nearest};
+use crate::gate::expect::{Expect, ExpectedLine};
+use crate::gate::suite::Case;
+use crate::gate::suite::file::{ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Thresholds};
+use crate::gate::threshold::{ALL, Limit, Threshold};
+use crate::image;
+use crate::profile::input::{Input, When};
+use crate::run::options::Options;
+use crate::text::number::parse_number;
+
+/// Makes cases of a file's entries; it keeps the text, so that a message can say the line.
+pub(super) struct Reader<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Reader<'_> {
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
+    }
+
+    /// An error at a line of the file.
+    pub(super) fn at_line(&self, line: usize, what: impl std::fmt::Display) -> InputError {
+        InputError::new(format!("{}:{line}: {what}", self.path.display()))
+    }
+
+    fn at(&self, span: &Range<usize>, what: impl std::fmt::Display) -> InputError {
+        self.at_line(self.line(span.start), what)
+    }
+
+    /// toml's message, its line, and the nearest key.
+    pub(super) fn toml(&self, error: &toml::de::Error) -> InputError {
+        let message = error.message().trim();
+        // serde: "unknown field `x`, expected one of `a`, `b`" or "..., expected `a`".
+        let mut quoted = message.split('`').skip(1).step_by(2);
+        let hint = match quoted.next() {
+            Some(wrong) if message.starts_with("unknown field") => nearest(wrong, quoted)
+                .map(|nearest| format!("unknown key `{wrong}`; did you mean `{nearest}`?"))
+                .or_else(|| Some(message.replacen("unknown field", "unknown key", 1))),
+            _ => None,
+        };
+        self.at(&error.span().unwrap_or(0..0), hint.as_deref().unwrap_or(message))
+    }
+
+    /// The case that an entry describes, whose name ends in `suffix`; `thresholds` are the defaults' and its own.
+    ///
+    /// # Errors
+    /// What cannot be meant, with its line.
+    pub(super) fn case(
+        &self,
+        directory: &Path,
+        span: &Range<usize>,
+        entry: Entry,
+        suffix: &str,
+        thresholds: [&Thresholds; 2],
+    ) -> Result<Case, InputError> {
+        let Some(elf) = &entry.elf else {
+            return Err(self.at(span, "this image has no `elf`: name the firmware file"));
+        };
+        let elf = directory.join(elf);
+        let name = entry.name.clone().unwrap_or_else(|| image::stem(&elf)) + suffix;
+        let mut assertions = Vec::new();
+        for text in &entry.assert {
+            assertions.push(Assertion::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))?);
+        }
+        let thresholds = self.thresholds(span, thresholds)?;
+        let needs_exact = assertions.iter().any(Assertion::needs_exact)
+            || thresholds.iter().any(|threshold| threshold.metric.descriptor().needs_exact);
+        let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
+        spans.sort();
+        spans.dedup();
+        let options = self.options(directory, span, &elf, &entry, needs_exact, spans)?;
+        let console = entry.console.unwrap_or_default().into_iter().map(|line| {
+            let ConsoleLine(ConsoleText(text), by_insns) = line.into_inner();
+            ExpectedLine { text, by_insns }
+        });
+        let console_not = entry.console_not.into_iter().map(|text| text.into_inner().0);
+        let expect = Expect {
+            ending: entry.exit.map(|Exit(ending)| ending),
+            console: console.collect(),
+            console_not: console_not.collect(),
+            strict: entry.strict.unwrap_or(false),
+        };
+        Ok(Case { name, tags: entry.tags, options, expect, assertions, thresholds, line: self.line(span.start) })
+    }
+
+    fn options(
+        &self,
+        directory: &Path,
+        span: &Range<usize>,
+        elf: &Path,
+        entry: &Entry,
+        needs_exact: bool,
+        spans: Vec<(String, String)>,
+    ) -> Result<Options, InputError> {
+        let text = |count: &Option<Spanned<Count>>| count.as_ref().map(|count| count.get_ref().0.clone());
+        let name = |name: &Option<Spanned<String>>| name.as_ref().map(|name| name.get_ref().clone());
+        let file = |(name, path): (&String, &PathBuf)| format!("{name}={}", directory.join(path).display());
+        let unsaid = MeasureArgs::default();
+        let measure = MeasureArgs {
+            period: text(&entry.period).unwrap_or(unsaid.period),
+            seeded_jitter: self.digits("seeded-jitter", entry.seeded_jitter.as_ref())?,
+            max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
+            exact: needs_exact || entry.exact == Some(true),
+            for_insns: text(&entry.for_insns),
+            from: entry.from.clone(),
+            until: entry.until.clone(),
+            max_insns: text(&entry.max_insns),
+            timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
+            machine: name(&entry.machine),
+            cpu: name(&entry.cpu),
+            qemu_arg: entry.qemu_args.clone().unwrap_or_default(),
+            shift: text(&entry.shift),
+            load_addr: text(&entry.load_addr),
+            load_bias: text(&entry.load_bias),
+            file: entry.files.iter().map(file).collect(),
+            symbols: entry.symbols.as_ref().map(|symbols| directory.join(symbols)),
+            ..unsaid
+        };
+        // A suite prints no table of functions.
+        let args = ProfileArgs { firmware: elf.to_owned(), top: 0, strict: entry.strict == Some(true), measure };
+        let mut options = Options::resolve(args)
+            .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
+        let mut input = Vec::new();
+        for typed in entry.input.iter().flatten() {
+            let InputText { text, at, after } = typed.get_ref();
+            let when = match (at, after) {
+                (Some(Count(at)), None) => {
+                    When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
+                }
+                (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
+                _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
+            };
+            if text.is_empty() {
+                return Err(self.at(&typed.span(), "input: the text is empty"));
+            }
+            input.push(Input { when, bytes: text.clone().into_bytes() });
+        }
+        Input::check(&input).map_err(|error| self.at(span, error))?;
+        options.input = input;
+        options.firmware_args = entry.args.clone().unwrap_or_default();
+        options.spans = spans;
+        Ok(options)
+    }
+
+    /// A number that takes no suffix.
+    fn digits<T: FromStr>(&self, key: &str, count: Option<&Spanned<Count>>) -> Result<Option<T>, InputError> {
+        let read = |count: &Spanned<Count>| {
+            let Count(text) = count.get_ref();
+            let what =
+                format_args!("{key} {text}: not a whole number, or too large; write it in digits, such as 256");
+            text.parse().map_err(|_| self.at(&count.span(), what))
+        };
+        count.map(read).transpose()
+    }
+
+    fn thresholds(&self, span: &Range<usize>, all: [&Thresholds; 2]) -> Result<Vec<Threshold>, InputError> {
+        let mut thresholds = Vec::new();
+        for (&metric, limits) in all.into_iter().flat_map(|Thresholds(limits)| limits) {
+            match limits {
+                Limits::Named(_) if metric.subject() == Subject::Run => {
+                    let what =
+                        format!("thresholds.{} is one number: it takes a limit and no patterns", metric.word());
+                    return Err(self.at(span, what));
+                }
+                Limits::Plain(limits) => self.add(&mut thresholds, span, metric, ALL, limits)?,
+                Limits::Named(named) => {
+                    for (pattern, limits) in named {
+                        let Limits::Plain(limits) = limits else {
+                            return Err(self.at(span, format_args!("thresholds: {pattern:?} takes a limit")));
+                        };
+                        self.add(&mut thresholds, span, metric, pattern, limits)?;
+                    }
+                }
+            }
+        }
+        Ok(thresholds)
+    }
+
+    fn add(
+        &self,
+        thresholds: &mut Vec<Threshold>,
+        span: &Range<usize>,
+        metric: Metric,
+        pattern: &str,
+        limits: &[Spanned<Count>],
+    ) -> Result<(), InputError> {
+        for limit in limits {
+            let here = if limit.span().is_empty() { span.clone() } else { limit.span() };
+            let place = |error| self.at(&here, format_args!("thresholds.{}: {error}", metric.word()));
+            let limit = Limit::parse(&limit.get_ref().0).map_err(place)?;
+            // One of the same kind on the same names takes the place of the default.
+            let is_ceiling = |limit: &Limit| matches!(limit, Limit::Ceiling(_));
+            thresholds.retain(|other: &Threshold| {
+                !(other.metric == metric
+                    && other.pattern == pattern
+                    && is_ceiling(&other.limit) == is_ceiling(&limit))
+            });
+            thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
+        }
+        Ok(())
+    }
+}
