@@ -118,3 +118,29 @@ impl ValueEnum for Format {
         Some(PossibleValue::new(self.name).help(self.help))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::{empty, freertos};
+
+    #[test]
+    fn formats_are_in_the_order_of_their_names_and_each_says_what_it_is_for() {
+        assert!(FORMATS.is_sorted_by(|one, other| one.name < other.name));
+        assert!(FORMATS.iter().all(|format| !format.help.is_empty() && !format.help.ends_with('.')));
+    }
+
+    #[test]
+    fn what_is_binary_is_no_text_and_every_format_can_write_nothing() {
+        for format in FORMATS {
+            for profile in [empty(), freertos()] {
+                let mut bytes = Vec::new();
+                // An image without source lines is an error to lcov.
+                let written = format.write(&profile, &Settings::default(), &mut bytes).is_ok();
+                assert!(written || format.name == "lcov", "{}", format.name);
+                let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
+                assert!(is_text != format.is_binary, "{}", format.name);
+            }
+        }
+    }
+}
