@@ -186,3 +186,51 @@ fn an_emulator_that_waits_for_a_debugger_does_not_sleep_for_ever() {
     let run = run("riscv64-exit0", &["--qemu-arg=-S", "--timeout", "1.5"]).expect_code(4);
     assert!(run.stdout.contains("--timeout ended the run; nothing was measured"), "{}", run.stdout);
 }
+
+/// Aborts the emulator in the middle of an allocation, with the allocator's lock held, once its CPU has run for a while.
+const ABORTS_IN_MALLOC: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+
+static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long allocations;
+
+static void enter(void) {
+    pthread_mutex_lock(&heap);
+    if (gettid() != getpid() && ++allocations > 20000)
+        abort();
+}
+static void leave(void) { pthread_mutex_unlock(&heap); }
+
+void *malloc(size_t size) { enter(); void *p = __libc_malloc(size); leave(); return p; }
+void *calloc(size_t n, size_t size) { enter(); void *p = __libc_calloc(n, size); leave(); return p; }
+void *realloc(void *old, size_t size) { enter(); void *p = __libc_realloc(old, size); leave(); return p; }
+void free(void *p) { enter(); __libc_free(p); leave(); }
+"#;
+
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
+    let temp = tempfile::tempdir().unwrap();
+    let (source, library) = (temp.path().join("aborts.c"), temp.path().join("aborts.so"));
+    fs::write(&source, ABORTS_IN_MALLOC).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).status();
+    assert!(built.expect("cc is missing: run ci/setup").success());
+    let emulator = emulator("qemu-system-arm");
+    let programs = Programs::with(&format!("LD_PRELOAD={} exec {} \"$@\"", library.display(), emulator.display()));
+    let path = programs.0.path();
+    // On a Cortex-M the plugin's handler reads registers, for which it used to allocate: it waited for the lock that its
+    // own thread had, and the run ended as one whose CPU stands still.
+    let args = ["--timeout", "100", "--for", "200G"];
+    let output = command(&image("cortex-m3-freertos"), &args, temp.path()).env("PATH", path).output().unwrap();
+    let run = finish(temp, output).expect_code(5);
+    assert!(run.stdout.contains("killed by signal 6"), "{}{}", run.stdout, run.stderr);
+    assert!(run.profile().total_insns() > 1_000, "{}", run.stdout);
+}
