@@ -1,6 +1,6 @@
 //! The machines that QEMU emulates, one row each.
 //!
-//! Facts here were read from QEMU 10.0.2, and `tests/machine.rs` reads them again:
+//! Facts here were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:
 //! - memory: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`, the view
 //!   `cpu-memory-0` (mirrors of the same memory are left out where no firmware uses them);
 //! - processors: `info qom-tree`; what their FPU executes was tried with one instruction of each kind;

@@ -1,4 +1,4 @@
-//! Symbol tables made by hand; `harness/tests/symbols.rs` reads those of real images.
+//! Symbol tables made by hand; `harness/tests/image/symbols.rs` reads those of real images.
 
 use super::*;
 
