@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     ExitCode::from(code.status())
 }
 
-/// Says what went wrong, where anybody listens.
+/// Writes an error to standard error. One that is closed is no reason to end otherwise.
 fn say(error: &anyhow::Error) {
     let _ = writeln!(Printable(io::stderr()), "error: {error:#}");
 }

@@ -195,7 +195,7 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, records, end, in_target } = outcome;
+    let Outcome { qemu_version, mut records, end, in_target } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -239,20 +239,8 @@ fn profile(
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
-    let mut profile = Profile {
-        facts,
-        vcpus: records.vcpus,
-        samples: records.samples,
-        stacks: records.stacks,
-        tasks: records.tasks,
-        tree: records.tree,
-        spans: records.spans,
-        console_marks: records.console_marks,
-        notes: records.notes,
-        names,
-        code,
-        in_target,
-    };
+    let before_window = std::mem::take(&mut records.before_window);
+    let mut profile = records.into_profile(facts, names, code, in_target);
     if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
     {
         let mut returns = in_target::returning(&profile, table);
@@ -261,7 +249,7 @@ fn profile(
             code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
         });
         if let Some(InTarget::Table(table)) = &mut profile.in_target {
-            let before = |pc: &u64| records.before_window.get(pc).copied().unwrap_or(0);
+            let before = |pc: &u64| before_window.get(pc).copied().unwrap_or(0);
             let came_back: u64 = returns.iter().map(before).sum();
             table.inside_at_open = before(&table.entry_point).saturating_sub(came_back);
             table.returns = returns.into_iter().collect();

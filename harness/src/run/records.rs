@@ -14,7 +14,9 @@ use wire::definition::{
 };
 use wire::sample::{self, Sample};
 
-use crate::profile::{Arc, InsnCount, Node, Note, Span, StackFrame, Task, VcpuCounts};
+use crate::profile::{
+    Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
+};
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -44,6 +46,12 @@ pub struct Records {
 }
 
 impl Records {
+    /// The saved model: what was counted here, with what the image and the run say of it.
+    pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
+        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, .. } = self;
+        Profile { facts, vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, names, code, in_target }
+    }
+
     /// Reads the files in `directory`, after QEMU has ended.
     pub fn read(directory: &Path) -> Result<Records> {
         let failed = |path: &Path| format!("cannot read the plugin's records in {}", path.display());
