@@ -8,6 +8,8 @@ use anyhow::Result;
 use crate::analysis::{crosscheck, describe, functions};
 use crate::cli::ProfileArgs;
 use crate::exit_code::ExitCode;
+use crate::export;
+use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::Profile;
 use crate::profile::files::{FILES, FLAMECHART};
@@ -18,7 +20,6 @@ use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::show::overview;
 use crate::text::terminal::Printable;
-use crate::{export, image};
 
 /// What a run says and how far it has come, on standard error.
 struct Terminal(Bar);

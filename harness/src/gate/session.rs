@@ -13,6 +13,7 @@ use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::metrics::{Metric, Metrics, stable_name};
 use crate::analysis::{crosscheck, functions};
 use crate::exit_code::ExitCode;
+use crate::export;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
 use crate::gate::expect::{self, Finding, FindingKind};
@@ -21,6 +22,7 @@ use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::judge;
 use crate::image::symbols::Symbols;
+use crate::machine;
 use crate::measure::{Listener, measure};
 use crate::profile::Profile;
 use crate::profile::files::CONSOLE;
@@ -31,7 +33,6 @@ use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bars;
 use crate::run::records::Progress;
-use crate::{export, machine};
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
