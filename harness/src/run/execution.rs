@@ -32,6 +32,9 @@ const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 /// How often a running QEMU is looked at.
 const GLANCE: Duration = Duration::from_millis(40);
 
+/// How long a QEMU that does not answer may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
 /// How long a program may say nothing before it is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -75,7 +78,13 @@ impl Plan<'_> {
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
     /// could not be written.
     pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
-        self.prepare(workspace).map_err(|error| workspace.unwritable(&error))?;
+        self.prepare(workspace).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => InputError::about(
+                &self.image.path,
+                format_args!("the plugin cannot be asked to run it ({error}); please report this, with the file"),
+            ),
+            _ => workspace.unwritable(&error),
+        })?;
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
         let (status, cause) = self.watch(&mut process, workspace, glance)?;
@@ -192,8 +201,12 @@ impl Plan<'_> {
                     still = Stillness::default();
                     continue;
                 }
-                let pc = process.ask("info registers").as_deref().and_then(process::program_counter);
-                let pc = self.waiting_at(pc.context("QEMU does not say where the CPU sleeps")?);
+                let Some(pc) = process.ask("info registers").as_deref().and_then(process::program_counter) else {
+                    // It may be about to end: an abort takes its time where its handler has to wait.
+                    let status = process.wait(LAST_WORDS)?.context("QEMU does not say where the CPU sleeps")?;
+                    return Ok((status, None));
+                };
+                let pc = self.waiting_at(pc);
                 return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
             }
         }

@@ -18,7 +18,8 @@ const CONSOLE: &str = "../console";
 /// When it cannot be written, or something in the plan cannot be asked for.
 pub fn write(plan: &Plan<'_>, records: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
-    build(plan)?.put(&mut bytes).map_err(io::Error::other)?;
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    build(plan)?.put(&mut bytes).map_err(invalid)?;
     fs::write(records.join(request::FILE_NAME), bytes)?;
     fs::write(records.join(wire::refusal::FILE_NAME), [0; wire::refusal::BYTES])
 }
@@ -52,7 +53,8 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         finisher: machine.finisher,
         memory: plan.memory(),
         snapshot: plan.mcount.map(|header| header.state.clone()),
-        functions: plan.functions.to_vec(),
+        // One at the end of the address space may be bent by the load bias.
+        functions: plan.functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
         loops: loops::find(isa, &image.segments, choice.load_bias, plan.functions),
         forgetful: plan.unwind.forgetful.clone(),
         unwind: plan.unwind.rows.clone(),

@@ -161,8 +161,6 @@ pub(crate) struct Guest {
     /// The test finisher's address.
     finisher: Option<u64>,
     pub(super) registers: Option<Registers>,
-    /// The thread that executes the guest.
-    thread: Option<qemu::Thread>,
     is_readable: bool,
 }
 
@@ -176,7 +174,6 @@ impl Guest {
             memory: request.memory.clone(),
             finisher: request.finisher,
             registers: None,
-            thread: None,
             is_readable: true,
         }
     }
@@ -184,7 +181,7 @@ impl Guest {
     /// Looks the registers up: a vCPU is about to run on this thread.
     pub(crate) fn appear(&mut self) {
         self.registers.get_or_insert_with(|| Registers::find(self.facts.registers));
-        self.thread = Some(qemu::Thread::current());
+        qemu::Thread::current().executes_guest();
     }
 
     /// Guest memory cannot be read any more: QEMU exits, and asserts a vCPU where it is read.
@@ -194,7 +191,7 @@ impl Guest {
 
     /// Guest memory can be read if this is the thread that executes the guest: on another one QEMU would abort.
     pub(crate) fn read_here(&mut self) {
-        self.is_readable = self.thread == Some(qemu::Thread::current());
+        self.is_readable = qemu::Thread::current().is_guests();
     }
 
     /// Whether this is a time at which guest memory can be read.

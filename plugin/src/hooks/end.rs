@@ -77,11 +77,16 @@ impl AbortHook for OnAbort {
             // There is nothing better to do if this fails, too.
             let _ = state.take_snapshot(wire::SNAPSHOT_END);
         }
+        // Never unlocked: parts of it lie in the reserve now, and the vCPU must not execute on.
+        std::mem::forget(state);
     };
 }
 
 /// Reads the registers that say why the processor came to a fault.
 fn record_fault() {
+    if !qemu::Thread::current().is_guests() {
+        return;
+    }
     let Some((reader, buffer, control)) = WITNESS.get() else { return };
     let Some((address, length)) = reader.registers() else { return };
     let Some(words) = buffer.read(address, length).and_then(|registers| reader.words(registers)) else { return };

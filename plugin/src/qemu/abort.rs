@@ -1,6 +1,7 @@
 //! The end of the process, by the plugin or by an abort.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::reserve;
 
@@ -10,6 +11,9 @@ pub(crate) fn exit(status: i32) -> ! {
     // SAFETY: no precondition.
     unsafe { libc::_exit(status) }
 }
+
+/// A thread has aborted and is in the handler.
+static ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// How long the hook of an abort may take. It takes milliseconds.
 const ABORT_PATIENCE_S: libc::c_uint = 5;
@@ -26,6 +30,11 @@ const ABORT_PATIENCE_S: libc::c_uint = 5;
 /// - what else there may be, in QEMU or in libraries below it: a watchdog ends QEMU after [`ABORT_PATIENCE_S`].
 pub(crate) fn on_abort<A: AbortHook>() {
     extern "C" fn aborted<A: AbortHook>(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // Another thread may abort at the same moment. The first one ends the process, in ABORT_PATIENCE_S at most.
+        while ENTERED.swap(true, Ordering::Relaxed) {
+            // SAFETY: async-signal-safe.
+            unsafe { libc::pause() };
+        }
         // SAFETY: async-signal-safe (signal-safety(7)); a second abort inside the hook then ends QEMU.
         unsafe { libc::signal(libc::SIGABRT, libc::SIG_DFL) };
         // SAFETY: the kernel made `info` for this call, since the handler is installed with SA_SIGINFO.

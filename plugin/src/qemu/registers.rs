@@ -72,7 +72,9 @@ impl Registers {
         // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced.
         let bytes = unsafe {
             g_byte_array_set_size(self.buffer, 0);
-            if sys::qemu_plugin_read_register(register.0, self.buffer) <= 0 {
+            // What it returns is a length up to API 5 and a bool from 6 on: how much it wrote says the same.
+            let _ = sys::qemu_plugin_read_register(register.0, self.buffer);
+            if (*self.buffer).len == 0 {
                 return None;
             }
             std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize)

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::thread::Thread;
 
-/// Address space, of which no more is used than is written to: the largest snapshot is a few megabytes.
-const RESERVE_BYTES: usize = 64 << 20;
+/// Address space, of which no more is used than is written to. A snapshot has at most 16 MiB, and is put together in a
+/// buffer that doubles; what it outgrows is not taken back.
+const RESERVE_BYTES: usize = 128 << 20;
 
 #[global_allocator]
 static HEAP: Heap = Heap;

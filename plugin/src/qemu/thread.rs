@@ -1,5 +1,10 @@
 //! Threads of the process, and signals to them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The thread that executes the guest, 0: there is none yet.
+static GUEST: AtomicUsize = AtomicUsize::new(0);
+
 /// A thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread(usize);
@@ -9,6 +14,17 @@ impl Thread {
     pub(crate) fn current() -> Thread {
         // SAFETY: no precondition.
         Thread(unsafe { libc::pthread_self() } as usize)
+    }
+
+    /// This one executes the guest: all vCPUs, under `-icount`.
+    pub(crate) fn executes_guest(self) {
+        GUEST.store(self.0, Ordering::Relaxed);
+    }
+
+    /// Whether this one executes the guest. On another one QEMU has no vCPU at hand, and asserts one where guest memory
+    /// is read.
+    pub(crate) fn is_guests(self) -> bool {
+        GUEST.load(Ordering::Relaxed) == self.0
     }
 
     /// A number that no other living thread has, and not 0.

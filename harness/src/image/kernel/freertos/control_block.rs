@@ -298,6 +298,9 @@ impl<'d, 'a> Scan<'d, 'a> {
         stack_end: Option<Option<u64>>,
     ) -> Result<Layout, &'static str> {
         let size = size.ok_or("it has no size")?;
+        if size >= wire::request::MAX_OFFSET_BYTES {
+            return Err("it is too large");
+        }
         let within = |offset: u64, bytes: u64| {
             let end = offset.checked_add(bytes).filter(|&end| end <= size);
             end.map(|end| offset..end).ok_or("a member is outside of it")
