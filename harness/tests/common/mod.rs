@@ -1,6 +1,6 @@
 //! Runs the harness as a user would, on the images in targets/build. A missing image or emulator is a
 //! failure that says what to run, never a skip.
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod built;
 pub mod images;
@@ -23,7 +23,7 @@ use harness::analysis::{crosscheck, functions};
 use harness::profile::Profile;
 use tempfile::TempDir;
 
-pub use images::{all_images, image, image_args, images_dir, is_all, is_dozen, selected, selected_that};
+pub use images::*;
 
 /// One run of the harness, and what it left.
 #[derive(Debug)]
