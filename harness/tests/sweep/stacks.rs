@@ -59,9 +59,8 @@ fn differences(profile: &Profile) -> Differences {
 /// Images of which some stacks differ, with the number of samples; on all others none does. Why:
 /// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
 /// better.
-const EXPECTED: [(&str, &[(How, u64)]); 9] = [
+const EXPECTED: [(&str, &[(How, u64)]); 8] = [
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 102), (How::False, 1)]),
-    ("cortex-m0-bare-pg-O3", &[(How::False, 4)]),
     (
         "cortex-m3-badsp",
         &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 483), (How::False, 121)],

@@ -249,6 +249,19 @@ pub fn sets_lr(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && half(bytes).is_some_and(|insn| matches!(insn & 0xff87, 0x4686 | 0x4486))
 }
 
+/// Thumb `bx reg`, which Armv6-M returns by when the return address is not in lr.
+#[must_use]
+pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && half(bytes).is_some_and(|insn| insn & 0xff87 == 0x4700)
+}
+
+/// RISC-V's calls that leave their return address in t0 instead of ra: of the millicode of `-msave-restore`, and of what
+/// LLVM outlines.
+#[must_use]
+pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))
+}
+
 /// The first 16 bits.
 fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|b| u16::from_le_bytes(*b))
