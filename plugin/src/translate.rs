@@ -5,7 +5,7 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, HERE, INPUT, LINK, TRANSFER, here};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, HERE, INPUT, LINK, STACK_SET, TRANSFER, here};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::block::{Block, Segment, insn_id};
@@ -117,6 +117,8 @@ struct Planned {
     leaves_function: bool,
     /// It may end or start an activation of the very function that it is in.
     leaves_activation: bool,
+    /// It may go over to another stack.
+    sets_sp: bool,
     /// What [`LINK`] holds after it, when it is a call.
     link: Option<u64>,
     /// The address in another function's middle that it may jump to.
@@ -240,6 +242,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Leave if is_exact => {
+            if planned.sets_sp {
+                insn.store(cell(state, STACK_SET), 1);
+            }
             if let Some(link) = planned.link {
                 insn.store(cell(state, LINK), link);
             }
@@ -341,7 +346,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             };
         }
         upper = decode::auipc(isa, pc, bytes);
-        sp_moved |= decode::moves_sp(isa, bytes);
+        sp_moved |= decode::moves_sp(isa, bytes) || decode::sets_sp(isa, bytes);
         let is_elsewhere = last_here.replace(code.function_of(pc)).is_some_and(|last| last != code.function_of(pc));
         let next = pc + u64::from(decoded.len_bytes);
         let (transfer, site) = transfer(pc, next, flow, conditional > 0, code);
@@ -369,6 +374,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
                 Flow::IndirectJump { .. } | Flow::ComputedJump => sp_moved || decode::is_exchange(isa, bytes),
                 _ => false,
             },
+            sets_sp: decode::sets_sp(isa, bytes),
             link: match flow {
                 Flow::Call { .. } | Flow::IndirectCall { .. } => {
                     Some(arrival::link(next, decode::links_to_t0(isa, bytes)))

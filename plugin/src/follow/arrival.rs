@@ -8,7 +8,7 @@
 //! One arrival that cannot be told must not spoil the rest of a run: what is active is then unwound, and counted as
 //! resynchronised.
 
-use wire::counters::{HERE, LINK, here};
+use wire::counters::{HERE, LINK, STACK_SET, here};
 use wire::unwind::Saved;
 
 use super::activation::{self, Activation};
@@ -32,102 +32,106 @@ pub(crate) fn link(next: u64, is_helper: bool) -> u64 {
     next | if is_helper { IS_HELPER } else { 0 }
 }
 
-impl Tree {
-    /// Code is about to execute its first instruction in another function than the last one was in, or after a call,
-    /// a return or an exception.
-    pub(crate) fn arrive(
-        &mut self,
-        core: &mut Core,
-        at: Context,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
-        let function = code.function_of(at.pc);
-        let link = ledger.get(LINK, core.vcpu);
-        ledger.set(LINK, core.vcpu, 0);
-        ledger.set(HERE, core.vcpu, here(function));
-        let has_crossed = self.has_crossed(core.vcpu, at.pc);
-        self.attribute(core, ledger);
-        let resumed = core.resumed.take();
-        if let Some(resumed) = resumed {
+/// Code is about to execute its first instruction in another function than the last one was in, or after a call, a
+/// return or an exception.
+pub(crate) struct Arrival<'a> {
+    pub(crate) tree: &'a mut Tree,
+    pub(crate) core: &'a mut Core,
+    pub(crate) guest: &'a mut Guest,
+    pub(crate) code: &'a mut Code,
+    pub(crate) ledger: &'a mut Ledger,
+}
+
+/// What is known of an arrival without a call.
+#[derive(Clone, Copy, Default)]
+struct Came {
+    /// By a jump into the middle of another function.
+    has_crossed: bool,
+    /// On another stack than the last function, perhaps.
+    has_other_stack: bool,
+}
+
+impl Arrival<'_> {
+    /// At an instruction with these registers.
+    pub(crate) fn at(mut self, at: Context) {
+        let vcpu = self.core.vcpu;
+        let function = self.code.function_of(at.pc);
+        let taken = |slot| {
+            let value = self.ledger.get(slot, vcpu);
+            self.ledger.set(slot, vcpu, 0);
+            value
+        };
+        let (link, has_other_stack) = (taken(LINK), taken(STACK_SET) != 0);
+        self.ledger.set(HERE, vcpu, here(function));
+        let came = Came { has_crossed: self.tree.has_crossed(vcpu, at.pc), has_other_stack };
+        self.tree.attribute(self.core, self.ledger);
+        if let Some(resumed) = self.core.resumed.take() {
             if (resumed.pc, resumed.sp) == (at.pc, at.sp) {
                 return;
             }
-            if resumed.sp != at.sp && core.exceptions.is_empty() {
+            if resumed.sp != at.sp && self.core.exceptions.is_empty() {
                 // A kernel that is not known has switched stacks.
-                self.switch(core, (resumed.pc, resumed.sp), at, None);
+                self.switch((resumed.pc, resumed.sp), at, None);
             }
         }
         let return_addr = link & !IS_HELPER;
         if link != 0 && return_addr != at.pc {
-            self.call(core, at, return_addr, link & IS_HELPER != 0, guest, code, ledger);
+            self.call(at, return_addr, link & IS_HELPER != 0);
         } else {
-            self.go_on(core, at, function, has_crossed, guest, code, ledger);
+            self.go_on(at, came);
         }
-        if core.exceptions.is_empty() && function == Some(at.pc) {
-            core.note_stack_pointer(at.sp, ledger);
+        if self.core.exceptions.is_empty() && function == Some(at.pc) {
+            self.core.note_stack_pointer(at.sp, self.ledger);
         }
-        self.node_changed(core, ledger);
+        self.tree.node_changed(self.core, self.ledger);
     }
 
-    /// Code was called: there is no doubt by whom.
-    #[allow(clippy::too_many_arguments)]
-    fn call(
-        &mut self,
-        core: &mut Core,
-        at: Context,
-        return_addr: u64,
-        is_helper: bool,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
+    /// An exception comes before the instruction at which the code was about to go on: whether a function
+    /// was just entered or left would have been noticed at that instruction.
+    pub(crate) fn before_exception(self, interrupted: Context) {
+        let Core { vcpu, .. } = *self.core;
+        let function = self.code.function_of(interrupted.pc);
+        if self.ledger.get(HERE, vcpu) != here(function) || self.ledger.get(LINK, vcpu) != 0 {
+            self.at(interrupted);
+        }
+    }
+
+    /// Code was called: there is no doubt by what.
+    fn call(&mut self, at: Context, return_addr: u64, is_helper: bool) {
         let Context { pc, sp, .. } = at;
-        let function = code.function_of(pc);
-        let caller = code.function_of(return_addr.wrapping_sub(1));
+        let function = self.code.function_of(pc);
+        let caller = self.code.function_of(return_addr.wrapping_sub(1));
         if let Some(caller) = caller
-            && core.frames().last().is_some_and(|top| top.entry != caller)
+            && self.core.frames().last().is_some_and(|top| top.entry != caller)
         {
-            self.note_resynchronised(ledger);
-            match covering(core.frames(), caller, sp) {
-                Some(index) => self.truncate(core, index + 1, ledger),
-                None => self.push(core, unknown(caller, sp), false, ledger),
+            self.tree.note_resynchronised(self.ledger);
+            match covering(self.core.frames(), caller, sp) {
+                Some(index) => self.truncate(index + 1),
+                None => self.push(unknown(caller, sp), false),
             }
         }
-        if function.is_some() && function == caller && function != Some(pc) && is_far_jump(pc, guest, code) {
+        if function.is_some() && function == caller && function != Some(pc) && self.is_far_jump(pc) {
             return;
         }
         let entry = function.unwrap_or(pc);
-        self.push(core, Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc, ledger);
+        self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
     }
 
     /// Code goes on at an instruction without a call.
-    #[allow(clippy::too_many_arguments)]
-    fn go_on(
-        &mut self,
-        core: &mut Core,
-        at: Context,
-        function: Option<u64>,
-        has_crossed: bool,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
+    fn go_on(&mut self, at: Context, came: Came) {
         let Context { pc, sp, .. } = at;
-        if let Some(index) = core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
-            self.truncate(core, index, ledger);
+        if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
+            self.truncate(index);
         }
         // Code without a name is part of the function that led there.
-        let Some(entry) = function else { return };
+        let Some(entry) = self.code.function_of(pc) else { return };
         let starts = entry == pc;
-        let return_addr = guest.code_address(at.return_addr);
-        let Some(&top) = core.frames().last() else {
-            let root = Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 };
-            return self.push(core, root, starts, ledger);
+        let return_addr = self.guest.code_address(at.return_addr);
+        let Some(&top) = self.core.frames().last() else {
+            return self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 }, starts);
         };
-        let is_only = core.frames().len() == 1;
         if top.entry == entry {
+            let is_only = self.core.frames().len() == 1;
             let is_same =
                 if starts { (top.entry_sp, top.return_addr) == (sp, return_addr) } else { sp <= top.entry_sp };
             // An outermost function may set up its stack.
@@ -135,135 +139,119 @@ impl Tree {
                 return;
             }
         }
-        if has_crossed {
-            return self.replace(core, entry, starts, ledger);
+        if came.has_crossed {
+            return self.tree.replace(self.core, entry, starts, self.ledger);
         }
-        let activation = activation::at(at, false, guest, code).map(|(activation, _)| activation);
+        let activation = activation::at(at, false, self.guest, self.code).map(|(activation, _)| activation);
         if let Some(activation) = activation
-            && let Some(index) = core.frames().iter().rposition(|frame| frame.is(activation))
+            && let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation))
         {
-            self.truncate(core, index + 1, ledger);
-            if starts || core.frames()[index].entry != entry {
-                self.replace(core, entry, starts, ledger);
+            self.truncate(index + 1);
+            if starts || self.core.frames()[index].entry != entry {
+                self.tree.replace(self.core, entry, starts, self.ledger);
             }
         } else if starts {
             let return_addr = activation.map_or(return_addr, |activation| activation.return_addr);
-            self.start(core, at, return_addr, guest, code, ledger);
+            self.start(Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 }, top, at, came);
         } else {
-            self.land(core, at, entry, activation, guest, code, ledger);
+            self.land(at, entry, top, activation);
         }
     }
 
     /// A function starts by a jump, and is to return elsewhere than the one before it.
-    fn start(
-        &mut self,
-        core: &mut Core,
-        at: Context,
-        return_addr: u64,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
-        let Context { pc: entry, sp, .. } = at;
-        let Some(&top) = core.frames().last() else { return };
-        let shadow = Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 };
+    fn start(&mut self, shadow: Shadow, top: Shadow, at: Context, came: Came) {
+        let Shadow { entry, return_addr, .. } = shadow;
+        if came.has_other_stack {
+            // The start of a task or a coroutine, which may find a return address of what ran before.
+            self.switch((top.return_addr, top.entry_sp), at, None);
+            return self.push(shadow, true);
+        }
         if top.return_addr == return_addr {
             // With something left on the stack: an outermost function, or the common end of several.
-            return self.replace(core, entry, true, ledger);
+            return self.tree.replace(self.core, entry, true, self.ledger);
         }
-        if code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry) {
+        if self.code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry) {
             // It was given a return address by hand, or finds that of an earlier call: it would return there.
-            return self.push(core, shadow, true, ledger);
+            return self.push(shadow, true);
         }
-        let same = core.frames().iter().rposition(|frame| frame.return_addr == return_addr);
-        if let (true, Some(index)) = (code.is_return_address(return_addr, guest), same) {
-            self.truncate(core, index + 1, ledger);
-            return self.replace(core, entry, true, ledger);
+        let same = self.core.frames().iter().rposition(|frame| frame.return_addr == return_addr);
+        if let (true, Some(index)) = (self.code.is_return_address(return_addr, self.guest), same) {
+            self.truncate(index + 1);
+            return self.tree.replace(self.core, entry, true, self.ledger);
         }
-        // The start of a task or a coroutine, on its own stack.
-        self.switch(core, (top.return_addr, top.entry_sp), at, None);
-        self.push(core, shadow, true, ledger);
+        // A start that returns nowhere.
+        self.switch((top.return_addr, top.entry_sp), at, None);
+        self.push(shadow, true);
     }
 
     /// Code goes on in the middle of a function that the one before has not called, nor returned to.
-    #[allow(clippy::too_many_arguments)]
-    fn land(
-        &mut self,
-        core: &mut Core,
-        at: Context,
-        entry: u64,
-        activation: Option<Activation>,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
-        let Some(&top) = core.frames().last() else { return };
-        if core.exceptions.is_empty() && core.parked.iter().any(|parked| parked.is(core.task, at, activation)) {
-            self.switch(core, (top.return_addr, top.entry_sp), at, activation);
-            return self.go_on(core, at, Some(entry), false, guest, code, ledger);
+    fn land(&mut self, at: Context, entry: u64, top: Shadow, activation: Option<Activation>) {
+        let Core { task, .. } = *self.core;
+        if self.core.exceptions.is_empty() && self.core.parked.iter().any(|parked| parked.is(task, at, activation)) {
+            self.switch((top.return_addr, top.entry_sp), at, activation);
+            // One of them less: this comes to an end.
+            return self.go_on(at, Came::default());
         }
-        if let Some(index) = covering(core.frames(), entry, at.sp) {
-            return self.truncate(core, index + 1, ledger);
+        if let Some(index) = covering(self.core.frames(), entry, at.sp) {
+            return self.truncate(index + 1);
         }
-        self.note_resynchronised(ledger);
-        self.unwind(core, at, guest, code, ledger);
+        self.tree.note_resynchronised(self.ledger);
+        self.unwind(at);
     }
 
     /// Makes the shadow stack what the unwind information says.
-    fn unwind(&mut self, core: &mut Core, at: Context, guest: &mut Guest, code: &mut Code, ledger: &mut Ledger) {
+    fn unwind(&mut self, at: Context) {
         let (mut found, mut next) = (Vec::new(), at);
         let keep = loop {
             let is_caller = !found.is_empty();
-            let function = code.function_of(next.pc.wrapping_sub(is_caller.into()));
-            let (Some(entry), Some((activation, caller))) = (function, activation::at(next, is_caller, guest, code))
-            else {
+            let function = self.code.function_of(next.pc.wrapping_sub(is_caller.into()));
+            let told = activation::at(next, is_caller, self.guest, self.code);
+            let (Some(entry), Some((activation, caller))) = (function, told) else {
                 // What is certain is that it executes, and what lies above it on the stack.
                 found.extend(function.map(|entry| unknown(entry, next.sp)));
-                break core.frames().iter().take_while(|frame| frame.entry_sp > next.sp).count();
+                break self.core.frames().iter().take_while(|frame| frame.entry_sp > next.sp).count();
             };
-            if let Some(index) = core.frames().iter().rposition(|frame| frame.is(activation)) {
+            if let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation)) {
                 break index + 1;
             }
             let Activation { cfa: entry_sp, return_addr } = activation;
             found.push(Shadow { entry, entry_sp, return_addr, is_helper: false, node: 0 });
-            if !code.is_return_address(return_addr, guest) || found.len() >= MAX_UNWOUND {
+            if !self.code.is_return_address(return_addr, self.guest) || found.len() >= MAX_UNWOUND {
                 break 0;
             }
             next = caller;
         };
-        self.truncate(core, keep, ledger);
+        self.truncate(keep);
         for shadow in found.into_iter().rev() {
-            self.push(core, shadow, false, ledger);
+            self.push(shadow, false);
         }
     }
 
-    /// Puts what executed outside of exceptions aside until it goes on there, for what goes on now.
-    fn switch(&mut self, core: &mut Core, (pc, sp): (u64, u64), at: Context, activation: Option<Activation>) {
-        let task = core.task;
-        let waiting = core.parked.iter().rposition(|parked| parked.is(task, at, activation));
-        let path =
-            waiting.and_then(|index| core.parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
-        let path = std::mem::replace(core.path(), path);
-        if core.parked.len() >= MAX_PARKED {
-            core.parked.pop_front();
+    /// Puts what executed aside until it goes on there, for what goes on now.
+    fn switch(&mut self, (pc, sp): (u64, u64), at: Context, activation: Option<Activation>) {
+        let Core { task, .. } = *self.core;
+        let parked = &mut self.core.parked;
+        let waiting = parked.iter().rposition(|parked| parked.is(task, at, activation));
+        let path = waiting.and_then(|index| parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
+        if parked.len() >= MAX_PARKED {
+            parked.pop_front();
         }
-        core.parked.push_back(Parked { pc, sp, task, path });
+        let path = std::mem::replace(self.core.path(), path);
+        self.core.parked.push_back(Parked { pc, sp, task, path });
     }
 
-    /// An exception comes before the instruction at which the code was about to go on: whether a function
-    /// was just entered or left would have been noticed at that instruction.
-    pub(crate) fn catch_up(
-        &mut self,
-        core: &mut Core,
-        interrupted: Context,
-        guest: &mut Guest,
-        code: &mut Code,
-        ledger: &mut Ledger,
-    ) {
-        let function = code.function_of(interrupted.pc);
-        if ledger.get(HERE, core.vcpu) != here(function) || ledger.get(LINK, core.vcpu) != 0 {
-            self.arrive(core, interrupted, guest, code, ledger);
-        }
+    fn push(&mut self, shadow: Shadow, is_call: bool) {
+        self.tree.push(self.core, shadow, is_call, self.ledger);
+    }
+
+    fn truncate(&mut self, keep: usize) {
+        self.tree.truncate(self.core, keep, self.ledger);
+    }
+
+    /// Whether what was called in the middle of its own function is no subroutine: the return address is kept elsewhere,
+    /// and the link register only clobbered. Armv6-M has no other far jump.
+    fn is_far_jump(&mut self, pc: u64) -> bool {
+        self.code.place(pc, self.guest).rule.is_some_and(|rule| rule.return_addr != Saved::Register)
     }
 }
 
@@ -275,13 +263,7 @@ fn covering(frames: &[Shadow], entry: u64, sp: u64) -> Option<usize> {
     (above..frames.len()).rev().find(is_it)
 }
 
-/// A function that is active, of which it is not known who called it.
+/// A function that is active, of which it is not known what called it.
 fn unknown(entry: u64, sp: u64) -> Shadow {
     Shadow { entry, entry_sp: sp, return_addr: 0, is_helper: false, node: 0 }
-}
-
-/// Whether what was called in the middle of its own function is no subroutine: the return address is kept elsewhere, and
-/// the link register only clobbered. Armv6-M has no other far jump.
-fn is_far_jump(pc: u64, guest: &mut Guest, code: &mut Code) -> bool {
-    code.place(pc, guest).rule.is_some_and(|rule| rule.return_addr != Saved::Register)
 }

@@ -7,6 +7,7 @@
 use wire::counters::{EXCEPTIONS, HERE, LINK};
 use wire::definition::SpanKind;
 
+use super::arrival::Arrival;
 use super::context::{Active, Core, Path};
 use super::tree::Tree;
 use crate::code::Code;
@@ -79,7 +80,7 @@ fn push(
     let mut node = 0;
     if let Some(tree) = &mut tree {
         if let Some(interrupted) = interrupted {
-            tree.catch_up(core, interrupted, guest, code, ledger);
+            Arrival { tree, core, guest, code, ledger }.before_exception(interrupted);
         }
         core.resumed = None;
         ledger.set(LINK, core.vcpu, 0);

@@ -2,6 +2,7 @@
 
 use super::{arrive, find};
 use crate::clock;
+use crate::follow::arrival::Arrival;
 use crate::follow::exception;
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::state::{self, State};
@@ -38,7 +39,7 @@ impl Hook for OnArrival {
         let State { guest, code, ledger, follow, .. } = &mut *state;
         if let Some(tree) = &mut follow.tree {
             let at = guest.context(here.pc);
-            tree.arrive(&mut follow.cores[here.vcpu as usize], at, guest, code, ledger);
+            Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger }.at(at);
         }
     };
 }

@@ -42,8 +42,12 @@ pub const HERE: u32 = 8;
 /// there is none. Bit 0: it is not in the register where return addresses usually are.
 pub const LINK: u32 = 9;
 
+/// Slot that is 1 when the vCPU has gone over to another stack since a function was entered or left, while the exact
+/// call tree is kept.
+pub const STACK_SET: u32 = 10;
+
 /// First slot that a [`crate::definition`] may define.
-pub const FIRST_DEFINED: u32 = 10;
+pub const FIRST_DEFINED: u32 = 11;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
 /// as are all constants here, so that host code holds them in its instructions. An event further away
