@@ -139,6 +139,9 @@ fn errors(name: &str) -> Vec<String> {
     if profile.tasks.iter().map(|task| task.insns).sum::<u64>() > profile.total_insns() {
         errors.push(format!("{name}: the tasks have more instructions than there are"));
     }
+    if profile.facts.resynchronised > 0 {
+        errors.push(format!("{name}: resynchronised {} times", profile.facts.resynchronised));
+    }
     if profile.facts.unseen_switches > 0 {
         errors.push(format!("{name}: {} switches between tasks that nobody saw", profile.facts.unseen_switches));
     }
