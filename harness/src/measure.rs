@@ -10,6 +10,7 @@ use wire::control::Word;
 use wire::definition::FrameKind;
 
 use crate::analysis::crosscheck::in_target;
+use crate::analysis::evidence::{self, Cut};
 use crate::error::InputError;
 use crate::image::kernel;
 use crate::image::mcount;
@@ -242,6 +243,10 @@ fn profile(
     };
     let before_window = std::mem::take(&mut records.before_window);
     let mut profile = records.into_profile(facts, names, code, in_target);
+    if let Some(Cut { stacks, samples }) = evidence::cut(&profile) {
+        profile.stacks = stacks;
+        profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);
+    }
     if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
     {
         let mut returns = in_target::returning(&profile, table);

@@ -4,14 +4,17 @@
 //! Frames are numbers here and are named once, however many of the paths they are on: a profile with a
 //! million different stacks has a few thousand functions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::evidence;
 use crate::analysis::place::Place;
-use crate::analysis::stacks::{self, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View};
+use crate::analysis::stacks::{
+    self, CONTRADICTED, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View,
+};
 use crate::profile::Profile;
 
 /// A frame, and where its function is.
@@ -171,11 +174,21 @@ impl<'a> Builder<'a> {
             of_stack: HashMap::new(),
             of_node: Vec::new(),
         };
+        let wrong = evidence::wrong_calls(profile).into_iter();
+        let wrong: HashSet<(Option<u64>, u64)> = wrong.map(|calls| (calls.caller, calls.callee)).collect();
+        let function = |node: u32| match profile.tree.get(node.checked_sub(1)? as usize)?.kind {
+            NodeKind::Function { entry } => Some(entry),
+            _ => None,
+        };
         for (number, node) in (1..).zip(&profile.tree) {
-            let parent = builder.node(node.parent);
+            let mut parent = builder.node(node.parent);
             let path = match node.kind {
                 NodeKind::Root { task } => builder.task(task),
                 NodeKind::Function { entry } => {
+                    if wrong.contains(&(function(node.parent), entry)) {
+                        let contradicted = builder.named(FrameRole::Other, CONTRADICTED);
+                        parent = builder.child(parent, contradicted);
+                    }
                     let function = builder.at(entry)[0];
                     builder.child(parent, function)
                 }

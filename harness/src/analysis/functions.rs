@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use decode::Flow;
+
 use crate::analysis::place::Place;
 use crate::profile::{Arc, Profile};
 
@@ -285,10 +287,24 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
         let name = if return_addr == 0xffff_fffe { RESET } else { EXCEPTION };
         return (name.to_owned(), None);
     }
+    // A task is to return to a function's start, where no call was made.
+    if Place::of(profile, return_addr).start() == Some(return_addr) && !follows_call(profile, return_addr) {
+        return (UNKNOWN.to_owned(), None);
+    }
     // The call is before the address it returns to, which may already be another function's when the
     // callee never returns.
     let place = Place::of(profile, return_addr - 1);
     (place.to_string(), place.start())
+}
+
+/// Whether the instruction before an address is a call, or no code is known that could say.
+fn follows_call(profile: &Profile, address: u64) -> bool {
+    let Some(isa) = profile.facts.isa().filter(|_| !profile.code.is_empty()) else { return true };
+    [4, 2].into_iter().any(|size| {
+        let Some(code) = profile.code_at(address.wrapping_sub(size)) else { return false };
+        let insn = decode::decode(isa, address.wrapping_sub(size), code);
+        u64::from(insn.len_bytes) == size && matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. })
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod crosscheck;
 pub mod describe;
 pub mod disassembly;
+pub mod evidence;
 pub mod functions;
 pub mod listing;
 pub mod lookup;

@@ -53,6 +53,9 @@ pub const NOT_SAMPLED: &str = "[not sampled]";
 /// Level of what ran before the scheduler, where there are tasks.
 pub const NO_TASK: &str = "[no task]";
 
+/// Between two functions of the exact call tree, where the exact calls say otherwise.
+pub const CONTRADICTED: &str = "[contradicted by the calls]";
+
 /// Instructions outside every function that was called.
 pub const NO_FUNCTION: &str = "[no function]";
 
@@ -63,6 +66,7 @@ pub fn why(unknown: Unknown) -> &'static str {
         Unknown::NotKept => "[caller not kept]",
         Unknown::Corrupt => "[corrupt stack]",
         Unknown::TooDeep => "[deeper than --max-depth]",
+        Unknown::Disproved => "[disproved by the calls]",
     }
 }
 

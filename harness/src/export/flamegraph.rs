@@ -15,6 +15,7 @@ use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{clean, show};
 use crate::analysis::calltree::CallTree;
+use crate::analysis::evidence;
 use crate::analysis::functions;
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
@@ -235,7 +236,8 @@ fn subtitle(profile: &Profile) -> String {
         let _ = write!(subtitle, ", until {function}");
     }
     let stacks = match (profile.tree.is_empty(), facts.max_depth) {
-        (false, _) => "exact call tree".to_owned(),
+        (false, _) if evidence::has_exact_tree(profile) => "exact call tree".to_owned(),
+        (false, _) => "call tree, NOT exact".to_owned(),
         (true, Some(_)) => format!("stacks sampled every {} instructions", period(profile)),
         (true, None) => "no stacks".to_owned(),
     };

@@ -32,7 +32,7 @@ pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x08\n";
+const MAGIC: &[u8; 8] = b"fwprof\x09\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,6 +211,13 @@ impl Profile {
     /// Instructions of the window, all vCPUs together.
     pub fn total_insns(&self) -> u64 {
         self.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum()
+    }
+
+    /// The code from an address on; None: the image has none there.
+    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
+        let after = self.code.partition_point(|code| code.start <= address);
+        let code = &self.code[after.checked_sub(1)?];
+        code.bytes.get(usize::try_from(address - code.start).ok()?..).filter(|bytes| !bytes.is_empty())
     }
 
     /// Samples by address.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
 use crate::analysis::calltree::CallTree;
+use crate::analysis::evidence;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
@@ -78,7 +79,10 @@ pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &m
     }
     writeln!(out)?;
     let rule = match (graph.has_inclusive, graph.is_exact) {
-        (true, true) => "all exact",
+        (true, true) if evidence::has_exact_tree(profile) => "all exact",
+        (true, true) => {
+            "calls are exact; instructions are NOT: calls and call tree contradict each other, as the profile's summary says"
+        }
         (true, false) => {
             "calls are exact; instructions are exact by function, and divided over callers as its samples are, \
              `-` where there are none (exact with --exact)"

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::evidence;
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::profile::{Profile, Task};
@@ -47,13 +48,15 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     if !profile.tree.is_empty() {
         let (depth, function) = recursion(profile);
         let paths = group(profile.tree.len() as u64);
+        let exact = if evidence::has_exact_tree(profile) { "exact" } else { "NOT exact" };
         lines.push(match function {
             Some(name) if depth > 1 => {
-                format!("call tree: {paths} call paths, exact; deepest recursion: {name}, {depth} at once")
+                format!("call tree: {paths} call paths, {exact}; deepest recursion: {name}, {depth} at once")
             }
-            _ => format!("call tree: {paths} call paths, exact; no recursion"),
+            _ => format!("call tree: {paths} call paths, {exact}; no recursion"),
         });
     }
+    lines.extend(evidence::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
     lines
 }
 

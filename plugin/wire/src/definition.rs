@@ -133,11 +133,15 @@ pub enum Unknown {
     Corrupt,
     /// More frames than `--max-depth`.
     TooDeep,
+    /// The exact counts disprove what was found: that call was never made, or what is outermost did not start without
+    /// one. The harness says this, never the plugin.
+    Disproved,
 }
 
 impl Unknown {
     /// All of them.
-    pub const ALL: [Unknown; 4] = [Unknown::NoUnwindInfo, Unknown::NotKept, Unknown::Corrupt, Unknown::TooDeep];
+    pub const ALL: [Unknown; 5] =
+        [Unknown::NoUnwindInfo, Unknown::NotKept, Unknown::Corrupt, Unknown::TooDeep, Unknown::Disproved];
 }
 
 /// What a task's counters count, by their distance from the first.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::analysis::crosscheck::in_target::Comparison;
+use crate::analysis::evidence;
 use crate::analysis::functions::{RowKind, Table};
 use crate::profile::{End, InTarget, Profile};
 use crate::text::number::{Hex, group};
@@ -25,6 +26,8 @@ pub struct CrossCheck {
     pub aliased: Vec<Aliased>,
     /// Internal inconsistencies, each one sentence: contradictions that no firmware can cause.
     pub inconsistencies: Vec<String>,
+    /// What is wrong with the stacks and the exact call tree, each one sentence.
+    pub faults: Vec<String>,
     /// Functions compared, address ranges without a name included.
     pub functions: usize,
     /// Whether some of these are address ranges.
@@ -75,6 +78,7 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
     CrossCheck {
         aliased,
         inconsistencies: inconsistencies(profile, table),
+        faults: evidence::faults(profile),
         functions: table.rows.len(),
         has_ranges: table.rows.iter().any(|row| row.kind == RowKind::Unnamed),
         samples: table.total_samples,
@@ -101,7 +105,7 @@ impl CrossCheck {
     /// not count itself has nothing to disagree with; counts that could not be read agree with nothing.
     pub fn counts_agree(&self) -> bool {
         let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
-        self.inconsistencies.is_empty() && counted && self.in_target_unread.is_none()
+        self.inconsistencies.is_empty() && self.faults.is_empty() && counted && self.in_target_unread.is_none()
     }
 
     /// The verdict on the in-target counts, line by line; at most so many differences by name.

@@ -1,0 +1,388 @@
+//! Evidence: what the exact counts prove of call stacks and of the exact call tree.
+//!
+//! A stack is *verified* where each of its calls was made at that very place, and where its outermost function started
+//! without a call: the firmware's first, a task's, a handler. A call that a stack shows and that was never made proves
+//! the stack wrong: what lies beyond it is cut off, and says so. No profile shows it as what happened.
+//!
+//! Tail calls and jumps between parts of a function leave no return address, so whatever a function can jump to
+//! stands for it. What had been called before the window opened was not counted: it is what the first stack of its task
+//! shows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use decode::{Flow, Isa, decode};
+use wire::definition::{FrameKind, NodeKind, Unknown};
+use wire::sample::Sample;
+
+use crate::analysis::functions;
+use crate::analysis::place::Place;
+use crate::profile::{Profile, StackFrame};
+use crate::text::number::group;
+
+/// A profile's stacks after what is disproved was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// All frames: those of the profile, and new ones.
+    pub stacks: Vec<StackFrame>,
+    /// The stack of each sample.
+    pub samples: Vec<u32>,
+}
+
+/// The stacks of a profile without what is disproved; None: nothing is.
+pub fn cut(profile: &Profile) -> Option<Cut> {
+    if profile.stacks.is_empty() {
+        return None;
+    }
+    let evidence = Evidence::new(profile);
+    let mut cutter = Cutter {
+        numbers: (1..).zip(&profile.stacks).map(|(number, frame)| ((frame.parent, frame.kind), number)).collect(),
+        stacks: profile.stacks.clone(),
+        known: HashMap::new(),
+    };
+    let samples: Vec<u32> = profile.samples.iter().map(|sample| cutter.stack(profile, &evidence, sample)).collect();
+    let is_changed = profile.samples.iter().zip(&samples).any(|(sample, stack)| sample.stack != *stack);
+    is_changed.then_some(Cut { stacks: cutter.stacks, samples })
+}
+
+/// Functions at which stacks were cut off, because what they show as the caller never called them: samples by function,
+/// the most first.
+pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for sample in &profile.samples {
+        let stack = profile.stack(sample.stack);
+        if stack.first().is_some_and(|frame| frame.kind == FrameKind::Unknown(Unknown::Disproved)) {
+            let inner = match stack.get(1).map(|frame| frame.kind) {
+                Some(FrameKind::Caller { return_addr }) => return_addr.wrapping_sub(1),
+                Some(FrameKind::Exception { pc, .. }) => pc,
+                _ => sample.pc,
+            };
+            *counts.entry(Place::of(profile, inner).to_string()).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    // Stable: equal ones stay in the order of names.
+    counts.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    counts
+}
+
+/// Calls that the exact call tree shows otherwise than the exact arcs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongCalls {
+    /// First address of the calling function; None: it was not called.
+    pub caller: Option<u64>,
+    /// First address of the called function.
+    pub callee: u64,
+    /// Calls by the tree.
+    pub in_tree: u64,
+    /// Calls by the arcs.
+    pub exact: u64,
+}
+
+/// Calls that may have been made and not arrived where the window opens and where it closes.
+const IN_FLIGHT: u64 = 2;
+
+/// What of the exact call tree the arcs disprove; nothing where there is no tree.
+pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
+    let deepest = profile.facts.max_depth.map_or(1, |depth| depth.max(1)) as usize;
+    let mut in_tree: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
+    let mut depths = Vec::with_capacity(profile.tree.len());
+    for node in &profile.tree {
+        let parent =
+            node.parent.checked_sub(1).and_then(|index| Some((profile.tree.get(index as usize)?.kind, index)));
+        let depth = match (node.kind, parent) {
+            (NodeKind::Function { .. }, Some((NodeKind::Function { .. }, index))) => depths[index as usize] + 1,
+            (NodeKind::Function { .. }, _) => 1,
+            _ => 0,
+        };
+        depths.push(depth);
+        if let NodeKind::Function { entry } = node.kind {
+            let caller = match parent {
+                Some((NodeKind::Function { entry }, _)) => Some(entry),
+                _ => None,
+            };
+            *in_tree.entry((caller, entry)).or_default() += node.calls;
+        }
+    }
+    // Deeper calls are siblings in the tree.
+    if in_tree.is_empty() || depths.into_iter().max() >= Some(deepest) {
+        return Vec::new();
+    }
+    let mut exact: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
+    // Entries of which the return address does not say by what: from code without a name, which has no place of its
+    // own in the tree; without a call; by a jump, which may leave any there.
+    let mut others: BTreeMap<u64, u64> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| functions::is_call(profile, arc)) {
+        let caller = functions::caller(profile, arc.return_addr).1.and_then(|caller| start_of(profile, caller));
+        match caller.filter(|_| arc.links) {
+            Some(caller) => *exact.entry((Some(caller), arc.target)).or_default() += arc.count,
+            None => *others.entry(arc.target).or_default() += arc.count,
+        }
+    }
+    for (callee, entries) in functions::entries(profile, &functions::table(profile)) {
+        *others.entry(callee).or_default() += entries.others;
+    }
+    let pairs: BTreeSet<(Option<u64>, u64)> = in_tree.keys().chain(exact.keys()).copied().collect();
+    let wrong = pairs.into_iter().filter_map(|(caller, callee)| {
+        // What is called in its middle, or has no name, is counted nowhere else.
+        start_of(profile, callee).filter(|&start| start == callee)?;
+        let calls = |of: &BTreeMap<(Option<u64>, u64), u64>| of.get(&(caller, callee)).copied().unwrap_or(0);
+        let (in_tree, exact) = (calls(&in_tree), calls(&exact));
+        let others = others.get(&callee).copied().unwrap_or(0);
+        let is_right = in_tree + IN_FLIGHT >= exact && in_tree <= exact + others + IN_FLIGHT;
+        (!is_right).then_some(WrongCalls { caller, callee, in_tree, exact })
+    });
+    wrong.collect()
+}
+
+/// Most functions that a sentence names.
+const MAX_NAMED: usize = 3;
+
+/// What is wrong with a profile's stacks and its exact call tree, a sentence each; nothing: both are what the exact
+/// counts say.
+pub fn faults(profile: &Profile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut say = |what: String, mut named: Vec<String>| {
+        let others = named.len().saturating_sub(MAX_NAMED);
+        named.truncate(MAX_NAMED);
+        let others = if others > 0 { format!(" and {} more", group(others as u64)) } else { String::new() };
+        let names = if named.is_empty() { String::new() } else { format!(": {}{others}", named.join(", ")) };
+        faults.push(format!("{what}{names}"));
+    };
+    let disproved = disproved(profile);
+    if !disproved.is_empty() {
+        let samples = group(disproved.iter().map(|(_, samples)| samples).sum());
+        let named = disproved.into_iter().map(|(name, samples)| format!("{name} ({})", group(samples)));
+        say(
+            format!("{samples} stacks showed calls that were never made, and are cut off where they did, below"),
+            named.collect(),
+        );
+    }
+    let wrong = wrong_calls(profile);
+    if !wrong.is_empty() {
+        let name = |start: u64| Place::of(profile, start).to_string();
+        let named = wrong.into_iter().map(|WrongCalls { caller, callee, in_tree, exact }| {
+            let caller = caller.map_or_else(|| "nothing".to_owned(), name);
+            format!("{} called by {caller} {} times instead of {}", name(callee), group(in_tree), group(exact))
+        });
+        say("the call tree is NOT exact, its calls are not those that were made".to_owned(), named.collect());
+    }
+    match profile.facts.resynchronised {
+        0 => {}
+        times => say(
+            format!(
+                "the call tree is NOT exact: {} times code went on where no call or return leads, and what was active \
+                 was unwound",
+                group(times)
+            ),
+            Vec::new(),
+        ),
+    }
+    faults
+}
+
+/// Whether the exact call tree is what the exact counts say.
+pub fn has_exact_tree(profile: &Profile) -> bool {
+    !profile.tree.is_empty() && profile.facts.resynchronised == 0 && wrong_calls(profile).is_empty()
+}
+
+/// First address of the named function at an address.
+fn start_of(profile: &Profile, address: u64) -> Option<u64> {
+    match Place::of(profile, address) {
+        Place::Function(function) => Some(function.start),
+        _ => None,
+    }
+}
+
+/// What the exact counts say of calls.
+struct Evidence<'a> {
+    profile: &'a Profile,
+    /// Return addresses and the functions that were called with them.
+    calls: HashSet<(u64, u64)>,
+    /// Functions that were called or jumped to.
+    entered: HashSet<u64>,
+    /// Functions that started without a call.
+    starts: HashSet<u64>,
+    /// By function: those that can have jumped to it, itself included.
+    origins: HashMap<u64, HashSet<u64>>,
+    /// Calls that had been made before the window opened, and outermost functions that had started.
+    earlier: HashSet<Claim>,
+}
+
+/// What a stack says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Claim {
+    /// This function was called with that return address.
+    Call { return_addr: u64, callee: u64 },
+    /// This function was started by no call.
+    Start { function: u64 },
+    /// The handler of an exception has led to this function.
+    Handler { handler: u64, function: u64 },
+}
+
+impl<'a> Evidence<'a> {
+    fn new(profile: &'a Profile) -> Evidence<'a> {
+        let start_of = |address| start_of(profile, address);
+        let (mut calls, mut entered, mut starts) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut jumps: HashMap<u64, HashSet<u64>> = HashMap::new();
+        let mut jump = |from: u64, to: u64| {
+            if let (Some(from), Some(to)) = (start_of(from), start_of(to))
+                && from != to
+            {
+                jumps.entry(to).or_default().insert(from);
+            }
+        };
+        for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
+            let Some(callee) = start_of(arc.target) else { continue };
+            entered.insert(callee);
+            calls.extend(arc.return_addr.map(|return_addr| (return_addr & !1, callee)));
+            if !arc.links {
+                jump(arc.site, arc.target);
+                // Jumped to with a return address that is none.
+                starts.extend(functions::caller(profile, arc.return_addr).1.is_none().then_some(callee));
+            }
+        }
+        if let Some(isa) = profile.facts.isa() {
+            for (from, to) in crossings(profile, isa) {
+                jump(from, to);
+                entered.extend(start_of(to));
+            }
+        }
+        let entries = functions::entries(profile, &functions::table(profile));
+        starts.extend(entries.into_iter().filter(|(_, entries)| entries.others > 0).map(|(start, _)| start));
+        starts.extend(start_of(profile.facts.entry));
+        let functions = profile.names.functions.iter().map(|function| function.start);
+        let origins = functions.map(|function| (function, origins(function, &jumps))).collect();
+        let mut evidence = Evidence { profile, calls, entered, starts, origins, earlier: HashSet::new() };
+        if profile.facts.before_window_insns > 0 {
+            let mut first: HashMap<(u32, u32), &Sample> = HashMap::new();
+            for sample in &profile.samples {
+                first.entry((sample.vcpu, sample.task)).or_insert(sample);
+            }
+            for sample in first.values() {
+                evidence.earlier.extend(claims(profile, sample).into_iter().flatten());
+            }
+        }
+        evidence
+    }
+
+    fn is_proved(&self, claim: Claim) -> bool {
+        let come_from = |function: u64, is_it: &dyn Fn(u64) -> bool| {
+            self.origins.get(&function).is_some_and(|origins| origins.iter().any(|&origin| is_it(origin)))
+        };
+        let can_be = match claim {
+            Claim::Call { return_addr, callee } => {
+                // No call and no jump shows how a part of a function is reached in which exceptions land.
+                come_from(callee, &|origin| {
+                    self.calls.contains(&(return_addr, origin))
+                        || !(self.entered.contains(&origin) || self.starts.contains(&origin))
+                })
+            }
+            Claim::Start { function } => come_from(function, &|origin| self.starts.contains(&origin)),
+            Claim::Handler { handler, function } => {
+                come_from(function, &|origin| origin == handler || self.starts.contains(&origin))
+            }
+        };
+        // Where an arc could not be told, calls by registers prove nothing.
+        can_be || self.profile.facts.unresolved_transfers > 0 || self.earlier.contains(&claim)
+    }
+}
+
+/// The functions from which jumps can have led to one, itself included.
+fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
+    let (mut found, mut open) = (HashSet::from([function]), vec![function]);
+    while let Some(next) = open.pop() {
+        for &from in jumps.get(&next).into_iter().flatten() {
+            if found.insert(from) {
+                open.push(from);
+            }
+        }
+    }
+    found
+}
+
+/// Executed instructions that lead into another function without a call: jumps and branches to any place in it, and
+/// what runs into it. Both addresses.
+fn crossings(profile: &Profile, isa: Isa) -> Vec<(u64, u64)> {
+    let executed = profile.insns();
+    let mut found = Vec::new();
+    for code in &profile.code {
+        let end = code.start + code.bytes.len() as u64;
+        for (&pc, _) in executed.range(code.start..end) {
+            let insn = decode(isa, pc, &code.bytes[(pc - code.start) as usize..]);
+            match insn.flow {
+                Flow::Jump { target } => found.push((pc, target)),
+                Flow::Branch { target } => found.extend([(pc, target), (pc, pc + u64::from(insn.len_bytes))]),
+                Flow::Next | Flow::It { .. } => found.push((pc, pc + u64::from(insn.len_bytes))),
+                _ => {}
+            }
+        }
+    }
+    found.retain(|&(from, to)| start_of(profile, from) != start_of(profile, to));
+    found
+}
+
+/// What a sample's stack claims, by frame from the outside in, and of the function that was sampled. A claim at an index
+/// is what the frames before it are right by. None: nothing can be said of it.
+fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
+    let frames = profile.stack(sample.stack);
+    // The function that each frame leads to: that of the next one, or the one that was sampled.
+    let function_at = |index: usize| match frames.get(index).map(|frame| frame.kind) {
+        Some(FrameKind::Caller { return_addr }) => start_of(profile, return_addr.wrapping_sub(1)),
+        Some(FrameKind::Exception { pc, .. }) => start_of(profile, pc),
+        Some(FrameKind::Unknown(_)) => None,
+        None => start_of(profile, sample.pc),
+    };
+    let claim = |index: usize| {
+        let function = function_at(index)?;
+        match index.checked_sub(1).map(|outer| frames[outer].kind) {
+            None => Some(Claim::Start { function }),
+            Some(FrameKind::Caller { return_addr }) => {
+                start_of(profile, return_addr.wrapping_sub(1))?;
+                Some(Claim::Call { return_addr, callee: function })
+            }
+            Some(FrameKind::Exception { handler, .. }) => {
+                // 0: its start was not seen.
+                Some(handler).filter(|&handler| handler != 0)?;
+                start_of(profile, handler).map(|handler| Claim::Handler { handler, function })
+            }
+            Some(FrameKind::Unknown(_)) => None,
+        }
+    };
+    (0..=frames.len()).map(claim).collect()
+}
+
+struct Cutter {
+    numbers: HashMap<(u32, FrameKind), u32>,
+    stacks: Vec<StackFrame>,
+    /// By stack and sampled function.
+    known: HashMap<(u32, Option<u64>), u32>,
+}
+
+impl Cutter {
+    /// The number of a sample's stack without what is disproved.
+    fn stack(&mut self, profile: &Profile, evidence: &Evidence<'_>, sample: &Sample) -> u32 {
+        let key = (sample.stack, start_of(profile, sample.pc));
+        if let Some(&stack) = self.known.get(&key) {
+            return stack;
+        }
+        let claims = claims(profile, sample);
+        let wrong = claims.iter().rposition(|claim| claim.is_some_and(|claim| !evidence.is_proved(claim)));
+        let stack = match wrong {
+            None => sample.stack,
+            Some(index) => {
+                let frames = profile.stack(sample.stack);
+                let disproved = self.number(0, FrameKind::Unknown(Unknown::Disproved));
+                frames[index..].iter().fold(disproved, |parent, frame| self.number(parent, frame.kind))
+            }
+        };
+        self.known.insert(key, stack);
+        stack
+    }
+
+    fn number(&mut self, parent: u32, kind: FrameKind) -> u32 {
+        *self.numbers.entry((parent, kind)).or_insert_with(|| {
+            self.stacks.push(StackFrame { parent, kind });
+            self.stacks.len() as u32
+        })
+    }
+}
