@@ -5,16 +5,16 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, HERE, INPUT, LINK, STACK_SET, TRANSFER, here};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, FIRST_TASK, HERE, INPUT, LINK, STACK_SET, TRANSFER, here};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::block::{Block, Segment, insn_id};
 use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnForgetful, OnFrom, OnInput,
-    OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer,
-    OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful,
+    OnFrom, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch,
+    OnTransfer, OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -24,15 +24,18 @@ use crate::transfer::{Site, SiteKind};
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
     Exception,
+    FirstTask,
     Events,
     Arrival,
     Input,
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 4] = [
+const AT_BLOCK: [AtBlock; 5] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
+    // So is the first task, and none of it.
+    AtBlock::FirstTask,
     AtBlock::Events,
     // Exceptions that have returned are known to. The function is entered or left before an instruction of it is counted.
     AtBlock::Arrival,
@@ -44,6 +47,7 @@ const AT_BLOCK: [AtBlock; 4] = [
 #[derive(Clone, Copy, Debug)]
 enum AtInsn {
     StackMove,
+    FirstTask,
     Masked,
     Arrival,
     Crossing,
@@ -65,9 +69,10 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 19] = [
+const AT_INSN: [AtInsn; 20] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
+    AtInsn::FirstTask,
     AtInsn::Masked,
     // Which function this instruction is in, where a block runs into another one; before it is counted for one.
     AtInsn::Arrival,
@@ -206,6 +211,12 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
         }
+        // The block that the first task's stack is taken into use before is translated before that, too.
+        AtBlock::FirstTask => {
+            if waits_for_first_task(state) {
+                qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
+            }
+        }
         AtBlock::Events => {
             if state.counting.by_blocks() {
                 qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, block);
@@ -231,6 +242,14 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     match what {
         AtInsn::StackMove if state.follow.tasks.is_some() && before.is_some_and(|before| before.moves_sp) => {
             insn.call::<OnStackMove>(id);
+        }
+        AtInsn::FirstTask if waits_for_first_task(state) => {
+            if before.is_some_and(|before| before.sets_sp) {
+                insn.call::<OnFirstTask>(id);
+            }
+            if planned.sets_sp {
+                insn.store(cell(state, FIRST_TASK), 1);
+            }
         }
         AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
         AtInsn::Arrival if is_exact && before.is_some_and(|before| before.here != planned.here) => {
@@ -290,6 +309,11 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Store if is_last && planned.may_store => insn.call_after_store::<OnStore>(id),
         _ => {}
     }
+}
+
+/// Whether a task is still to start, so that this must be seen.
+fn waits_for_first_task(state: &State) -> bool {
+    state.counting.is_inline && state.follow.tasks.as_ref().is_some_and(|tasks| tasks.waits_for_first())
 }
 
 fn register_count(state: &State, (slot, length): (u32, u32), &At { ref insn, id, .. }: &At<'_>) {

@@ -386,3 +386,148 @@ impl Cutter {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+    use crate::profile::{Code, Facts};
+
+    const MAIN: u64 = 0x40;
+    const STEP: u64 = 0x60;
+    const LEAF: u64 = 0x80;
+    const OTHER: u64 = 0xa0;
+
+    /// main calls step at 0x44, which calls leaf at 0x64; nothing has called other, which started by itself.
+    fn profile() -> Profile {
+        let mut profile = empty()
+            .function("main", MAIN, 0x20)
+            .function("step", STEP, 0x20)
+            .function("leaf", LEAF, 0x20)
+            .function("other", OTHER, 0x20)
+            .insn(MAIN, 1)
+            .insn(STEP, 10)
+            .insn(LEAF, 20)
+            .insn(OTHER, 1)
+            .arc((0x44, STEP), Some(0x48), true, 10)
+            .arc((0x64, LEAF), Some(0x68), true, 20);
+        profile.facts = Facts { entry: MAIN, ..profile.facts };
+        profile
+    }
+
+    /// What is left of the only sample's stack, as return addresses outermost first; None: the reason why it ends.
+    fn left(profile: &Profile) -> Vec<Option<u64>> {
+        let mut profile = profile.clone();
+        if let Some(Cut { stacks, samples }) = cut(&profile) {
+            (profile.stacks, profile.samples[0].stack) = (stacks, samples[0]);
+        }
+        let frames = profile.stack(profile.samples[0].stack).into_iter().map(|frame| match frame.kind {
+            FrameKind::Caller { return_addr } => Some(return_addr),
+            FrameKind::Exception { pc, .. } => Some(pc),
+            FrameKind::Unknown(why) => {
+                assert_eq!(why, Unknown::Disproved);
+                None
+            }
+        });
+        frames.collect()
+    }
+
+    #[test]
+    fn a_stack_whose_calls_were_made_stays_as_it_is() {
+        let profile = profile().caller(0, 0x48).caller(1, 0x68).taken(1, LEAF + 4, 2, 0);
+        assert_eq!(cut(&profile), None);
+        assert_eq!(disproved(&profile), []);
+    }
+
+    #[test]
+    fn what_lies_beyond_a_call_that_was_never_made_is_cut_off() {
+        // step is said to have been called by other; and, one level further in, leaf by main.
+        let profile_of = |outer, inner| profile().caller(0, outer).caller(1, inner).taken(1, LEAF + 4, 2, 0);
+        assert_eq!(left(&profile_of(0xa8, 0x68)), [None, Some(0x68)]);
+        assert_eq!(left(&profile_of(0x48, 0x4c)), [None]);
+        let mut profile = profile_of(0xa8, 0x68);
+        let Cut { stacks, samples } = cut(&profile).unwrap();
+        (profile.stacks, profile.samples[0].stack) = (stacks, samples[0]);
+        assert_eq!(disproved(&profile), [("step".to_owned(), 1)]);
+        assert_eq!(faults(&profile).len(), 1);
+    }
+
+    #[test]
+    fn an_outermost_function_that_was_called_is_not_the_end() {
+        assert_eq!(left(&profile().caller(0, 0x68).taken(1, LEAF + 4, 1, 0)), [None, Some(0x68)]);
+        // It started by itself, or by a jump that left no return address.
+        let started = profile().arc((0xa4, LEAF), Some(0xa8), true, 1).caller(0, 0xa8).taken(1, LEAF + 4, 1, 0);
+        assert_eq!(cut(&started), None);
+        let jumped = profile().taken(1, STEP + 4, 0, 0).arc((0x4e, STEP), Some(0), false, 1);
+        assert_eq!(cut(&jumped), None);
+    }
+
+    #[test]
+    fn a_chain_of_tail_calls_stands_for_its_last_function() {
+        // main calls step, which jumps to leaf, which jumps to other.
+        let chain = profile().arc((0x6c, LEAF), Some(0x48), false, 5).arc((0x8c, OTHER), Some(0x48), false, 5);
+        assert_eq!(cut(&chain.caller(0, 0x48).taken(1, OTHER + 4, 1, 0)), None);
+    }
+
+    #[test]
+    fn a_part_of_a_function_that_a_branch_leads_to_stands_for_it() {
+        let mut profile = profile().insn(STEP + 8, 3).insn(OTHER + 8, 3).caller(0, 0x48).taken(1, OTHER + 8, 1, 0);
+        assert_eq!(left(&profile), [None]);
+        // b 0xa8
+        profile.code.push(Code { start: STEP + 8, bytes: vec![0x1e, 0xe0] });
+        assert_eq!(cut(&profile), None);
+    }
+
+    #[test]
+    fn what_was_called_before_the_window_is_what_the_first_stack_shows() {
+        let called = |before: u64| {
+            let mut profile = profile().caller(0, 0xa8).taken(2, STEP + 4, 1, 0);
+            profile.facts.before_window_insns = before;
+            cut(&profile).is_none()
+        };
+        assert_eq!((called(0), called(1)), (false, true));
+    }
+
+    #[test]
+    fn a_handler_leads_to_itself_and_to_what_it_jumps_to() {
+        let handled = |handler, pc| left(&profile().exception(0, 15, handler, MAIN + 4).taken(1, pc, 1, 0));
+        assert_eq!(handled(LEAF, LEAF + 4), [Some(MAIN + 4)]);
+        assert_eq!(handled(LEAF, STEP + 4), [None]);
+    }
+
+    #[test]
+    fn a_tree_with_other_calls_than_the_arcs_is_not_exact() {
+        let tree = |caller: u64, calls: u64| {
+            let function = |entry| NodeKind::Function { entry };
+            let mut profile = profile();
+            for (parent, kind) in [
+                (0, NodeKind::Root { task: 0 }),
+                (1, function(MAIN)),
+                (2, function(STEP)),
+                (if caller == STEP { 3 } else { 2 }, function(LEAF)),
+            ] {
+                profile = profile.node(parent, kind, 1);
+            }
+            profile.facts.max_depth = Some(64);
+            profile.tree[2].calls = 10;
+            profile.tree[3].calls = calls;
+            profile
+        };
+        assert!(has_exact_tree(&tree(STEP, 20)));
+        // The last call may not have arrived.
+        assert!(has_exact_tree(&tree(STEP, 19)));
+        assert_eq!(
+            wrong_calls(&tree(STEP, 12)),
+            [WrongCalls { caller: Some(STEP), callee: LEAF, in_tree: 12, exact: 20 }]
+        );
+        let wrong = wrong_calls(&tree(MAIN, 20));
+        assert_eq!(
+            wrong.iter().map(|calls| (calls.caller, calls.in_tree)).collect::<Vec<_>>(),
+            [(Some(MAIN), 20), (Some(STEP), 0)]
+        );
+        let mut profile = tree(STEP, 20);
+        profile.facts.resynchronised = 1;
+        assert!(!has_exact_tree(&profile));
+        assert_eq!(faults(&profile).len(), 1);
+    }
+}

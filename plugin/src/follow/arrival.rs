@@ -42,6 +42,21 @@ pub(crate) struct Arrival<'a> {
     pub(crate) ledger: &'a mut Ledger,
 }
 
+/// An instruction that is about to execute.
+#[derive(Clone, Copy)]
+struct Place {
+    pc: u64,
+    sp: u64,
+    /// All registers, where they are known already.
+    registers: Option<Context>,
+}
+
+impl Place {
+    fn registers(&mut self, guest: &mut Guest) -> Context {
+        *self.registers.get_or_insert_with(|| guest.context(self.pc))
+    }
+}
+
 /// What is known of an arrival without a call.
 #[derive(Clone, Copy, Default)]
 struct Came {
@@ -52,8 +67,14 @@ struct Came {
 }
 
 impl Arrival<'_> {
-    /// At an instruction with these registers.
-    pub(crate) fn at(mut self, at: Context) {
+    /// At an instruction, with the registers as they are.
+    pub(crate) fn here(self, pc: u64) {
+        // Most arrivals ask for no other register.
+        let sp = self.guest.stack_pointer();
+        self.at(Place { pc, sp, registers: None });
+    }
+
+    fn at(mut self, mut at: Place) {
         let vcpu = self.core.vcpu;
         let function = self.code.function_of(at.pc);
         let taken = |slot| {
@@ -78,7 +99,7 @@ impl Arrival<'_> {
         if link != 0 && return_addr != at.pc {
             self.call(at, return_addr, link & IS_HELPER != 0);
         } else {
-            self.go_on(at, came);
+            self.go_on(&mut at, came);
         }
         if self.core.exceptions.is_empty() && function == Some(at.pc) {
             self.core.note_stack_pointer(at.sp, self.ledger);
@@ -92,13 +113,13 @@ impl Arrival<'_> {
         let Core { vcpu, .. } = *self.core;
         let function = self.code.function_of(interrupted.pc);
         if self.ledger.get(HERE, vcpu) != here(function) || self.ledger.get(LINK, vcpu) != 0 {
-            self.at(interrupted);
+            let Context { pc, sp, .. } = interrupted;
+            self.at(Place { pc, sp, registers: Some(interrupted) });
         }
     }
 
     /// Code was called: there is no doubt by what.
-    fn call(&mut self, at: Context, return_addr: u64, is_helper: bool) {
-        let Context { pc, sp, .. } = at;
+    fn call(&mut self, Place { pc, sp, .. }: Place, return_addr: u64, is_helper: bool) {
         let function = self.code.function_of(pc);
         let caller = self.code.function_of(return_addr.wrapping_sub(1));
         if let Some(caller) = caller
@@ -118,31 +139,31 @@ impl Arrival<'_> {
     }
 
     /// Code goes on at an instruction without a call.
-    fn go_on(&mut self, at: Context, came: Came) {
-        let Context { pc, sp, .. } = at;
+    fn go_on(&mut self, at: &mut Place, came: Came) {
+        let Place { pc, sp, .. } = *at;
         if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
             self.truncate(index);
         }
         // Code without a name is part of the function that led there.
         let Some(entry) = self.code.function_of(pc) else { return };
         let starts = entry == pc;
-        let return_addr = self.guest.code_address(at.return_addr);
-        let Some(&top) = self.core.frames().last() else {
-            return self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 }, starts);
-        };
-        if top.entry == entry {
-            let is_only = self.core.frames().len() == 1;
-            let is_same =
-                if starts { (top.entry_sp, top.return_addr) == (sp, return_addr) } else { sp <= top.entry_sp };
-            // An outermost function may set up its stack.
-            if is_same || (is_only && !starts) {
-                return;
-            }
+        let top = self.core.frames().last().copied();
+        // An outermost function may set up its stack.
+        let is_in = |top: Shadow, is_only: bool| top.entry == entry && !starts && (sp <= top.entry_sp || is_only);
+        if top.is_some_and(|top| is_in(top, self.core.frames().len() == 1)) && !came.has_crossed {
+            return;
+        }
+        let registers = at.registers(self.guest);
+        let return_addr = self.guest.code_address(registers.return_addr);
+        let shadow = Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 };
+        let Some(top) = top else { return self.push(shadow, starts) };
+        if starts && top.is_same(&shadow) {
+            return;
         }
         if came.has_crossed {
             return self.tree.replace(self.core, entry, starts, self.ledger);
         }
-        let activation = activation::at(at, false, self.guest, self.code).map(|(activation, _)| activation);
+        let activation = activation::at(registers, false, self.guest, self.code).map(|(activation, _)| activation);
         if let Some(activation) = activation
             && let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation))
         {
@@ -152,14 +173,14 @@ impl Arrival<'_> {
             }
         } else if starts {
             let return_addr = activation.map_or(return_addr, |activation| activation.return_addr);
-            self.start(Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 }, top, at, came);
+            self.start(Shadow { return_addr, ..shadow }, top, *at, came);
         } else {
-            self.land(at, entry, top, activation);
+            self.land(*at, entry, top, activation);
         }
     }
 
     /// A function starts by a jump, and is to return elsewhere than the one before it.
-    fn start(&mut self, shadow: Shadow, top: Shadow, at: Context, came: Came) {
+    fn start(&mut self, shadow: Shadow, top: Shadow, at: Place, came: Came) {
         let Shadow { entry, return_addr, .. } = shadow;
         if came.has_other_stack {
             // The start of a task or a coroutine, which may find a return address of what ran before.
@@ -185,18 +206,21 @@ impl Arrival<'_> {
     }
 
     /// Code goes on in the middle of a function that the one before has not called, nor returned to.
-    fn land(&mut self, at: Context, entry: u64, top: Shadow, activation: Option<Activation>) {
+    fn land(&mut self, mut at: Place, entry: u64, top: Shadow, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
-        if self.core.exceptions.is_empty() && self.core.parked.iter().any(|parked| parked.is(task, at, activation)) {
+        if self.core.exceptions.is_empty()
+            && self.core.parked.iter().any(|parked| parked.is(task, (at.pc, at.sp), activation))
+        {
             self.switch((top.return_addr, top.entry_sp), at, activation);
             // One of them less: this comes to an end.
-            return self.go_on(at, Came::default());
+            return self.go_on(&mut at, Came::default());
         }
         if let Some(index) = covering(self.core.frames(), entry, at.sp) {
             return self.truncate(index + 1);
         }
         self.tree.note_resynchronised(self.ledger);
-        self.unwind(at);
+        let registers = at.registers(self.guest);
+        self.unwind(registers);
     }
 
     /// Makes the shadow stack what the unwind information says.
@@ -228,10 +252,10 @@ impl Arrival<'_> {
     }
 
     /// Puts what executed aside until it goes on there, for what goes on now.
-    fn switch(&mut self, (pc, sp): (u64, u64), at: Context, activation: Option<Activation>) {
+    fn switch(&mut self, (pc, sp): (u64, u64), at: Place, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
         let parked = &mut self.core.parked;
-        let waiting = parked.iter().rposition(|parked| parked.is(task, at, activation));
+        let waiting = parked.iter().rposition(|parked| parked.is(task, (at.pc, at.sp), activation));
         let path = waiting.and_then(|index| parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
         if parked.len() >= MAX_PARKED {
             parked.pop_front();

@@ -110,6 +110,11 @@ impl Shadow {
         self.return_addr == pc && (self.is_helper || sp.wrapping_sub(self.entry_sp) <= MAX_TAKEN_BYTES)
     }
 
+    /// Whether this is the same activation of the same function.
+    pub(crate) fn is_same(&self, other: &Shadow) -> bool {
+        (self.entry, self.entry_sp, self.return_addr) == (other.entry, other.entry_sp, other.return_addr)
+    }
+
     /// Whether this is the activation whose frame starts there and returns there.
     pub(crate) fn is(&self, activation: Activation) -> bool {
         (self.entry_sp, self.return_addr) == (activation.cfa, activation.return_addr)
@@ -117,10 +122,10 @@ impl Shadow {
 }
 
 impl Parked {
-    /// Whether this is what goes on in a task with these registers, in that activation if it is known.
-    pub(crate) fn is(&self, task: u32, at: Context, activation: Option<Activation>) -> bool {
+    /// Whether this is what goes on in a task at that pc and stack pointer, in that activation if it is known.
+    pub(crate) fn is(&self, task: u32, at: (u64, u64), activation: Option<Activation>) -> bool {
         let has_activation = |activation| self.path.frames.iter().any(|frame| frame.is(activation));
-        self.task == task && ((self.pc, self.sp) == (at.pc, at.sp) || activation.is_some_and(has_activation))
+        self.task == task && ((self.pc, self.sp) == at || activation.is_some_and(has_activation))
     }
 }
 

@@ -3,6 +3,9 @@
 //! A kernel names the running task in one variable, which few of its functions store to. A callback after
 //! the stores of those sees every switch at its instruction, so that instructions per task are exact; and
 //! each sample looks whether the variable is still what the last switch made it.
+//!
+//! The first task is named long before it runs, by code on the stack that the firmware started with. It runs from
+//! the instruction on that made the stack pointer its own.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -41,7 +44,12 @@ struct Running {
     tcb: u64,
     /// Instructions when it was switched in.
     since: u64,
+    /// The first task has been started.
+    has_started: bool,
 }
+
+/// Most that is popped off the first task's stack before it runs: its registers.
+const MAX_SAVED_BYTES: u64 = 1024;
 
 impl Tasks {
     /// No task yet. None: the firmware has no kernel that is known.
@@ -53,7 +61,8 @@ impl Tasks {
             list: Vec::new(),
             waiting: HashMap::new(),
             unseen_switches: 0,
-            running: vec![Running::default(); vcpus as usize],
+            // With several, none says which of them starts which task.
+            running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],
         })
     }
 
@@ -71,6 +80,18 @@ impl Tasks {
     pub(crate) fn may_switch_by(&self, address: u64) -> bool {
         let Kernel { current, running, .. } = &self.kernel;
         current.contains(&address) || running.as_ref().is_some_and(|running| running.contains(&address))
+    }
+
+    /// Whether the first task is still to start.
+    pub(crate) fn waits_for_first(&self) -> bool {
+        self.running.iter().any(|running| !running.has_started)
+    }
+
+    /// Whether a stack pointer is one that a task starts with: at or a little above what the kernel has saved for it.
+    /// A kernel whose layout is not known says nothing else.
+    fn is_on_stack(&self, tcb: u64, guest: &mut Guest) -> bool {
+        let Some(saved_sp) = self.kernel.saved_sp.and_then(|offset| guest.pointer(tcb + offset)) else { return true };
+        guest.thread_stack_pointer().checked_sub(saved_sp).is_some_and(|above| above <= MAX_SAVED_BYTES)
     }
 
     /// Where the kernel names the task that a vCPU runs.
@@ -100,14 +121,15 @@ impl Tasks {
         if tcb != 0 && guest.pointer(at) == Some(tcb) {
             return;
         }
-        if self.current_tcb(core.vcpu, guest) != tcb {
+        let now = self.current_tcb(core.vcpu, guest);
+        if now != tcb && (self.running[core.vcpu as usize].has_started || self.is_on_stack(now, guest)) {
             self.unseen_switches += 1;
             ledger.say(Word::UnseenSwitches, self.unseen_switches);
             self.switch(core, tree, guest, ledger);
         }
     }
 
-    /// After a store that may have switched tasks.
+    /// After a store that may have switched tasks, or when the first one may have started.
     pub(crate) fn switch(
         &mut self,
         core: &mut Core,
@@ -117,8 +139,8 @@ impl Tasks {
     ) {
         let vcpu = core.vcpu;
         let tcb = self.current_tcb(vcpu, guest);
-        let Running { tcb: old_tcb, since } = self.running[vcpu as usize];
-        if tcb == old_tcb {
+        let Running { tcb: old_tcb, since, has_started } = self.running[vcpu as usize];
+        if tcb == old_tcb || (!has_started && !self.is_on_stack(tcb, guest)) {
             return;
         }
         if let Some(tree) = &mut tree {
@@ -136,7 +158,7 @@ impl Tasks {
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
         let task = self.task(tcb, guest, ledger);
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
-        self.running[vcpu as usize] = Running { tcb, since: insns };
+        self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task));
         ledger.set(counters::TASK, vcpu, task.into());
         ledger.set(counters::TASK_SINCE, vcpu, insns);

@@ -99,6 +99,11 @@ impl Arch for Arm {
         (!has_started).then(|| saved(guest, below, handler, entry_sp, exc_return))
     }
 
+    /// Tasks have the process stack (B1.4.1).
+    fn thread_stack_pointer(&self, guest: &mut Guest) -> u64 {
+        guest.register("psp")
+    }
+
     fn active_exception(&self, guest: &mut Guest) -> Option<u64> {
         Some(exception_number(guest))
     }

@@ -110,6 +110,11 @@ pub(super) trait Arch: Sync {
         None
     }
 
+    /// The stack pointer of the code outside of exceptions.
+    fn thread_stack_pointer(&self, guest: &mut Guest) -> u64 {
+        guest.stack_pointer()
+    }
+
     /// Number of the exception that the processor executes, 0: none. None: it does not say, and every return is an
     /// instruction of its own.
     fn active_exception(&self, _: &mut Guest) -> Option<u64> {
@@ -218,6 +223,11 @@ impl Guest {
     /// The stack pointer.
     pub(crate) fn stack_pointer(&mut self) -> u64 {
         self.general_register(self.facts.sp)
+    }
+
+    /// See [`Arch::thread_stack_pointer`].
+    pub(crate) fn thread_stack_pointer(&mut self) -> u64 {
+        self.arch.thread_stack_pointer(self)
     }
 
     /// The return address register.

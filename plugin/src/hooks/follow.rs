@@ -1,5 +1,7 @@
 //! Callbacks that follow what executes: calls, returns, exceptions, switches of tasks.
 
+use wire::counters::FIRST_TASK;
+
 use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
@@ -38,8 +40,7 @@ impl Hook for OnArrival {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;
         if let Some(tree) = &mut follow.tree {
-            let at = guest.context(here.pc);
-            Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger }.at(at);
+            Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger }.here(here.pc);
         }
     };
 }
@@ -145,6 +146,20 @@ impl Hook for OnDelete {
         let State { guest, ledger, follow, .. } = &mut *state;
         if let Some(tasks) = &mut follow.tasks {
             tasks.delete(here.vcpu, guest, ledger);
+        }
+    };
+}
+
+/// After an instruction that went over to another stack, before the first task has started.
+pub(crate) struct OnFirstTask;
+
+impl Hook for OnFirstTask {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        ledger.set(FIRST_TASK, here.vcpu, 0);
+        if let Some(tasks) = &mut follow.tasks {
+            tasks.switch(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), guest, ledger);
         }
     };
 }

@@ -46,8 +46,11 @@ pub const LINK: u32 = 9;
 /// call tree is kept.
 pub const STACK_SET: u32 = 10;
 
+/// Slot that is 1 when the vCPU has gone over to another stack, which may be that of the first task.
+pub const FIRST_TASK: u32 = 11;
+
 /// First slot that a [`crate::definition`] may define.
-pub const FIRST_DEFINED: u32 = 11;
+pub const FIRST_DEFINED: u32 = 12;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
 /// as are all constants here, so that host code holds them in its instructions. An event further away
