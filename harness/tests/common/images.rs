@@ -126,7 +126,7 @@ pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
 pub fn image_args(name: &str) -> &'static [&'static str] {
     match name {
         "riscv64-smp" => &["--qemu-arg=-smp", "--qemu-arg=2"],
-        "cortex-m3-lm3s-bare" => &["--machine", "lm3s6965evb"],
+        name if name.starts_with("cortex-m3-lm3s-") => &["--machine", "lm3s6965evb"],
         "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" | "riscv64-traploop" => {
             &["--for", "20M"]
         }
