@@ -23,7 +23,7 @@ use cortex_m as _;
 use riscv_rt::entry;
 use support::{exit, expect_panic, mix, println, xorshift};
 
-const ROUNDS: u32 = 24;
+const ROUNDS: u32 = 48;
 
 /// Sorts by anything, recursively: one instance for each kind of value and closure.
 #[inline(never)]
@@ -181,7 +181,7 @@ fn main() -> ! {
         sum = mix(sum, closures(&mut seed));
         sum = mix(sum, texts(&mut seed));
         sum = mix(sum, fallible(9 + round % 3).unwrap_or(0));
-        if round % 8 == 7 {
+        if round % 16 == 15 {
             println!("hello: {} rounds {sum:08x}", round + 1);
         }
     }

@@ -64,7 +64,7 @@ mod app {
     /// Works for longer than a tick, and is interrupted in it.
     #[task(priority = 2, local = [crunched], shared = [sum])]
     async fn crunch(mut context: crunch::Context, ticks: u32) {
-        let value = compute(800, ticks);
+        let value = compute(8_000, ticks);
         *context.local.crunched += 1;
         context.shared.sum.lock(|sum| *sum = compute(10, *sum ^ value));
     }

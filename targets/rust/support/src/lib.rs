@@ -11,12 +11,13 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 const SYS_WRITE0: usize = 0x04;
+const SYS_GET_CMDLINE: usize = 0x15;
 const SYS_EXIT_EXTENDED: usize = 0x20;
 const STOPPED_APPLICATION_EXIT: usize = 0x20026;
 
 /// Arm's and RISC-V's semihosting call.
 fn semihost(operation: usize, argument: usize) {
-    // SAFETY: both operations used here only read the block that the argument points to.
+    // SAFETY: what the operations used here are given lives as long as the call.
     #[cfg(target_arch = "arm")]
     unsafe {
         asm!("bkpt 0xab", inout("r0") operation => _, in("r1") argument);
@@ -62,6 +63,14 @@ pub fn print(line: fmt::Arguments<'_>) {
 #[macro_export]
 macro_rules! println {
     ($($format:tt)*) => { $crate::print(format_args!($($format)*)) };
+}
+
+/// The command line that the program was given, in `buffer`.
+pub fn command_line(buffer: &mut [u8]) -> &str {
+    let block = [buffer.as_mut_ptr() as usize, buffer.len()];
+    semihost(SYS_GET_CMDLINE, block.as_ptr() as usize);
+    let end = buffer.iter().position(|&byte| byte == 0).unwrap_or(buffer.len());
+    core::str::from_utf8(&buffer[..end]).unwrap_or("")
 }
 
 /// Ends the run with this status.

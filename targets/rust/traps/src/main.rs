@@ -16,7 +16,7 @@ const MTIME: *const u64 = 0x0200_bff8 as *const u64;
 const MTIMECMP: *mut u64 = 0x0200_4000 as *mut u64;
 /// At 10 MHz.
 const TICK_COUNTS: u64 = 400;
-const ROUNDS: u32 = 400;
+const ROUNDS: u32 = 2_000;
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
