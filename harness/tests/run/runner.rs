@@ -9,7 +9,7 @@ use std::{env, fs};
 use harness::profile::End;
 use tempfile::TempDir;
 
-use crate::common::{self, Run, child_of, finish, image, images_dir, signal};
+use crate::common::{self, Run, child_of, finish, image, listed_images, say, signal};
 
 /// `harness run`, not yet run; its profile goes to `dir/out`.
 fn command(firmware: &Path, options: &[&str], args: &[&str], dir: &Path) -> Command {
@@ -200,9 +200,8 @@ fn the_profile_is_that_of_harness_profile() {
     }
 }
 
-/// A crate for cargo. Bare-metal Rust targets need not be installed: its linker puts the image in place that is
-/// called like the program. So cargo builds, runs and tests "its" program as always, and what this proves is
-/// cargo's part: the configuration in README.md, what cargo calls the runner with, what it makes of its status.
+/// A crate as a user has it, whose firmware prints its arguments, or leaves with 3: README.md's configuration, and
+/// what every crate on cortex-m-rt says of the linker.
 fn cargo_crate() -> TempDir {
     let temp = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -210,46 +209,72 @@ fn cargo_crate() -> TempDir {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    write("Cargo.toml", "[package]\nname = \"demo\"\nedition = \"2021\"\n\n[workspace]\n");
-    for program in ["cmdline", "exit3"] {
-        write(&format!("src/bin/{program}.rs"), "fn main() {}\n");
-    }
-    // cargo's files are called <program>-<hash>.
-    write(
-        "linker",
-        "#!/bin/sh\nfor word; do [ \"$last\" = -o ] && out=$word; last=$word; done\n\
-         name=${out##*/}\nexec cp \"$IMAGES/riscv64-${name%-*}.elf\" \"$out\"\n",
+    let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+    let support = root.join("targets/rust/support");
+    let bin = |name: &str| format!("\n[[bin]]\nname = \"{name}\"\nharness = false\n");
+    let manifest = format!(
+        "[package]\nname = \"demo\"\nedition = \"2024\"\n\n[workspace]\n{}{}\n[dependencies]\ncortex-m = {{ version = \
+         \"0.7\", features = [\"critical-section-single-core\"] }}\ncortex-m-rt = \"0.7\"\nsupport = {{ path = {support:?} }}\n",
+        bin("cmdline"),
+        bin("exit3"),
     );
-    assert!(Command::new("chmod").arg("+x").arg(temp.path().join("linker")).status().unwrap().success());
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    write("Cargo.toml", &manifest);
+    // The same versions, which are here already.
+    write("Cargo.lock", &fs::read_to_string(root.join("targets/rust/Cargo.lock")).unwrap());
+    let program = |body: &str| {
+        format!("#![no_std]\n#![no_main]\nuse cortex_m as _;\n#[cortex_m_rt::entry]\nfn main() -> ! {{\n{body}}}\n")
+    };
+    write(
+        "src/bin/cmdline.rs",
+        &program(
+            "    let mut buffer = [0; 80];\n    let line = support::command_line(&mut buffer);\n    \
+             support::println!(\"cmdline: {} bytes: [{line}]\", line.len());\n    support::exit(0)\n",
+        ),
+    );
+    write(
+        "src/bin/exit3.rs",
+        &program("    support::println!(\"exit3: leaving with status 3\");\n    support::exit(3)\n"),
+    );
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let config = "[target.'cfg(target_os = \"none\")']\n    runner = \"harness run\"\n";
     assert!(readme.contains(config), "README.md does not say {config}");
-    let host = Command::new("rustc").arg("-vV").output().unwrap().stdout;
-    let host = String::from_utf8(host).unwrap();
-    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-    let runner = config.replace("target_os = \"none\"", "not(target_os = \"none\")").replace("    ", "");
-    write(".cargo/config.toml", &format!("{runner}\n[target.{host}]\nlinker = \"./linker\"\n"));
+    let flags = "[target.thumbv7m-none-eabi]\nrustflags = [\"-Clink-arg=-Tlink.x\"]\n";
+    write(".cargo/config.toml", &format!("{}\n{flags}", config.replace("    ", "")));
     temp
 }
 
+/// What cargo needs in its environment to build for a target, as targets/rust/build says, and which cargo: `None` where
+/// there is no Rust for it.
+fn cargo_environment(target: &str) -> Option<Vec<(String, String)>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/rust/build");
+    let output = Command::new(&script).args(["--env", target]).output().unwrap();
+    assert!(output.status.success(), "{}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let pairs = lines.lines().map(|line| line.split_once('=').unwrap());
+    let pairs: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    (!pairs.is_empty()).then_some(pairs)
+}
+
 /// cargo, called by a user who has `harness` on the PATH.
-fn cargo(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
+fn cargo(args: &[&str], dir: &Path, environment: &[(String, String)]) -> (Option<i32>, String, String) {
     let bin = PathBuf::from(env!("CARGO_BIN_EXE_harness"));
     let paths = env::split_paths(&env::var_os("PATH").unwrap()).collect::<Vec<_>>();
     let path = env::join_paths([bin.parent().unwrap().to_owned()].into_iter().chain(paths)).unwrap();
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = Command::new(&environment.iter().find(|(name, _)| name == "CARGO").unwrap().1);
     for (name, _) in env::vars_os() {
         // What the cargo that runs this test was told is not meant for this one.
         let name = name.to_string_lossy().into_owned();
-        if (name.starts_with("CARGO_") && name != "CARGO_HOME") || name.starts_with("RUSTFLAGS") {
+        if (name.starts_with("CARGO_") && name != "CARGO_HOME") || name.starts_with("RUST") && name != "RUSTUP_HOME" {
             command.env_remove(name);
         }
     }
     let output = command
         .args(args)
         .current_dir(dir)
+        .envs(environment.iter().cloned())
         .env("PATH", path)
-        .env("IMAGES", fs::canonicalize(images_dir()).unwrap())
+        // Rust's own library is compiled once, not for each test.
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runner"))
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -258,18 +283,27 @@ fn cargo(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn cargo_runs_and_tests_firmware_with_it() {
+    let target = "thumbv7m-none-eabi";
+    let Some(environment) = cargo_environment(target) else {
+        // Where the images are to be there, the compiler is, too.
+        let image = "cortex-m3-rust-hello-O3.elf";
+        assert!(!listed_images().iter().any(|file| file == image), "no Rust for {target}: run ci/setup --tests");
+        say(&format!("not tested: cargo with its runner, for there is no Rust for {target}"));
+        return;
+    };
     let demo = cargo_crate();
     let dir = demo.path();
-    let program = ["--offline", "--bin", "cmdline"];
+    let program = ["--offline", "--target", target, "--bin", "cmdline"];
     let with = |verb: &str, args: &[&str]| [&[verb], &program[..], &["--"], args].concat().join("\n");
     for (verb, args) in [("run", &["--exact", "a b"][..]), ("test", &["--exact", "some_test"])] {
         let line = with(verb, args);
-        let (code, stdout, stderr) = cargo(&line.split('\n').collect::<Vec<_>>(), dir);
+        let (code, stdout, stderr) = cargo(&line.split('\n').collect::<Vec<_>>(), dir, &environment);
         assert_eq!(code, Some(0), "cargo {verb}:\n{stdout}\n{stderr}");
         let given = format!("firmware {}", args.join(" "));
         assert_eq!(stdout, format!("cmdline: {} bytes: [{given}]\n", given.len()), "cargo {verb}:\n{stderr}");
     }
     assert!(dir.join("cmdline.profile/flamegraph.svg").exists());
-    let (code, stdout, stderr) = cargo(&["run", "--offline", "--quiet", "--bin", "exit3"], dir);
+    let exit3 = ["run", "--offline", "--quiet", "--target", target, "--bin", "exit3"];
+    let (code, stdout, stderr) = cargo(&exit3, dir, &environment);
     assert_eq!((code, stdout.as_str()), (Some(3), "exit3: leaving with status 3\n"), "{stderr}");
 }

@@ -45,10 +45,9 @@ __attribute__((section(".vectors"), used)) const void *const vectors[16] = {
     SysTick_Handler,
 };
 
-__attribute__((naked, noinline)) long semihost(long operation, const void *block)
+#define UNUSED __attribute__((unused))
+__attribute__((naked, noinline)) long semihost(long operation UNUSED, const void *block UNUSED)
 {
-    (void)operation;
-    (void)block;
     __asm__("bkpt 0xab\n\tbx lr");
 }
 
