@@ -236,6 +236,7 @@ fn profile(
         max_depth: options.max_depth,
         waits,
         unseen_switches: records.control.get(Word::UnseenSwitches),
+        resynchronised: records.control.get(Word::Resynchronised),
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };

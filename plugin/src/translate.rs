@@ -5,15 +5,16 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, INPUT, TRANSFER};
+use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, HERE, INPUT, LINK, STACK_SET, TRANSFER, here};
 use wire::definition::{Transfer, TransferKind};
 
 use crate::block::{Block, Segment, insn_id};
 use crate::code::Code;
+use crate::follow::arrival;
 use crate::hooks::{
-    OnBlock, OnBound, OnCall, OnCrossing, OnDelete, OnEntry, OnException, OnExceptionReturn, OnForgetful, OnFrom,
-    OnInput, OnJump, OnMask, OnMasked, OnRegisterJump, OnReturn, OnSegment, OnSemihosting, OnStackMove, OnStore,
-    OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnForgetful, OnFrom, OnInput,
+    OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer,
+    OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -24,14 +25,17 @@ use crate::transfer::{Site, SiteKind};
 enum AtBlock {
     Exception,
     Events,
+    Arrival,
     Input,
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 3] = [
+const AT_BLOCK: [AtBlock; 4] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     AtBlock::Events,
+    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is counted.
+    AtBlock::Arrival,
     // One of the events may have asked for it.
     AtBlock::Input,
 ];
@@ -41,11 +45,9 @@ const AT_BLOCK: [AtBlock; 3] = [
 enum AtInsn {
     StackMove,
     Masked,
-    Return,
-    Entry,
+    Arrival,
     Crossing,
-    Jump,
-    Call,
+    Leave,
     ExceptionReturn,
     Forgetful,
     Delete,
@@ -63,18 +65,15 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 21] = [
+const AT_INSN: [AtInsn; 19] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::Masked,
-    // Which function this instruction is in: functions are left before others are entered, and both before the
-    // instruction is counted for one.
-    AtInsn::Return,
-    AtInsn::Entry,
+    // Which function this instruction is in, where a block runs into another one; before it is counted for one.
+    AtInsn::Arrival,
     // Where this instruction may lead: the next block will tell.
     AtInsn::Crossing,
-    AtInsn::Jump,
-    AtInsn::Call,
+    AtInsn::Leave,
     AtInsn::ExceptionReturn,
     // What must be read while the function's arguments and return address are in their registers.
     AtInsn::Forgetful,
@@ -112,11 +111,16 @@ struct Planned {
     breakpoint: bool,
     wait: bool,
     trap_return: bool,
+    /// [`here`] of the function that it is in.
+    here: u64,
     /// Control may go elsewhere than to the next instruction, and not by a call.
     leaves_function: bool,
-    jumps_anywhere: bool,
-    /// Its return address, when it may call what is no known function.
-    calling: Option<u64>,
+    /// It may end or start an activation of the very function that it is in.
+    leaves_activation: bool,
+    /// It may go over to another stack.
+    sets_sp: bool,
+    /// What [`LINK`] holds after it, when it is a call.
+    link: Option<u64>,
     /// The address in another function's middle that it may jump to.
     crossing: Option<u64>,
     moves_sp: bool,
@@ -207,6 +211,11 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
                 qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, block);
             }
         }
+        AtBlock::Arrival => {
+            if state.follow.tree.is_some() {
+                qemu_block.call_unless::<OnArrival>(cell(state, HERE), plan[0].here, insn_id(block, 0));
+            }
+        }
         AtBlock::Input => match (&state.input, state.counting.is_inline) {
             (None, _) => {}
             (Some(_), true) => qemu_block.call_when_at_least::<OnInput>(cell(state, INPUT), 1, block),
@@ -220,21 +229,27 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
-        AtInsn::StackMove if before.is_some_and(|before| before.moves_sp) => insn.call::<OnStackMove>(id),
-        AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
-        AtInsn::Return if is_exact && state.code.is_return_address(pc, &mut state.guest) => {
-            insn.call::<OnReturn>(id);
+        AtInsn::StackMove if state.follow.tasks.is_some() && before.is_some_and(|before| before.moves_sp) => {
+            insn.call::<OnStackMove>(id);
         }
-        AtInsn::Entry if is_exact && state.code.is_entry(pc) => insn.call::<OnEntry>(id),
+        AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
+        AtInsn::Arrival if is_exact && before.is_some_and(|before| before.here != planned.here) => {
+            insn.call::<OnArrival>(id);
+        }
         AtInsn::Crossing => {
             if let Some(target) = planned.crossing {
                 insn.call::<OnCrossing>(target as usize);
             }
         }
-        AtInsn::Jump if planned.jumps_anywhere => insn.call::<OnJump>(id),
-        AtInsn::Call => {
-            if let Some(return_addr) = planned.calling {
-                insn.call::<OnCall>(return_addr as usize);
+        AtInsn::Leave if is_exact => {
+            if planned.sets_sp {
+                insn.store(cell(state, STACK_SET), 1);
+            }
+            if let Some(link) = planned.link {
+                insn.store(cell(state, LINK), link);
+            }
+            if planned.link.is_some() || planned.leaves_activation || planned.crossing.is_some() {
+                insn.store(cell(state, HERE), 0);
             }
         }
         AtInsn::ExceptionReturn if is_exact && planned.leaves_function && state.guest.facts.returns_by_jump => {
@@ -312,7 +327,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
     let it_blocks = &mut counting.it_blocks;
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
     let mut conditional = block.insns().next().and_then(|insn| it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
-    let mut lr_was_set = false;
+    let mut sp_moved = false;
+    let mut last_here = None;
     let mut upper: Option<(u8, u64)> = None;
     for insn in block.insns() {
         let pc = insn.pc();
@@ -330,8 +346,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             };
         }
         upper = decode::auipc(isa, pc, bytes);
-        let sets_lr = lr_was_set;
-        lr_was_set |= decode::sets_lr(isa, bytes);
+        sp_moved |= decode::moves_sp(isa, bytes) || decode::sets_sp(isa, bytes);
+        let is_elsewhere = last_here.replace(code.function_of(pc)).is_some_and(|last| last != code.function_of(pc));
         let next = pc + u64::from(decoded.len_bytes);
         let (transfer, site) = transfer(pc, next, flow, conditional > 0, code);
         let between = follow.betweens.bounds(pc);
@@ -345,26 +361,26 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             pc,
             size: decoded.len_bytes,
             ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            bound: clock.is_bound(pc) || between != (false, false) || (exact && code.is_entry(pc)),
+            bound: clock.is_bound(pc) || between != (false, false) || (exact && is_elsewhere),
             transfer,
             site,
             breakpoint: decode::is_breakpoint(isa, bytes),
             wait: decode::is_wfi(isa, bytes),
             trap_return: decode::is_trap_return(isa, bytes),
+            here: here(code.function_of(pc)),
             leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
-            jumps_anywhere: exact
-                && match flow {
-                    Flow::IndirectJump { .. } | Flow::ComputedJump => true,
-                    // gcc's helpers for switches return to another place than they were called from.
-                    Flow::Return => sets_lr,
-                    _ => false,
-                },
-            calling: match flow {
-                Flow::Call { target } if !code.is_entry(target) => Some(next),
-                Flow::IndirectCall { .. } => Some(next),
+            leaves_activation: match flow {
+                Flow::Return => true,
+                Flow::IndirectJump { .. } | Flow::ComputedJump => sp_moved || decode::is_exchange(isa, bytes),
+                _ => false,
+            },
+            sets_sp: decode::sets_sp(isa, bytes),
+            link: match flow {
+                Flow::Call { .. } | Flow::IndirectCall { .. } => {
+                    Some(arrival::link(next, decode::links_to_t0(isa, bytes)))
+                }
                 _ => None,
-            }
-            .filter(|_| exact),
+            },
             crossing: match flow {
                 Flow::Jump { target } | Flow::Branch { target }
                     if exact && !code.is_entry(target) && code.function_of(target) != code.function_of(pc) =>

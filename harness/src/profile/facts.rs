@@ -60,6 +60,9 @@ pub struct Facts {
     pub waits: u64,
     /// Switches between tasks that were only noticed later: counts per task are then estimates.
     pub unseen_switches: u64,
+    /// Times that what executes was not what calls and returns had left, so that the exact call tree went on from
+    /// what the unwind information says.
+    pub resynchronised: u64,
     /// Transfers of control that could not be attributed to an arc.
     pub unresolved_transfers: u64,
     /// Transfers of control before whose target an exception was taken; their arcs are exact.

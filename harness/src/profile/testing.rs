@@ -37,6 +37,7 @@ pub(crate) fn empty() -> Profile {
             max_depth: None,
             waits: 0,
             unseen_switches: 0,
+            resynchronised: 0,
             unresolved_transfers: 0,
             interrupted_transfers: 0,
         },

@@ -33,6 +33,7 @@ pub fn empty(period_insns: u64) -> Profile {
             max_depth: Some(64),
             waits: 0,
             unseen_switches: 0,
+            resynchronised: 0,
             unresolved_transfers: 0,
             interrupted_transfers: 0,
         },

@@ -243,10 +243,24 @@ pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
 }
 
-/// Thumb `mov lr, reg` and `add lr, reg`: what returns by lr afterwards may go anywhere.
+/// An instruction that makes the stack pointer something that has to do neither with what it was nor with the frame
+/// pointer: it sets the first stack up, or goes over to another one.
 #[must_use]
-pub fn sets_lr(isa: Isa, bytes: &[u8]) -> bool {
-    !isa.is_riscv() && half(bytes).is_some_and(|insn| matches!(insn & 0xff87, 0x4686 | 0x4486))
+pub fn sets_sp(isa: Isa, bytes: &[u8]) -> bool {
+    if isa.is_riscv() { riscv::sets_sp(bytes) } else { thumb::sets_sp(bytes) }
+}
+
+/// Thumb `bx reg`, which Armv6-M returns by when the return address is not in lr.
+#[must_use]
+pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && half(bytes).is_some_and(|insn| insn & 0xff87 == 0x4700)
+}
+
+/// RISC-V's calls that leave their return address in t0 instead of ra: of the millicode of `-msave-restore`, and of what
+/// LLVM outlines.
+#[must_use]
+pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))
 }
 
 /// The first 16 bits.

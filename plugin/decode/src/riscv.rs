@@ -203,3 +203,32 @@ pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     let is_sum = opcode == 0x13 || (opcode == 0x33 && matches!(bits(insn, 31, 25), 0 | 0x20));
     bits(insn, 11, 7) == SP && function == 0 && is_sum
 }
+
+/// See [`crate::sets_sp`].
+pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
+    const SP: u32 = 2;
+    const FP: u32 = 8;
+    let Some(low) = half(bytes).map(u32::from) else { return false };
+    if low & 3 != 3 {
+        // c.lui is c.addi16sp there; c.li; c.lwsp, c.ldsp; c.mv.
+        let kind = (low & 3, bits(low, 15, 13));
+        let source = bits(low, 6, 2);
+        return bits(low, 11, 7) == SP
+            && match kind {
+                (1 | 2, 2) | (2, 3) => true,
+                (2, 4) => bits(low, 12, 12) == 0 && source != 0 && source != FP,
+                _ => false,
+            };
+    }
+    let Some(insn) = word(bytes) else { return false };
+    let (from, and) = (bits(insn, 19, 15), bits(insn, 24, 20));
+    bits(insn, 11, 7) == SP
+        && match bits(insn, 6, 0) {
+            // addi and its like; add, sub and their like.
+            0x13 => !matches!(from, SP | FP),
+            0x33 => from != SP && and != SP,
+            // Loads; lui, auipc; CSRs.
+            0x03 | 0x37 | 0x17 | SYSTEM => true,
+            _ => false,
+        }
+}

@@ -315,3 +315,18 @@ pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
         _ => first & 0xffbf == 0xed2d,
     }
 }
+
+/// See [`crate::sets_sp`].
+pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
+    let Some(first) = half(bytes) else { return false };
+    if first < 0xe800 {
+        // mov sp, reg (not r7).
+        return first & 0xff87 == 0x4685 && first != 0x46bd;
+    }
+    let Some(second) = half(&bytes[2..]).map(u32::from) else { return false };
+    match first {
+        // msr MSP and PSP, also of the other security state; with a load to sp below, B5.2.3 and A7.7.43.
+        0xf380..=0xf38f => matches!(second, 0x8808 | 0x8809 | 0x8888 | 0x8889),
+        _ => first & 0xff70 == 0xf850 && bits(second, 15, 12) == SP,
+    }
+}

@@ -445,10 +445,48 @@ fn what_makes_a_stack_deeper_moves_sp() {
 }
 
 #[test]
-fn only_moves_and_sums_into_lr_set_it() {
-    for (half, expected) in [(0x4686_u16, true), (0x46f6, true), (0x4486, true), (0x4670, false), (0x4687, false)] {
-        assert_eq!(decode::sets_lr(Isa::ThumbV6m, &half.to_le_bytes()), expected, "{half:#x}");
-        assert!(!decode::sets_lr(Isa::Riscv64, &half.to_le_bytes()));
+fn what_goes_over_to_another_stack_sets_sp() {
+    let thumb = |halves: &[u16]| {
+        let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        decode::sets_sp(Isa::ThumbV7m, &bytes)
+    };
+    // mov sp, r1; msr MSP, r0; msr PSP, r3; msr PSP_NS, r0; ldr.w sp, [r0]
+    let setting: [&[u16]; 5] =
+        [&[0x468d], &[0xf380, 0x8808], &[0xf383, 0x8809], &[0xf380, 0x8889], &[0xf8d0, 0xd000]];
+    // mov sp, r7; add sp, #8; add sp, r4; push {r4, lr}; pop {r4, pc}; mov r1, sp; msr PRIMASK, r0; ldr.w lr, [r0]
+    let keeping: [&[u16]; 8] =
+        [&[0x46bd], &[0xb002], &[0x44a5], &[0xb510], &[0xbd10], &[0x4669], &[0xf380, 0x8810], &[0xf8d0, 0xe000]];
+    // mv sp, a1; c.mv sp, a1; ld sp, 8(a0); c.ldsp sp, 8(sp); auipc sp, 1; lui sp, 1; csrrw sp, mscratch, sp; add sp, a0, a1
+    let setting_riscv: [u32; 8] =
+        [0x0005_8113, 0x812e, 0x0085_3103, 0x6122, 0x0000_1117, 0x0000_1137, 0x3401_1173, 0x00b5_0133];
+    // addi sp, sp, -16; c.addi16sp sp, -32; addi sp, s0, -16; c.mv sp, s0; add sp, sp, t0; mv s0, sp; ld ra, 8(sp);
+    // sd sp, 8(a0); beq sp, a0, +4
+    let keeping_riscv: [u32; 9] =
+        [0xff01_0113, 0x1101, 0xff04_0113, 0x8122, 0x0051_0133, 0x0001_0413, 0x0081_3083, 0x0025_3423, 0x00a1_0263];
+    for (expected, list) in [(true, &setting[..]), (false, &keeping[..])] {
+        for halves in list {
+            assert_eq!(thumb(halves), expected, "{halves:x?}");
+        }
+    }
+    for (expected, list) in [(true, &setting_riscv[..]), (false, &keeping_riscv[..])] {
+        for insn in list {
+            assert_eq!(decode::sets_sp(Isa::Riscv64, &insn.to_le_bytes()), expected, "{insn:x}");
+        }
+    }
+}
+
+#[test]
+fn only_bx_exchanges_and_only_calls_by_t0_link_to_t0() {
+    // bx r3; bx lr; blx r3; mov pc, r3
+    for (half, expected) in [(0x4718_u16, true), (0x4770, true), (0x4798, false), (0x469f, false)] {
+        assert_eq!(decode::is_exchange(Isa::ThumbV6m, &half.to_le_bytes()), expected, "{half:#x}");
+        assert!(!decode::is_exchange(Isa::Riscv64, &half.to_le_bytes()));
+    }
+    // jal t0, .; jalr t0, 0(t1); jal ra, .; jalr ra, 0(t0); jal x0, .; jr t0; c.jr t0; c.jalr t0
+    let words = [0x0000_02ef_u32, 0x0003_02e7, 0x0000_00ef, 0x0002_80e7, 0x0000_006f, 0x0002_8067, 0x8282, 0x9282];
+    for (insn, expected) in words.into_iter().zip([true, true, false, false, false, false, false, false]) {
+        assert_eq!(decode::links_to_t0(Isa::Riscv64, &insn.to_le_bytes()), expected, "{insn:x}");
+        assert!(!decode::links_to_t0(Isa::ThumbV7m, &insn.to_le_bytes()));
     }
 }
 

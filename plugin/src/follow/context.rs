@@ -1,6 +1,9 @@
 //! What each vCPU executes: a task's code, or the handlers of exceptions above it. Each of these is a context of
 //! its own, with the functions that are active in it.
 
+use std::collections::VecDeque;
+
+use super::activation::Activation;
 use super::watermark::Watermark;
 use crate::guest::{Context, Taken};
 use crate::ledger::Ledger;
@@ -12,6 +15,10 @@ pub(crate) struct Core {
     pub(crate) exceptions: Vec<Active>,
     /// The code outside all exceptions; only for the exact tree.
     pub(crate) thread: Path,
+    /// Such code that something else executes in place of, the oldest first; only for the exact tree.
+    pub(crate) parked: VecDeque<Parked>,
+    /// What the exception had interrupted that has just returned; only for the exact tree.
+    pub(crate) resumed: Option<Context>,
     /// The running task, 0: none.
     pub(crate) task: u32,
     /// Stack use of the running task.
@@ -44,14 +51,23 @@ pub(crate) struct Path {
     pub(crate) calls: Calls,
 }
 
+/// Code on a stack of its own (a coroutine, a task of a kernel that is not known) which waits to go on.
+pub(crate) struct Parked {
+    /// Where it goes on, and with which stack pointer.
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) task: u32,
+    pub(crate) path: Path,
+}
+
 /// A function on a shadow stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shadow {
     pub(crate) entry: u64,
     pub(crate) entry_sp: u64,
     pub(crate) return_addr: u64,
-    /// It was not called, and it may set up or switch its stack: the stack pointer does not say when it ends.
-    pub(crate) is_root: bool,
+    /// A helper with a link register of its own, which may return with another stack pointer (millicode).
+    pub(crate) is_helper: bool,
     /// Its node in the exact tree.
     pub(crate) node: u32,
 }
@@ -85,17 +101,41 @@ impl Active {
     }
 }
 
+/// What a function may take off its caller's stack as it returns: `__gnu_mcount_nc` a word.
+const MAX_TAKEN_BYTES: u64 = 16;
+
 impl Shadow {
-    /// Whether the stack pointer says that the function is no more.
-    pub(crate) fn is_dead(&self, sp: u64) -> bool {
-        self.entry_sp < sp && !self.is_root
+    /// Whether code that goes on at `pc` with this stack pointer is what this function returns to.
+    pub(crate) fn returns_to(&self, pc: u64, sp: u64) -> bool {
+        self.return_addr == pc && (self.is_helper || sp.wrapping_sub(self.entry_sp) <= MAX_TAKEN_BYTES)
+    }
+
+    /// Whether this is the activation whose frame starts there and returns there.
+    pub(crate) fn is(&self, activation: Activation) -> bool {
+        (self.entry_sp, self.return_addr) == (activation.cfa, activation.return_addr)
+    }
+}
+
+impl Parked {
+    /// Whether this is what goes on in a task with these registers, in that activation if it is known.
+    pub(crate) fn is(&self, task: u32, at: Context, activation: Option<Activation>) -> bool {
+        let has_activation = |activation| self.path.frames.iter().any(|frame| frame.is(activation));
+        self.task == task && ((self.pc, self.sp) == (at.pc, at.sp) || activation.is_some_and(has_activation))
     }
 }
 
 impl Core {
     /// A vCPU of which nothing has been seen.
     pub(crate) fn new(vcpu: u32) -> Core {
-        Core { vcpu, exceptions: Vec::new(), thread: Path::default(), task: 0, watermark: None }
+        Core {
+            vcpu,
+            exceptions: Vec::new(),
+            thread: Path::default(),
+            parked: VecDeque::new(),
+            resumed: None,
+            task: 0,
+            watermark: None,
+        }
     }
 
     /// The context that executes.
@@ -123,6 +163,7 @@ impl Core {
     /// The window opens: what is under way began before it.
     pub(crate) fn restart(&mut self) {
         self.thread.calls.open.clear();
+        self.parked.iter_mut().for_each(|parked| parked.path.calls.open.clear());
         for active in &mut self.exceptions {
             active.path.calls.open.clear();
             active.path.calls.began_before_window = true;

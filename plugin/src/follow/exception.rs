@@ -4,9 +4,10 @@
 //! them (Cortex-M) or they are all still there (RISC-V). With that a stack crosses into the interrupted
 //! code whatever the handler has done since, in assembly without unwind information or on another stack.
 
-use wire::counters::EXCEPTIONS;
+use wire::counters::{EXCEPTIONS, HERE, LINK};
 use wire::definition::SpanKind;
 
+use super::arrival::Arrival;
 use super::context::{Active, Core, Path};
 use super::tree::Tree;
 use crate::code::Code;
@@ -50,9 +51,6 @@ pub(crate) fn enter(
     while let Some(next) = taken.pop() {
         push(core, tree.as_deref_mut(), next, !taken.is_empty(), guest, code, ledger);
     }
-    if let Some(tree) = tree {
-        tree.enter_handler(core, pc, guest, code, ledger);
-    }
 }
 
 fn push(
@@ -82,8 +80,10 @@ fn push(
     let mut node = 0;
     if let Some(tree) = &mut tree {
         if let Some(interrupted) = interrupted {
-            tree.catch_up(core, interrupted, guest, code, ledger);
+            Arrival { tree, core, guest, code, ledger }.before_exception(interrupted);
         }
+        core.resumed = None;
+        ledger.set(LINK, core.vcpu, 0);
         node = tree.exception_node(core, number, ledger);
     }
     let path = Path::default();
@@ -132,7 +132,9 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
         if let Some(tree) = &mut tree {
             tree.spans.end_calls(core, 0, ledger);
         }
-        let Some(Active { number, handler, path, is_preempted, .. }) = core.exceptions.pop() else { return };
+        let Some(active) = core.exceptions.pop() else { return };
+        let Active { number, handler, path, is_preempted, interrupted, .. } = active;
+        core.resumed = interrupted;
         if let Some(tree) = &mut tree
             && !is_preempted
             && !path.calls.began_before_window
@@ -145,6 +147,8 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
 /// Lets generated code and the records know.
 fn changed(core: &Core, tree: Option<&mut Tree>, ledger: &mut Ledger) {
     if let Some(tree) = tree {
+        // The handler may be in the very function that it interrupted.
+        ledger.set(HERE, core.vcpu, 0);
         ledger.set(EXCEPTIONS, core.vcpu, core.exceptions.len() as u64);
         tree.node_changed(core, ledger);
     }

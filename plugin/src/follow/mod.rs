@@ -1,7 +1,10 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`watermark`], [`context`], [`span`], [`tree`], [`exception`], [`task`].
+//! Each file uses those above it only: [`watermark`], [`activation`], [`context`], [`span`], [`tree`], [`arrival`],
+//! [`exception`], [`task`].
 
+pub(crate) mod activation;
+pub(crate) mod arrival;
 pub(crate) mod context;
 pub(crate) mod exception;
 pub(crate) mod span;

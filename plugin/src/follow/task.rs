@@ -147,6 +147,7 @@ impl Tasks {
             self.waiting.insert(old, (interrupted, thread));
         }
         if let Some(tree) = tree {
+            ledger.set(counters::HERE, vcpu, 0);
             tree.rebase(core, ledger);
         }
     }

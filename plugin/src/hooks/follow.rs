@@ -2,6 +2,7 @@
 
 use super::{arrive, find};
 use crate::clock;
+use crate::follow::arrival::Arrival;
 use crate::follow::exception;
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::state::{self, State};
@@ -28,29 +29,17 @@ impl Hook for OnTrapReturn {
     };
 }
 
-/// At a function's first instruction, before it is counted.
-pub(crate) struct OnEntry;
+/// At an instruction in another function than the last one was in, or after a call, a return or an exception; before
+/// it is counted.
+pub(crate) struct OnArrival;
 
-impl Hook for OnEntry {
+impl Hook for OnArrival {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;
         if let Some(tree) = &mut follow.tree {
-            tree.enter_function(&mut follow.cores[here.vcpu as usize], here.pc, guest, code, ledger);
-        }
-    };
-}
-
-/// At an instruction after a call, before it is counted.
-pub(crate) struct OnReturn;
-
-impl Hook for OnReturn {
-    const CALL: ExecCallback = |vcpu, id| {
-        let (mut state, here) = arrive(vcpu, id);
-        let State { guest, code, ledger, follow, .. } = &mut *state;
-        if let Some(tree) = &mut follow.tree {
-            let sp = guest.stack_pointer();
-            tree.leave_functions(&mut follow.cores[here.vcpu as usize], here.pc, sp, code, ledger);
+            let at = guest.context(here.pc);
+            Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger }.at(at);
         }
     };
 }
@@ -80,37 +69,9 @@ pub(crate) struct OnCrossing;
 
 impl Hook for OnCrossing {
     const CALL: ExecCallback = |vcpu, target| {
-        let State { ledger, follow, .. } = &mut *state::lock();
-        if let Some(tree) = &mut follow.tree {
+        if let Some(tree) = &mut state::lock().follow.tree {
             tree.will_cross(vcpu, target as u64);
         }
-        clock::recheck(vcpu, ledger);
-    };
-}
-
-/// At a jump to where the code does not say, before it executes: the next block will tell.
-pub(crate) struct OnJump;
-
-impl Hook for OnJump {
-    const CALL: ExecCallback = |vcpu, _| {
-        let State { ledger, follow, .. } = &mut *state::lock();
-        if let Some(tree) = &mut follow.tree {
-            tree.will_jump(vcpu);
-        }
-        clock::recheck(vcpu, ledger);
-    };
-}
-
-/// At a call of what is no known function, before it executes: the next block is one.
-pub(crate) struct OnCall;
-
-impl Hook for OnCall {
-    const CALL: ExecCallback = |vcpu, return_addr| {
-        let State { ledger, follow, .. } = &mut *state::lock();
-        if let Some(tree) = &mut follow.tree {
-            tree.will_call(vcpu, return_addr as u64);
-        }
-        clock::recheck(vcpu, ledger);
     };
 }
 

@@ -10,8 +10,8 @@ use std::sync::MutexGuard;
 
 pub(crate) use end::{OnStore, watch};
 pub(crate) use follow::{
-    OnCall, OnCrossing, OnDelete, OnEntry, OnException, OnExceptionReturn, OnForgetful, OnFrom, OnJump, OnMask,
-    OnMasked, OnReturn, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
+    OnArrival, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnForgetful, OnFrom, OnMask, OnMasked,
+    OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
     OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnWait, OracleCount,

@@ -24,7 +24,7 @@ impl Hook for OnBlock {
                 follow.leave_exceptions(vcpu, guest, ledger);
             }
             if let Some(tree) = &mut follow.tree {
-                tree.arrive(&mut follow.cores[vcpu as usize], pc, guest, code, ledger);
+                tree.spans.check_mask(vcpu, guest, ledger);
             }
         }
         if called.by_transfer {

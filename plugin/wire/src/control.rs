@@ -38,6 +38,8 @@ pub enum Word {
     Interrupted,
     /// Switches between tasks that a sample noticed and no store showed.
     UnseenSwitches,
+    /// Times that the exact call tree's shadow stack was found wrong and made anew.
+    Resynchronised,
     /// 1 when the fault words below were read as QEMU aborted.
     Fault,
     /// Cortex-M CFSR at the abort (Armv7-M ARM B3.2.15).

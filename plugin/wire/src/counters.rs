@@ -34,8 +34,20 @@ pub const EXCEPTIONS: u32 = 6;
 /// Slot that is 1 when the next block is to look after the console's input, see [`crate::input`].
 pub const INPUT: u32 = 7;
 
+/// Slot that says in which function the vCPU's last block was, while the exact call tree is kept: [`here`] of it, or 0
+/// when the next block is to be looked at whatever it is in.
+pub const HERE: u32 = 8;
+
+/// Slot that holds the return address of a call whose target has not started yet, while the exact call tree is kept; 0:
+/// there is none. Bit 0: it is not in the register where return addresses usually are.
+pub const LINK: u32 = 9;
+
+/// Slot that is 1 when the vCPU has gone over to another stack since a function was entered or left, while the exact
+/// call tree is kept.
+pub const STACK_SET: u32 = 10;
+
 /// First slot that a [`crate::definition`] may define.
-pub const FIRST_DEFINED: u32 = 8;
+pub const FIRST_DEFINED: u32 = 11;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
 /// as are all constants here, so that host code holds them in its instructions. An event further away
@@ -51,6 +63,11 @@ pub const MAX_INSNS: u64 = 1 << 48;
 /// Instructions that a vCPU has executed since the window opened, from its clock and origin.
 pub fn insns(clock: u64, origin: u64) -> u64 {
     (clock & (ALARM - 1)).wrapping_sub(origin)
+}
+
+/// What [`HERE`] holds in the function with that entry, or outside of all functions. Never 0.
+pub fn here(function: Option<u64>) -> u64 {
+    function.map_or(1, |entry| entry << 1 | 2)
 }
 
 /// Byte offset of a counter in the file.
