@@ -74,6 +74,11 @@ impl Code {
         function.contains(&address).then_some(function.start)
     }
 
+    /// Whether an address lies in the firmware's first function.
+    pub(crate) fn is_in_first_function(&self, address: u64) -> bool {
+        self.first_function.is_some() && self.function_of(address) == self.first_function
+    }
+
     /// Whether the turns of the loop that this branch closes follow from the counts.
     pub(crate) fn is_counted_loop(&self, branch: u64) -> bool {
         self.loops.binary_search(&branch).is_ok()

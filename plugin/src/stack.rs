@@ -38,6 +38,8 @@ pub(crate) struct Stacks {
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
+    /// What the processor came out of reset with, as it says at the first stack.
+    reset: Option<Option<(u64, u64)>>,
 }
 
 /// What a forgetful function would have had to save.
@@ -67,6 +69,7 @@ impl Stacks {
             frames: HashMap::new(),
             last: Vec::new(),
             memory: Memory::default(),
+            reset: None,
         })
     }
 
@@ -90,6 +93,7 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger,
     ) -> Stack {
+        self.reset.get_or_insert_with(|| guest.reset());
         let context = guest.context(pc);
         let outermost = match core.exceptions.first() {
             Some(active) => active.interrupted.map(|interrupted| interrupted.sp),
@@ -121,6 +125,8 @@ impl Stacks {
         // Whether `at` is the state of code that executes or was interrupted, not of a caller; then the
         // return address register is current.
         let mut innermost = true;
+        // `at` called by the second link register: the first one is still its own.
+        let mut has_link = false;
         // A frame was passed by assumption: what does not add up after it says nothing of the stack.
         let mut assumed = false;
         loop {
@@ -161,18 +167,25 @@ impl Stacks {
             let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
             let from = if base == Base::StackPointer { at.sp } else { at.frame_pointer };
             let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-            if cfa < at.sp || (cfa == at.sp && !innermost && !is_forgetful && !assumed) {
+            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
                 return Err(broken);
             }
             let caller = match return_addr {
                 Saved::AtCfa(offset_bytes) => {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
                 }
-                Saved::Register if innermost && !is_forgetful => at.return_addr,
-                Saved::Register | Saved::Lost => {
-                    match self.kept.get(&cfa).filter(|kept| Some(kept.entry) == function) {
-                        Some(kept) => kept.return_addr,
-                        None if innermost && function == Some(at.pc) => at.return_addr,
+                Saved::Register if (innermost || has_link) && !is_forgetful => at.return_addr,
+                // Nobody keeps it for what was interrupted.
+                Saved::SecondLink if innermost && level == core.exceptions.len() => guest.second_return_register(),
+                Saved::Register | Saved::Lost | Saved::SecondLink => {
+                    let kept = self.kept.get(&cfa).filter(|kept| Some(kept.entry) == function);
+                    // A loop to the function's start finds what the function's own calls left.
+                    let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
+                    match kept.map(|kept| kept.return_addr) {
+                        return_addr if innermost && function == Some(at.pc) => {
+                            return_addr.filter(|_| is_loop()).unwrap_or(at.return_addr)
+                        }
+                        Some(return_addr) => return_addr,
                         // A handler in assembly with unwind information that knows nothing of it.
                         None if level > 0 && handler == function => {
                             match cross(core, level, stack) {
@@ -206,20 +219,29 @@ impl Stacks {
                 level = level.saturating_sub(1);
                 continue;
             }
-            let caller = guest.code_address(caller);
+            let came_with = caller;
+            let caller = guest.code_address(came_with);
             if !code.is_return_address(caller, guest) {
                 // What starts without a call: the image itself, a task.
-                return if !assumed && is_root(caller, code) { Ok(()) } else { Err(broken) };
+                let is_root = came_with == 0
+                    || guest.is_nowhere(came_with)
+                    || (level == 0 && self.reset.flatten() == Some((came_with, cfa)))
+                    || code.is_entry(caller)
+                    // Start-up code may leave anything of its own there.
+                    || (level == 0 && code.is_in_first_function(caller));
+                return if !assumed && is_root { Ok(()) } else { Err(broken) };
             }
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,
                 Saved::AtCfa(offset_bytes) => {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
                 }
-                Saved::Lost => 0,
+                Saved::Lost | Saved::SecondLink => 0,
             };
             stack.push(FrameKind::Caller { return_addr: caller });
-            at = Context { pc: caller, sp: cfa, return_addr: 0, frame_pointer };
+            has_link = return_addr == Saved::SecondLink;
+            let link = if has_link { at.return_addr } else { 0 };
+            at = Context { pc: caller, sp: cfa, return_addr: link, frame_pointer };
             innermost = false;
         }
     }
@@ -285,10 +307,4 @@ fn cross_unseen(cfa: u64, return_addr: u64, stack: &mut Stack, guest: &mut Guest
     let (number, interrupted) = guest.unseen_exception(cfa, return_addr)?;
     stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
     Some(interrupted)
-}
-
-/// Whether a return address is one that the start of the image or of a task leaves: none, Cortex-M's at
-/// reset, or the start of a function, where tasks would end.
-fn is_root(return_addr: u64, code: &Code) -> bool {
-    return_addr == 0 || return_addr >= 0xffff_fff0 || code.is_entry(return_addr)
 }

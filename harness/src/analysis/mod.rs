@@ -1,5 +1,6 @@
 //! What a profile says: views of the saved model, none of which changes it.
 
+pub mod agreement;
 pub mod attribution;
 pub mod callgraph;
 pub mod calltree;

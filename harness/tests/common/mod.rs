@@ -4,7 +4,6 @@
 
 pub mod built;
 pub mod images;
-pub mod levels;
 pub mod made;
 pub mod names;
 pub mod synthetic;

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use harness::analysis::agreement::{Level, followed, shown, unwound};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::View;
 use harness::profile::Profile;
 use wire::definition::Unknown;
 use wire::sample::Sample;
 
-use crate::common::levels::{Level, followed, shown, unwound};
 use crate::common::{self, run};
 
 #[test]

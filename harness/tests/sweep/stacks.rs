@@ -4,57 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use harness::analysis::agreement::{Differences, How};
 use harness::analysis::functions::{Row, RowKind};
 use harness::profile::Profile;
 use wire::definition::{NodeKind, Unknown};
 
-use crate::common::levels::{Level, followed, shown, unwound};
 use crate::common::{all_images, in_parallel, run, selected_that};
-
-/// How an unwound stack differs from what calls and returns left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
-    /// It says why it ends, and what it shows is the inner end of the truth.
-    Cut(Unknown),
-    /// It says why it ends, but what it shows is not the inner end of the truth.
-    Stray(Unknown),
-    /// It shows the inner end of the truth as if that were all.
-    Short,
-    /// It shows what never was.
-    False,
-}
-
-fn how(unwound: &[Level], followed: &[Level]) -> Option<How> {
-    match unwound {
-        _ if unwound == followed => None,
-        [Level::Unknown(why), known @ ..] if followed.ends_with(known) => Some(How::Cut(*why)),
-        [Level::Unknown(why), ..] => Some(How::Stray(*why)),
-        _ if followed.ends_with(unwound) => Some(How::Short),
-        _ => Some(How::False),
-    }
-}
-
-/// An image's samples whose stacks differ.
-#[derive(Debug, Default)]
-struct Differences {
-    /// How many, and how.
-    counts: BTreeMap<How, u64>,
-    /// Stacks, unwound and followed, with the sample's pc.
-    pairs: BTreeMap<(How, String, String, String), u64>,
-}
-
-fn differences(profile: &Profile) -> Differences {
-    let mut differences = Differences::default();
-    for sample in &profile.samples {
-        let (unwound, followed) = (unwound(profile, sample), followed(profile, sample));
-        if let Some(how) = how(&unwound, &followed) {
-            *differences.counts.entry(how).or_default() += 1;
-            let key = (how, shown(profile, &unwound), shown(profile, &followed), format!("{:#x}", sample.pc));
-            *differences.pairs.entry(key).or_default() += 1;
-        }
-    }
-    differences
-}
 
 /// Images of which some stacks differ, with the number of samples; on all others none does. Why:
 /// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
@@ -109,7 +64,7 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
 fn errors(name: &str) -> Vec<String> {
     let profile = run(name, &["--exact", "--period", "997"]).profile();
     let mut errors = Vec::new();
-    let Differences { counts, pairs } = differences(&profile);
+    let Differences { counts, pairs } = Differences::of(&profile);
     let listed = EXPECTED.iter().find(|(image, _)| *image == name);
     let expected: BTreeMap<How, u64> = listed.map_or(&[][..], |(_, counts)| counts).iter().copied().collect();
     if counts != expected {

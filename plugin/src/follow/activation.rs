@@ -30,7 +30,7 @@ pub(crate) fn at(
     let mut saved = |place, register| match place {
         Saved::Register => Some(register),
         Saved::AtCfa(offset_bytes) => guest.pointer(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes)))),
-        Saved::Lost => None,
+        Saved::Lost | Saved::SecondLink => None,
     };
     let is_kept = !is_caller && (!is_forgetful || function == Some(context.pc));
     if return_addr == Saved::Register && !is_kept {

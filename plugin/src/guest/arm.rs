@@ -17,6 +17,7 @@ static FACTS: Facts = Facts {
     ],
     sp: 13,
     return_addr: 14,
+    second_return_addr: None,
     frame_pointer: 7,
     arguments: [0, 1],
     exception_frame_bytes: 32,
@@ -46,9 +47,13 @@ const PENDSVCLR: u64 = 1 << 27;
 /// Application Interrupt and Reset Control Register (B3.2.6): key 0x05FA in the upper half, bit 2 asks for a reset.
 const AIRCR: u64 = 0xe000_ed0c;
 
-/// What a handler finds in lr (B1.5.8).
+/// lr as it comes out of reset (B1.4.2): the image's first function returns to nowhere.
+const RESET_LR: u64 = 0xffff_ffff;
+
+/// What a handler finds in lr: bits 31 to 7 are set and bit 1 is clear (B1.5.8; Armv8-M ARM, EXC_RETURN, whose bits 6,
+/// 5 and 0 are clear where the security extension says so). A frame on the process stack (bit 2) is no handler's (bit 3).
 fn is_exc_return(address: u64) -> bool {
-    address >> 24 == 0xff
+    address >> 7 == 0x01ff_ffff && address & 2 == 0 && address & 0xc != 4
 }
 
 impl Arch for Arm {
@@ -58,6 +63,16 @@ impl Arch for Arm {
 
     fn is_exception_return(&self, address: u64) -> Option<bool> {
         Some(is_exc_return(address))
+    }
+
+    /// Tasks of some kernels are made with such an lr.
+    fn is_nowhere(&self, address: u64) -> bool {
+        address >= 0xffff_fff0 && address != RESET_LR
+    }
+
+    fn reset(&self, guest: &mut Guest) -> Option<(u64, u64)> {
+        let table = vector_table(guest);
+        Some((RESET_LR, guest.memory_word(table, 4)? & !3))
     }
 
     /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.

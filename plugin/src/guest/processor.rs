@@ -60,6 +60,8 @@ pub(crate) struct Facts {
     pub(super) registers: &'static [&'static str],
     pub(super) sp: u8,
     pub(super) return_addr: u8,
+    /// Number of the register that millicode returns by.
+    pub(super) second_return_addr: Option<u8>,
     pub(super) frame_pointer: u8,
     /// Registers of a function's first two arguments.
     pub(super) arguments: [u8; 2],
@@ -88,6 +90,16 @@ pub(super) trait Arch: Sync {
 
     /// Whether a return address is none but says that an exception returns. None: there are no such.
     fn is_exception_return(&self, _address: u64) -> Option<bool> {
+        None
+    }
+
+    /// Whether no call leaves such a return address: it is what a context is made with that nobody calls.
+    fn is_nowhere(&self, _address: u64) -> bool {
+        false
+    }
+
+    /// The return address and the stack pointer that the processor comes out of reset with, where it is known.
+    fn reset(&self, _: &mut Guest) -> Option<(u64, u64)> {
         None
     }
 
@@ -235,6 +247,11 @@ impl Guest {
         self.general_register(self.facts.return_addr)
     }
 
+    /// The second return address register, where there is one.
+    pub(crate) fn second_return_register(&mut self) -> u64 {
+        self.facts.second_return_addr.map_or(0, |number| self.general_register(number))
+    }
+
     /// The first two arguments of the function that starts here, or of a semihosting call.
     pub(crate) fn arguments(&mut self) -> [u64; 2] {
         self.facts.arguments.map(|number| self.general_register(number))
@@ -292,6 +309,16 @@ impl Guest {
     /// See [`Arch::is_exception_return`].
     pub(crate) fn is_exception_return(&self, address: u64) -> Option<bool> {
         self.arch.is_exception_return(address)
+    }
+
+    /// See [`Arch::is_nowhere`].
+    pub(crate) fn is_nowhere(&self, address: u64) -> bool {
+        self.arch.is_nowhere(address)
+    }
+
+    /// See [`Arch::reset`].
+    pub(crate) fn reset(&mut self) -> Option<(u64, u64)> {
+        self.arch.reset(self)
     }
 
     /// See [`Arch::code_address`].

@@ -16,6 +16,7 @@ static FACTS: Facts = Facts {
     ],
     sp: 2,
     return_addr: 1,
+    second_return_addr: Some(5),
     frame_pointer: 8,
     arguments: [10, 11],
     exception_frame_bytes: 0,

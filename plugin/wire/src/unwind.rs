@@ -53,6 +53,9 @@ pub enum Saved {
     AtCfa(i32),
     /// Nowhere.
     Lost,
+    /// In RISC-V's second link register, t0: the return address of millicode and outlined code. No other register is
+    /// ever there.
+    SecondLink,
 }
 
 const KNOWN: u8 = 1;
@@ -64,6 +67,7 @@ impl Saved {
             Saved::Register => (0, 0),
             Saved::AtCfa(offset_bytes) => (1, offset_bytes),
             Saved::Lost => (2, 0),
+            Saved::SecondLink => (3, 0),
         }
     }
 
@@ -72,6 +76,7 @@ impl Saved {
             0 => Some(Saved::Register),
             1 => Some(Saved::AtCfa(offset_bytes)),
             2 => Some(Saved::Lost),
+            3 => Some(Saved::SecondLink),
             _ => None,
         }
     }

@@ -23,6 +23,8 @@ const MAX_PADDING_BYTES: u64 = 4;
 struct Numbers {
     sp: Register,
     fp: Register,
+    /// RISC-V's t0, by which libgcc's save and restore routines say that they return.
+    second_link: Option<Register>,
 }
 
 /// The pieces of code that have call frame information: start, end, rules; load bias included. A function's
@@ -35,9 +37,9 @@ pub(super) fn read(
     warnings: &mut Vec<String>,
 ) -> Vec<(u64, u64, Rules)> {
     let numbers = if isa.is_riscv() {
-        Numbers { sp: Register(2), fp: Register(8) }
+        Numbers { sp: Register(2), fp: Register(8), second_link: Some(Register(5)) }
     } else {
-        Numbers { sp: Register(13), fp: Register(7) }
+        Numbers { sp: Register(13), fp: Register(7), second_link: None }
     };
     let address_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
     let reader = Reader { numbers, load_bias, functions, executable: executable(file) };
@@ -137,10 +139,14 @@ impl Reader<'_> {
                         }
                         CfaRule::Expression(_) => None,
                     };
+                    let returns_to = match saved(return_addr) {
+                        Saved::Register if Some(return_addr) == self.numbers.second_link => Saved::SecondLink,
+                        saved => saved,
+                    };
                     let rule = base.map(|(base, cfa_offset_bytes)| Rule {
                         base,
                         cfa_offset_bytes,
-                        return_addr: saved(return_addr),
+                        return_addr: returns_to,
                         frame_pointer: saved(self.numbers.fp),
                     });
                     rules.insert(row.start_address().wrapping_add(self.load_bias), rule);
@@ -179,7 +185,7 @@ mod tests {
     use super::*;
 
     fn accepted(load_bias: u64, functions: &[Range<u64>], code: Range<u64>) -> bool {
-        let numbers = Numbers { sp: Register(13), fp: Register(7) };
+        let numbers = Numbers { sp: Register(13), fp: Register(7), second_link: None };
         let executable = std::iter::once(0..0x100).collect();
         Reader { numbers, load_bias, functions, executable }.accepted(code).is_some()
     }

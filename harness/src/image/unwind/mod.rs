@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use code::hints::Hints;
 use decode::{Flow, Isa, decode};
 use object::{Object as _, ObjectSection as _};
 use wire::unwind::{Base, Row, Rule, Saved};
@@ -45,9 +46,10 @@ type Rules = BTreeMap<u64, Option<Rule>>;
 /// `functions` the addresses of its functions (sorted, with load bias).
 pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Table {
     let mut table = Table::default();
-    let code = Code { isa, segments, load_bias };
     let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
     let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
+    let hints = file.as_ref().filter(|_| !isa.is_riscv()).map(|file| Hints::read(file, load_bias));
+    let code = Code { isa, segments, load_bias, hints: hints.unwrap_or_default() };
     if let Some(file) = &file {
         for (start, end, rules) in cfi::read(file, isa, load_bias, functions, &mut table.warnings) {
             known.entry(start).or_insert((end, rules));
@@ -58,13 +60,15 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         let read = exidx::read(&file, load_bias, functions).into_iter();
         tables = read.map(|(start, end, rules)| (start, (end, rules))).collect();
     }
+    code::mend_middles(&code, functions, &mut known);
     // gcc describes a function in assembly of its own (`naked`) as one that does nothing.
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
     };
-    let is_known =
-        |function: &Range<u64>| known.get(&function.start).is_some_and(|(_, rules)| !says_nothing(function, rules));
-    for (start, end, rules) in code::read(&code, functions, is_known) {
+    let known_rules = |function: &Range<u64>| {
+        known.get(&function.start).map(|(_, rules)| rules).filter(|rules| !says_nothing(function, rules))
+    };
+    for (start, end, rules) in code::read(&code, functions, known_rules) {
         let rules = match tables.remove(&start) {
             Some((_, table)) => complete(&code, start..end, rules, &table),
             None => rules,
@@ -124,6 +128,7 @@ struct Code<'a> {
     isa: Isa,
     segments: &'a [Segment],
     load_bias: u64,
+    hints: Hints,
 }
 
 impl<'a> Code<'a> {
@@ -166,7 +171,7 @@ fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
         if flow != Flow::Next {
             return None;
         }
-        depth_bytes += code::deepens(code.isa, bytes);
+        depth_bytes += code::deepens(code, bytes);
         pc = code.next(pc);
     }
     None
@@ -200,7 +205,7 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
             && let Some(bytes) = code.bytes(pc)
         {
             rules.insert(pc, Some(Rule { cfa_offset_bytes: back.cfa_offset_bytes + left_bytes, ..back }));
-            left_bytes += code::deepens(code.isa, bytes);
+            left_bytes += code::deepens(code, bytes);
             pc = code.next(pc);
         }
         rules.entry(pc).or_insert(Some(back));
@@ -213,7 +218,7 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     // The one that `mend_mcount` found at the call of the runtime does not count: it is taken back.
     let saves = |(pc, rule): (&u64, &Option<Rule>)| {
         let is_mcount = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
-        rule.is_some_and(|rule| rule.return_addr != Saved::Register) && !is_mcount
+        rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_))) && !is_mcount
     };
     if rules.values().all(Option::is_none) || rules.iter().any(saves) {
         return false;

@@ -1,0 +1,84 @@
+//! What the symbol table says of code beyond where functions are: data among it, and runtime functions that treat the
+//! stack or their return address in a way of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionIndex, SectionKind};
+
+/// Hints; without symbols there are none.
+#[derive(Debug, Default)]
+pub(in super::super) struct Hints {
+    /// What the assembler says is data, load bias included, sorted.
+    pub(super) data: Vec<Range<u64>>,
+    /// gcc's runtime for -pg, which takes the word back that was pushed before its call.
+    pub(super) mcount: Option<u64>,
+    /// libgcc's switches for processors without table branches, which go on by the table behind their call.
+    pub(super) switches: BTreeMap<u64, Entry>,
+}
+
+/// What a switch's table holds: distances from its start in halfwords; words count bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Byte { is_signed: bool },
+    Half { is_signed: bool },
+    Word,
+}
+
+impl Hints {
+    /// The hints of an Arm image's symbols.
+    pub(in super::super) fn read(file: &object::File<'_>, load_bias: u64) -> Hints {
+        let mut hints = Hints::default();
+        let mut marks: BTreeMap<u64, bool> = BTreeMap::new();
+        // Debug information has marks, too, at addresses that are none.
+        let is_code = |index: SectionIndex| {
+            file.section_by_index(index).is_ok_and(|section| section.kind() == SectionKind::Text)
+        };
+        let code: BTreeSet<usize> = file
+            .sections()
+            .map(|section| section.index())
+            .filter(|&index| is_code(index))
+            .map(|index| index.0)
+            .collect();
+        for symbol in file.symbols() {
+            let is_code = symbol.section_index().is_some_and(|index| code.contains(&index.0));
+            let Some(name) = symbol.name().ok().filter(|_| is_code) else { continue };
+            let address = (symbol.address() & !1).wrapping_add(load_bias);
+            match name {
+                "__gnu_mcount_nc" => hints.mcount = Some(address),
+                _ if name == "$d" || name.starts_with("$d.") => drop(marks.entry(address).or_insert(true)),
+                _ if name == "$t" || name.starts_with("$t.") => drop(marks.insert(address, false)),
+                _ => {
+                    let entry = match name.strip_prefix("__gnu_thumb1_case_") {
+                        Some("uqi") => Entry::Byte { is_signed: false },
+                        Some("sqi") => Entry::Byte { is_signed: true },
+                        Some("uhi") => Entry::Half { is_signed: false },
+                        Some("shi") => Entry::Half { is_signed: true },
+                        Some("si") => Entry::Word,
+                        _ => continue,
+                    };
+                    hints.switches.insert(address, entry);
+                }
+            }
+        }
+        let mut marks = marks.into_iter().peekable();
+        while let Some((start, is_data)) = marks.next() {
+            // The last one reaches to the next function: no code is followed into it.
+            let end = marks.peek().map_or(start.saturating_add(4), |&(next, _)| next);
+            if is_data {
+                hints.data.push(start..end);
+            }
+        }
+        hints
+    }
+
+    pub(super) fn is_data(&self, address: u64) -> bool {
+        self.data_end(address).is_some()
+    }
+
+    /// Where data ends that an address lies in.
+    pub(super) fn data_end(&self, address: u64) -> Option<u64> {
+        let after = self.data.partition_point(|range| range.start <= address);
+        self.data[..after].last().filter(|range| range.contains(&address)).map(|range| range.end)
+    }
+}

@@ -1,0 +1,825 @@
+//! Functions without unwind information: their instructions say how deep the stack is at each of them and where the
+//! return address and the frame pointer are kept.
+//!
+//! The code is followed from each function's start along its jumps, with what is known of the stack ([`state`]); where
+//! an instruction sets the stack pointer to something unknown (another stack), nothing is known from there on;
+//! where two ways meet, what both of them say. A jump into another such function goes on
+//! there: it may be no more than a label, or a part that several functions share.
+//!
+//! What nothing leads to that could be seen (the cases of a computed jump, where a longjmp lands) has the frame that
+//! the function's body has, if that fits ([`Walk::adopt`]). Where nothing fits, nothing is said: a stack that is cut is
+//! honest, one that skips a caller is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use decode::{Flow, Insn, Isa, decode};
+use state::{State, Value};
+use wire::unwind::{Base, Rule, Saved};
+
+use super::{Code, PUSH_LR, Rules};
+
+pub(super) mod hints;
+mod returns;
+mod riscv;
+mod state;
+mod thumb;
+
+use hints::Entry;
+
+/// Longest piece of millicode: RISC-V's largest, which saves thirteen registers, has 20 instructions.
+const MAX_MILLICODE: usize = 64;
+
+/// How often the code is followed again, each time knowing of more calls that they do not come back.
+const MAX_ROUNDS: usize = 8;
+
+/// Different frames of one function that are tried where it is not known which one holds.
+const MAX_SHAPES: usize = 8;
+
+/// Rules for the functions among `functions` for which `known` has none: start, end, rules.
+pub(super) fn read<'a>(
+    code: &Code<'_>,
+    functions: &[Range<u64>],
+    known: impl Fn(&Range<u64>) -> Option<&'a Rules>,
+) -> Vec<(u64, u64, Rules)> {
+    let unknown: Vec<&Range<u64>> = functions.iter().filter(|function| known(function).is_none()).collect();
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let mut links = Links::default();
+    for function in functions {
+        links.read(code, function, known(function));
+    }
+    let mut walk = Walk {
+        code,
+        unknown: &unknown,
+        never: returns::never(code, functions),
+        links,
+        ..Walk::empty(code, &unknown)
+    };
+    walk.run();
+    let rules_of = |function: &&Range<u64>| {
+        let mut rules = Rules::new();
+        let mut next = function.start;
+        for (&pc, state) in walk.states.range(function.start..function.end) {
+            // Code that nothing leads to, and data.
+            if pc > next {
+                rules.insert(next, None);
+            }
+            rules.insert(pc, state.and_then(|state| state.rule()));
+            next = next.max(code.next(pc));
+        }
+        if next < function.end {
+            rules.insert(next, None);
+        }
+        (function.start, function.end, rules)
+    };
+    unknown.iter().map(rules_of).collect()
+}
+
+impl Code<'_> {
+    /// Where a Thumb table branch can lead (Armv7-M ARM A7.7.185): its table lies behind it, and ends where the
+    /// assembler says or, if it does not, where the nearest case begins. Also the table itself.
+    fn cases(&self, pc: u64, bytes: &[u8]) -> (Vec<u64>, Range<u64>) {
+        let Some(&[first, low, second, high]) = bytes.first_chunk::<4>() else { return (Vec::new(), pc..pc) };
+        let entry = match (first, low, second, high) {
+            (0xdf, 0xe8, second, 0xf0) if second & 0x10 == 0 => Entry::Byte { is_signed: false },
+            (0xdf, 0xe8, _, 0xf0) => Entry::Half { is_signed: false },
+            // ldr pc, [pc, register, lsl #2]
+            (0xdf, 0xf8, second, 0xf0) if second & 0xf0 == 0x20 => return self.pointers((pc + 7) & !3),
+            _ => return (Vec::new(), pc..pc),
+        };
+        self.table(pc + 4, entry)
+    }
+
+    /// The places that a table of distances leads to.
+    fn table(&self, start: u64, entry: Entry) -> (Vec<u64>, Range<u64>) {
+        let start = if entry == Entry::Word { (start + 3) & !3 } else { start };
+        let (mut cases, mut at, mut end) = (Vec::new(), start, self.hints.data_end(start).unwrap_or(u64::MAX));
+        while at < end
+            && let Some(bytes) = self.bytes(at)
+            && let Some(&[a, b, c, d]) = bytes.first_chunk::<4>()
+        {
+            let half = u16::from_le_bytes([a, b]);
+            let (distance_bytes, entry_bytes) = match entry {
+                Entry::Byte { is_signed: false } => (i64::from(a) * 2, 1),
+                Entry::Byte { is_signed: true } => (i64::from(a as i8) * 2, 1),
+                Entry::Half { is_signed: false } => (i64::from(half) * 2, 2),
+                Entry::Half { is_signed: true } => (i64::from(half as i16) * 2, 2),
+                Entry::Word => (i64::from(i32::from_le_bytes([a, b, c, d])), 4),
+            };
+            let case = start.wrapping_add_signed(distance_bytes);
+            at += entry_bytes;
+            if case >= start {
+                // No case lies in the table: this is behind it.
+                if case < at {
+                    break;
+                }
+                end = end.min(case);
+            }
+            cases.push(case);
+        }
+        (cases, start..at)
+    }
+
+    /// The places that a table of addresses leads to.
+    fn pointers(&self, start: u64) -> (Vec<u64>, Range<u64>) {
+        let (mut cases, mut at, mut end) = (Vec::new(), start, self.hints.data_end(start).unwrap_or(u64::MAX));
+        while at < end
+            && let Some(word) = self.word(at)
+            && word & 1 == 1
+        {
+            let case = u64::from(word & !1);
+            if case > at {
+                end = end.min(case);
+            }
+            cases.push(case);
+            at += 4;
+        }
+        (cases, start..at)
+    }
+
+    fn word(&self, address: u64) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.bytes(address)?.first_chunk()?))
+    }
+
+    /// Address of the instruction after the one at `pc`.
+    pub(super) fn next(&self, pc: u64) -> u64 {
+        pc + self.bytes(pc).map_or(2, |bytes| u64::from(decode(self.isa, pc, bytes).len_bytes))
+    }
+}
+
+/// Whether an instruction only raises an exception, so that what is behind it is reached by others:
+/// `__builtin_trap`, and what gcc puts where a program has no meaning.
+fn is_trap(code: &Code<'_>, pc: u64, bytes: &[u8]) -> bool {
+    let Some(low) = bytes.first_chunk().map(|&half| u16::from_le_bytes(half)) else { return false };
+    let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
+    if code.isa.is_riscv() {
+        let is_semihosting =
+            || code.bytes(pc.wrapping_sub(4)).is_some_and(|before| decode::is_semihosting_prefix(code.isa, before));
+        // c.unimp, c.ebreak; unimp (csrrw x0, cycle, x0); ebreak
+        matches!(low, 0 | 0x9002)
+            || word == 0xc000_1073
+            || (decode::is_breakpoint(code.isa, bytes) && !is_semihosting())
+    } else {
+        // udf, udf.w
+        low >> 8 == 0xde || (low & 0xfff0 == 0xf7f0 && word >> 28 == 0xa)
+    }
+}
+
+/// RISC-V: whether a call leaves its return address in the second link register, t0.
+fn links_second(isa: Isa, bytes: &[u8]) -> bool {
+    // jal, jalr; the compressed ones link in ra.
+    let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
+    isa.is_riscv() && matches!(word & 0x7f, 0x6f | 0x67) && bits(word, 11, 7) == 5
+}
+
+/// How functions are entered.
+#[derive(Default)]
+struct Links {
+    /// By a call: as their callers' frames are of no concern to them, it does not matter who else jumps there.
+    called: BTreeSet<u64>,
+    /// By a call that leaves its return address in the second link register.
+    millicode: BTreeSet<u64>,
+    /// By a jump, or because the function before runs into them.
+    reached: BTreeSet<u64>,
+    /// By a jump of a function that has unwind information, with what that says there.
+    from_known: Vec<(u64, Rule)>,
+}
+
+impl Links {
+    fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>) {
+        let mut pc = function.start;
+        let mut falls_through = true;
+        let mut upper = None;
+        // LLVM does not say that an epilogue has taken the frame back.
+        let mut is_unsaid = false;
+        while pc < function.end {
+            let Some(bytes) = code.bytes(pc) else { break };
+            if code.hints.is_data(pc) {
+                pc += 2;
+                continue;
+            }
+            let insn = decode(code.isa, pc, bytes);
+            let far = |reg: u8, offset: i32| {
+                upper.and_then(|(rd, value): (u8, u64)| {
+                    (rd == reg).then(|| code.isa.wrap(value.wrapping_add_signed(offset.into())))
+                })
+            };
+            let (call, jump) = match insn.flow {
+                Flow::Call { target } => (Some(target), None),
+                Flow::IndirectCall { reg, offset, .. } => (far(reg, offset), None),
+                Flow::Jump { target } | Flow::Branch { target } => (None, Some(target)),
+                Flow::IndirectJump { reg, offset } => (None, far(reg, offset)),
+                _ => (None, None),
+            };
+            if let Some(target) = call.filter(|target| !function.contains(target) || *target == function.start) {
+                let set = if links_second(code.isa, bytes) { &mut self.millicode } else { &mut self.called };
+                set.insert(target);
+            }
+            if let Some(target) = jump.filter(|target| !function.contains(target)) {
+                self.reached.insert(target);
+                let rule = known.and_then(|rules| super::rule_at(rules, pc));
+                self.from_known.extend(rule.filter(|_| !is_unsaid).map(|rule| (target, rule)));
+            }
+            falls_through = !matches!(
+                insn.flow,
+                Flow::Jump { .. }
+                    | Flow::Return
+                    | Flow::IndirectJump { .. }
+                    | Flow::ComputedJump
+                    | Flow::Call { .. }
+                    | Flow::IndirectCall { .. }
+            ) && !is_trap(code, pc, bytes);
+            upper = decode::auipc(code.isa, pc, bytes);
+            let next = pc + u64::from(insn.len_bytes);
+            let is_same = known.is_some_and(|rules| super::rule_at(rules, pc) == super::rule_at(rules, next));
+            is_unsaid = insn.flow == Flow::Next && is_same && (is_unsaid || deepens(code, bytes) < 0);
+            pc = next;
+        }
+        if falls_through && known.is_none() {
+            self.reached.insert(function.end);
+        }
+    }
+}
+
+/// How an instruction was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edge {
+    Flow,
+    /// By the call there coming back.
+    AfterCall(u64),
+}
+
+/// What an instruction leads to; all of it for an IT block.
+#[derive(Default)]
+struct Step {
+    /// What holds at the other instructions of an IT block.
+    inside: Vec<(u64, Option<State>)>,
+    /// The instruction behind.
+    falls: Option<(u64, Option<State>, Edge)>,
+    jumps: Vec<(u64, Option<State>)>,
+    /// It returns, or leaves as a tail call does.
+    leaves: Vec<Option<State>>,
+    /// It jumps to where the code does not say.
+    computed: Vec<Option<State>>,
+    /// What is behind an instruction that only traps.
+    behind_trap: Option<(u64, Option<State>)>,
+    /// Data that it refers to.
+    data: Option<Range<u64>>,
+}
+
+struct Walk<'a> {
+    code: &'a Code<'a>,
+    unknown: &'a [&'a Range<u64>],
+    never: BTreeSet<u64>,
+    links: Links,
+    /// Calls that do not come back, although what they call may return.
+    ends: BTreeSet<u64>,
+    /// What holds at each instruction that was reached.
+    states: BTreeMap<u64, Option<State>>,
+    /// How those were reached first that are behind a call.
+    came_by: BTreeMap<u64, u64>,
+    /// What is behind traps.
+    behind_traps: BTreeMap<u64, Option<State>>,
+    /// Jumps to where the code does not say.
+    computed: BTreeMap<u64, Option<State>>,
+    /// Addresses of data among the code: literals, tables.
+    data: BTreeSet<u64>,
+    open: Vec<(u64, Option<State>, Edge)>,
+}
+
+impl<'a> Walk<'a> {
+    fn empty(code: &'a Code<'a>, unknown: &'a [&'a Range<u64>]) -> Walk<'a> {
+        Walk {
+            code,
+            unknown,
+            never: BTreeSet::new(),
+            links: Links::default(),
+            ends: BTreeSet::new(),
+            states: BTreeMap::new(),
+            came_by: BTreeMap::new(),
+            behind_traps: BTreeMap::new(),
+            computed: BTreeMap::new(),
+            data: BTreeSet::new(),
+            open: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..MAX_ROUNDS {
+            let before = self.ends.len();
+            self.states.clear();
+            self.came_by.clear();
+            self.behind_traps.clear();
+            self.computed.clear();
+            self.follow_all();
+            if self.ends.len() == before {
+                break;
+            }
+        }
+        for function in self.unknown {
+            self.adopt(function);
+        }
+    }
+
+    fn function_of(&self, pc: u64) -> Option<&'a Range<u64>> {
+        let after = self.unknown.partition_point(|function| function.start <= pc);
+        self.unknown[..after].last().copied().filter(|function| function.contains(&pc))
+    }
+
+    fn is_data(&self, pc: u64) -> bool {
+        self.data.contains(&pc) || self.code.hints.is_data(pc)
+    }
+
+    /// Follows each function from its start. What others only jump to or run into may be a label of theirs: last.
+    fn follow_all(&mut self) {
+        let isa = self.code.isa;
+        for &(target, rule) in &self.links.from_known {
+            if self.links.called.contains(&target) || self.links.millicode.contains(&target) {
+                continue;
+            }
+            self.open.push((target, Some(State::at(isa, rule)), Edge::Flow));
+        }
+        let unknown = self.unknown;
+        for later in [false, true] {
+            for function in unknown {
+                let start = function.start;
+                let is_called = self.links.called.contains(&start) || self.links.millicode.contains(&start);
+                let is_later = self.links.reached.contains(&start) && !is_called;
+                if is_later != later || self.states.contains_key(&start) {
+                    continue;
+                }
+                let is_millicode = self.links.millicode.contains(&start) && !self.links.called.contains(&start);
+                let state = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
+                self.open.push((start, Some(state), Edge::Flow));
+                self.follow();
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        while let Some((pc, state, edge)) = self.open.pop() {
+            if self.function_of(pc).is_none() || self.is_data(pc) {
+                continue;
+            }
+            let mut both = state;
+            if let Some(&before) = self.states.get(&pc) {
+                both = before.and_then(|before| before.and(state.as_ref()?));
+                if both == before {
+                    continue;
+                }
+                if both.is_none() && state.is_some() {
+                    // One of the two ways is none: a call came back that does not.
+                    let by_call =
+                        if let Edge::AfterCall(call) = edge { Some(call) } else { self.came_by.get(&pc).copied() };
+                    self.ends.extend(by_call);
+                }
+            } else if let Edge::AfterCall(call) = edge {
+                self.came_by.insert(pc, call);
+            }
+            self.states.insert(pc, both);
+            let Some(step) = self.step(pc, both) else { continue };
+            self.states.extend(step.inside);
+            if let Some(data) = step.data {
+                self.data.extend(data);
+            }
+            self.behind_traps.extend(step.behind_trap);
+            if let Some(&state) = step.computed.first() {
+                self.computed.insert(pc, state);
+            }
+            self.open.extend(step.falls);
+            self.open.extend(step.jumps.into_iter().map(|(target, state)| (target, state, Edge::Flow)));
+        }
+    }
+
+    /// A function that makes a frame is no label of the one before, which ends in a call that does not come back and,
+    /// perhaps, in data.
+    fn is_own(&self, pc: u64) -> bool {
+        self.links.called.contains(&pc)
+            || self.links.millicode.contains(&pc)
+            || self.code.bytes(pc).is_some_and(|bytes| deepens(self.code, bytes) > 0)
+    }
+
+    fn step(&self, pc: u64, state: Option<State>) -> Option<Step> {
+        let bytes = self.code.bytes(pc)?;
+        let insn = decode(self.code.isa, pc, bytes);
+        let mut step = Step::default();
+        match insn.flow {
+            Flow::It { count } => self.conditional(pc, bytes, count, state, &mut step),
+            _ => self.one(pc, bytes, insn, state, &mut step),
+        }
+        Some(step)
+    }
+
+    /// An IT block: two ways through it, one for its condition and one for the contrary.
+    fn conditional(&self, pc: u64, bytes: &[u8], count: u8, state: Option<State>, step: &mut Step) {
+        let low = bytes.first_chunk().map_or(0, |&half| u32::from(u16::from_le_bytes(half)));
+        let mut ways = [Some((state, Edge::Flow)); 2];
+        let meet = |ways: &[Option<(Option<State>, Edge)>; 2]| match *ways {
+            [Some((one, _)), Some((two, _))] => Some(one.and_then(|one| one.and(two.as_ref()?))),
+            [Some((one, _)), None] | [None, Some((one, _))] => Some(one),
+            [None, None] => None,
+        };
+        let mut at = self.code.next(pc);
+        for number in 0..u32::from(count) {
+            let is_else = number > 0 && bits(low, 4 - number, 4 - number) != bits(low, 4, 4);
+            let way = usize::from(is_else);
+            let Some(bytes) = self.code.bytes(at) else { return };
+            let insn = decode(self.code.isa, at, bytes);
+            step.inside.push((at, meet(&ways).flatten()));
+            if let Some((state, _)) = ways[way] {
+                step.falls = None;
+                self.one(at, bytes, insn, state, step);
+                ways[way] = step.falls.take().map(|(_, state, edge)| (state, edge));
+            }
+            at += u64::from(insn.len_bytes);
+        }
+        let edge = ways.iter().flatten().map(|(_, edge)| *edge).next().filter(|_| ways.iter().flatten().count() == 1);
+        step.falls = meet(&ways).map(|state| (at, state, edge.unwrap_or(Edge::Flow)));
+    }
+
+    /// One instruction, which executes.
+    fn one(&self, pc: u64, bytes: &[u8], insn: Insn, state: Option<State>, step: &mut Step) {
+        let code = self.code;
+        let next = pc + u64::from(insn.len_bytes);
+        let function = self.function_of(pc);
+        let is_last = self.function_of(next) != function;
+        let after = state.map(|mut state| {
+            execute(code, pc, bytes, &mut state);
+            state
+        });
+        if !code.isa.is_riscv()
+            && let (low, high) = halves(bytes)
+            && let Some(word) = thumb::literal_address(pc, low, high)
+        {
+            step.data = Some(word..word + 4);
+        }
+        let constant = |reg: u8, offset: i32| match state?.get(reg.into()) {
+            // Bit 0 says that it is Thumb.
+            Value::Constant(value) => Some(u64::from(value.wrapping_add(offset) as u32 & !1)),
+            _ => None,
+        };
+        match insn.flow {
+            Flow::Next if is_trap(code, pc, bytes) => step.behind_trap = Some((next, state)),
+            Flow::Next | Flow::It { .. } if is_last && self.is_own(next) => {}
+            Flow::Next | Flow::It { .. } => step.falls = Some((next, after, Edge::Flow)),
+            Flow::Branch { target } => {
+                step.falls = Some((next, after, Edge::Flow));
+                self.jump(function, target, after, step);
+            }
+            Flow::Jump { target } => self.jump(function, target, after, step),
+            Flow::Call { target } => self.call(pc, bytes, next, Some(target), after, step),
+            Flow::IndirectCall { reg, offset, .. } => {
+                self.call(pc, bytes, next, constant(reg, offset), after, step);
+            }
+            Flow::Return => step.leaves.push(after),
+            Flow::IndirectJump { reg, offset } => {
+                let is_return = state.is_some_and(|state| state.get(reg.into()) == Value::ReturnAddr);
+                if is_return {
+                    step.leaves.push(state.map(|mut state| {
+                        state.set(state.roles.link, Value::ReturnAddr);
+                        state
+                    }));
+                } else if let Some(target) = constant(reg, offset) {
+                    self.jump(function, target, after, step);
+                } else {
+                    step.computed.push(after);
+                }
+            }
+            Flow::ComputedJump => {
+                let (cases, table) = code.cases(pc, bytes);
+                if cases.is_empty() {
+                    step.computed.push(after);
+                } else {
+                    step.data = Some(table);
+                }
+                step.jumps.extend(cases.into_iter().map(|case| (case, after)));
+            }
+        }
+    }
+
+    fn jump(&self, function: Option<&Range<u64>>, target: u64, state: Option<State>, step: &mut Step) {
+        let other = self.function_of(target);
+        if other == function {
+            step.jumps.push((target, state));
+            return;
+        }
+        let is_start = other.is_some_and(|other| other.start == target);
+        // A tail call; start-up code that has set its stack goes on in a function that makes a frame of its own.
+        let is_called = self.links.called.contains(&target) || self.links.millicode.contains(&target);
+        let is_lost = state.and_then(|state| state.rule()).is_none();
+        if other.is_none() || (is_start && is_called) {
+            step.leaves.push(state);
+        } else if is_start && is_lost && self.is_own(target) {
+            step.jumps.push((target, Some(State::entry(self.code.isa))));
+        } else {
+            step.jumps.push((target, state));
+        }
+    }
+
+    fn call(&self, pc: u64, bytes: &[u8], next: u64, target: Option<u64>, state: Option<State>, step: &mut Step) {
+        let code = self.code;
+        let function = self.function_of(pc);
+        let is_second = links_second(code.isa, bytes);
+        let mut after = state;
+        if let Some(after) = &mut after
+            && !is_second
+        {
+            after.clobber();
+        }
+        if let Some(target) = target {
+            // Without Thumb-2, compilers jump far by `bl`.
+            if function.is_some_and(|function| function.contains(&target) && target != function.start) {
+                step.jumps.push((target, after));
+                return;
+            }
+            if let Some(&entry) = code.hints.switches.get(&target) {
+                let (cases, table) = code.table(next, entry);
+                step.jumps.extend(cases.into_iter().map(|case| (case, after)));
+                step.data = Some(table);
+                return;
+            }
+            if is_second {
+                after = state.and_then(|state| self.millicode(target, state));
+            } else if code.hints.mcount == Some(target) && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR) {
+                if let Some(after) = &mut after {
+                    after.load(after.get(after.roles.sp), after.roles.link);
+                    after.add(after.roles.sp, 4);
+                }
+            } else if self.never.contains(&target) {
+                return;
+            }
+        } else if is_second && let Some(after) = &mut after {
+            after.clobber();
+            after.set(after.roles.sp, Value::Unknown);
+        }
+        // What a function calls at its very end does not come back.
+        let is_last = self.function_of(next) != function;
+        if !is_last && !self.ends.contains(&pc) {
+            step.falls = Some((next, after, Edge::AfterCall(pc)));
+        }
+    }
+
+    /// What millicode leaves: it is straight, and returns by the second link register. None: it is something else.
+    fn millicode(&self, target: u64, mut state: State) -> Option<State> {
+        let code = self.code;
+        state.set(state.roles.second_link?, Value::Unknown);
+        let mut pc = target;
+        for _ in 0..MAX_MILLICODE {
+            let bytes = code.bytes(pc)?;
+            let insn = decode(code.isa, pc, bytes);
+            execute(code, pc, bytes, &mut state);
+            match insn.flow {
+                Flow::Next => pc += u64::from(insn.len_bytes),
+                Flow::Jump { target } => pc = target,
+                Flow::Return => return Some(state),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Finds out what holds in a function's code that nothing leads to that was seen.
+    fn adopt(&mut self, function: &Range<u64>) {
+        let mut pc = function.start;
+        let mut shapes: Option<Shapes> = None;
+        while pc < function.end {
+            if self.is_data(pc) {
+                pc += 2;
+                continue;
+            }
+            if !self.states.contains_key(&pc) {
+                let shapes = shapes.get_or_insert_with(|| self.shapes(function));
+                let found = self.fitting(function, pc, shapes);
+                match found {
+                    Some(found) => self.states.extend(found),
+                    None => drop(self.states.insert(pc, None)),
+                }
+            }
+            pc = self.code.next(pc);
+        }
+    }
+
+    /// The frames that a function has where it calls, branches and jumps, most frequent first.
+    fn shapes(&self, function: &Range<u64>) -> Shapes {
+        let mut counts: Vec<(State, usize)> = Vec::new();
+        for (&pc, state) in self.states.range(function.start..function.end) {
+            let Some(shape) = state.map(|state| state.shape()).filter(|shape| shape.rule().is_some()) else {
+                continue;
+            };
+            let Some(bytes) = self.code.bytes(pc) else { continue };
+            let flow = decode(self.code.isa, pc, bytes).flow;
+            if matches!(flow, Flow::Next | Flow::It { .. } | Flow::Return) {
+                continue;
+            }
+            match counts.iter_mut().find(|(known, _)| known.rule() == shape.rule()) {
+                Some((known, count)) => {
+                    *known = known.and(&shape).unwrap_or(*known);
+                    *count += 1;
+                }
+                None => counts.push((shape, 1)),
+            }
+        }
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let mut computed: Vec<State> = Vec::new();
+        for state in self.computed.range(function.start..function.end).filter_map(|(_, state)| *state) {
+            let shape = state.shape();
+            if shape.rule().is_some() && !computed.iter().any(|known| known.rule() == shape.rule()) {
+                computed.push(shape);
+            }
+        }
+        Shapes { computed, body: counts.into_iter().map(|(shape, _)| shape).take(MAX_SHAPES).collect() }
+    }
+
+    /// What holds from such an instruction on.
+    fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Vec<(u64, Option<State>)>> {
+        if let Some(Some(state)) = self.behind_traps.get(&pc)
+            && let Some((found, _)) = self.tried(function, pc, *state)
+        {
+            return Some(found);
+        }
+        let try_all = |shapes: &[State]| -> Vec<_> {
+            shapes.iter().filter_map(|shape| self.tried(function, pc, *shape)).collect()
+        };
+        // A computed jump leads there, of whose frame there is only one.
+        let mut found = try_all(&shapes.computed);
+        if let [one] = &mut found[..]
+            && (shapes.computed.len() == 1 || one.1)
+        {
+            return Some(std::mem::take(&mut one.0));
+        }
+        let mut found = try_all(&shapes.body);
+        found.retain(|(_, fits)| *fits);
+        if let [one] = &mut found[..] { Some(std::mem::take(&mut one.0)) } else { None }
+    }
+
+    /// Follows code that nothing leads to as if that held there. None: that contradicts what is known, or a return
+    /// would not find what it needs. With whether something agrees: a jump to where the same is known, a return.
+    fn tried(&self, function: &Range<u64>, start: u64, state: State) -> Option<(Vec<(u64, Option<State>)>, bool)> {
+        let mut fits = false;
+        let mut states: BTreeMap<u64, Option<State>> = BTreeMap::new();
+        let mut open = vec![(start, Some(state))];
+        while let Some((pc, state)) = open.pop() {
+            if !function.contains(&pc) || self.is_data(pc) {
+                continue;
+            }
+            if let Some(known) = self.states.get(&pc) {
+                if let (Some(known), Some(state)) = (known, state)
+                    && known.rule().is_some()
+                    && state.rule().is_some()
+                {
+                    known.and(&state).filter(|both| both.rule() == known.rule())?;
+                    fits = true;
+                }
+                continue;
+            }
+            let mut both = state;
+            if let Some(&before) = states.get(&pc) {
+                both = before.and_then(|before| before.and(state.as_ref()?));
+                if both == before {
+                    continue;
+                }
+                both?;
+            }
+            states.insert(pc, both);
+            let Some(step) = self.step(pc, both) else { continue };
+            for state in step.leaves.iter().flatten() {
+                if !state.has_restored() {
+                    return None;
+                }
+                fits = true;
+            }
+            states.extend(step.inside);
+            open.extend(step.falls.map(|(target, state, _)| (target, state)));
+            open.extend(step.jumps);
+        }
+        Some((states.into_iter().collect(), fits))
+    }
+}
+
+/// The frames of a function's body.
+struct Shapes {
+    /// At its jumps to where the code does not say.
+    computed: Vec<State>,
+    body: Vec<State>,
+}
+
+/// gcc 12 says nothing of the epilogues that it makes for processors without Thumb-2, nor between two steps of
+/// one: the stack shrinks, and the rule stays. Follows the instructions from such a place to the function's end or next jump.
+pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
+    if code.isa.is_riscv() {
+        return;
+    }
+    let said = rules.clone();
+    let rule_at = |pc: u64| said.range(..=pc).next_back().and_then(|(_, rule)| *rule);
+    // What holds now, where that is not what is said.
+    let mut mended: Option<Rule> = None;
+    let mut pc = function.start;
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        let next = code.next(pc);
+        let is_unsaid = rule_at(pc) == rule_at(next) && deepens(code, bytes) < 0;
+        if let Some(before) = mended.or(rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)) {
+            let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
+            let mut state = State::at(code.isa, before);
+            execute(code, pc, bytes, &mut state);
+            let after = state.rule();
+            // An epilogue takes off at most the frame: this is assembly.
+            if after.is_some_and(|after| after.cfa_offset_bytes < 0) {
+                return;
+            }
+            mended = after.filter(|_| !ends);
+            let rule = if ends { rule_at(next) } else { after };
+            rules.insert(next, rule);
+        }
+        pc = next;
+    }
+}
+
+/// LLVM says nothing of any epilogue on Arm, and where one is in a function's middle, what it says of the code behind
+/// is wrong: by the frame pointer, that is the caller's frame. What the instructions have taken back by then is no more.
+pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mut BTreeMap<u64, (u64, Rules)>) {
+    if code.isa.is_riscv() {
+        return;
+    }
+    let is_suspect = |function: &Range<u64>| {
+        let Some((end, rules)) = known.get(&function.start) else { return false };
+        let mut pc = function.start;
+        while pc < *end
+            && let Some(bytes) = code.bytes(pc)
+        {
+            let next = code.next(pc);
+            let goes_on = !matches!(decode(code.isa, pc, bytes).flow, Flow::Return);
+            if goes_on
+                && !code.hints.is_data(pc)
+                && deepens(code, bytes) < 0
+                && super::rule_at(rules, pc).is_some()
+                && super::rule_at(rules, pc) == super::rule_at(rules, next)
+            {
+                return true;
+            }
+            pc = next;
+        }
+        false
+    };
+    let suspects: BTreeSet<u64> =
+        functions.iter().filter(|function| is_suspect(function)).map(|function| function.start).collect();
+    let others = |function: &Range<u64>| {
+        known.get(&function.start).map(|(_, rules)| rules).filter(|_| !suspects.contains(&function.start))
+    };
+    for (start, _, followed) in read(code, functions, others) {
+        let Some((end, rules)) = known.get_mut(&start).filter(|_| suspects.contains(&start)) else { continue };
+        let said = rules.clone();
+        let mut pc = start;
+        while pc < *end {
+            let rule = match (super::rule_at(&said, pc), super::rule_at(&followed, pc)) {
+                (Some(said), Some(followed)) if takes_back(&said, &followed) => Some(followed),
+                (said, _) => said,
+            };
+            rules.insert(pc, rule);
+            pc = code.next(pc);
+        }
+    }
+}
+
+/// Whether what the instructions did has taken something back that is said to be there still.
+fn takes_back(said: &Rule, followed: &Rule) -> bool {
+    let registers = [(said.return_addr, followed.return_addr), (said.frame_pointer, followed.frame_pointer)];
+    let is_back = |&(said, followed): &(Saved, Saved)| matches!((said, followed), (Saved::AtCfa(_), Saved::Register));
+    let is_shallower = said.base == followed.base && followed.cfa_offset_bytes < said.cfa_offset_bytes;
+    followed.base == Base::StackPointer && (registers.iter().any(is_back) || is_shallower)
+}
+
+/// How much deeper an instruction makes the stack.
+pub(super) fn deepens(code: &Code<'_>, bytes: &[u8]) -> i32 {
+    let mut state = State::entry(code.isa);
+    execute(code, 0, bytes, &mut state);
+    state.depth_bytes().unwrap_or(0)
+}
+
+/// What an instruction does to a state, but for where it goes.
+fn execute(code: &Code<'_>, pc: u64, bytes: &[u8], state: &mut State) {
+    let (low, high) = halves(bytes);
+    if code.isa.is_riscv() {
+        riscv::execute(pc, low, low | high << 16, state);
+    } else {
+        thumb::execute(pc, low, high, |address| code.word(address), state);
+    }
+}
+
+/// The first two halfwords; missing ones are zero.
+fn halves(bytes: &[u8]) -> (u32, u32) {
+    let half =
+        |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&half| u16::from_le_bytes(half));
+    (half(0).into(), half(2).into())
+}
+
+fn bits(word: u32, high: u32, low: u32) -> u32 {
+    (word >> low) & ((1 << (high - low + 1)) - 1)
+}
+
+fn sign_extended(value: u32, width: u32) -> i32 {
+    ((value << (32 - width)) as i32) >> (32 - width)
+}

@@ -1,0 +1,239 @@
+//! What is known of the stack at an instruction: which registers hold a place in the frame, a constant, or what the
+//! caller had in them, and where in the frame the return address and the caller's frame pointer are kept.
+
+use decode::Isa;
+use wire::unwind::{Base, Rule, Saved};
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Unknown,
+    /// A number; addresses beyond 32 bits are none.
+    Constant(i32),
+    /// The canonical frame address plus so many bytes.
+    Frame(i32),
+    /// Where the function returns to.
+    ReturnAddr,
+    /// The caller's frame pointer.
+    CallersFrame,
+}
+
+impl Value {
+    pub(super) fn plus(self, bytes: i32) -> Value {
+        match self {
+            Value::Constant(value) => Value::Constant(value.wrapping_add(bytes)),
+            Value::Frame(at) => at.checked_add(bytes).map_or(Value::Unknown, Value::Frame),
+            other if bytes == 0 => other,
+            _ => Value::Unknown,
+        }
+    }
+}
+
+/// The registers with a part in the calling convention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Roles {
+    pub(super) sp: usize,
+    pub(super) fp: usize,
+    pub(super) link: usize,
+    /// RISC-V's second link register, which millicode and outlined code return by.
+    pub(super) second_link: Option<usize>,
+    /// What a call may change, as a mask.
+    pub(super) clobbered: u32,
+    pub(super) word_bytes: i32,
+}
+
+const THUMB: Roles = Roles { sp: 13, fp: 7, link: 14, second_link: None, clobbered: 0x500f, word_bytes: 4 };
+/// ra, t0 to t6 and a0 to a7.
+const RISCV: Roles = Roles { sp: 2, fp: 8, link: 1, second_link: Some(5), clobbered: 0xf003_fce2, word_bytes: 4 };
+const RISCV64: Roles = Roles { word_bytes: 8, ..RISCV };
+
+impl Roles {
+    pub(super) fn of(isa: Isa) -> &'static Roles {
+        match isa {
+            Isa::Riscv64 => &RISCV64,
+            Isa::Riscv32 => &RISCV,
+            _ => &THUMB,
+        }
+    }
+}
+
+/// What holds at an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) roles: &'static Roles,
+    registers: [Value; 32],
+    /// Where in the frame the return address is kept.
+    return_addr: Option<i32>,
+    /// Where in the frame the caller's frame pointer is kept.
+    frame_pointer: Option<i32>,
+}
+
+impl State {
+    /// At a function's first instruction.
+    pub(super) fn entry(isa: Isa) -> State {
+        let roles = Roles::of(isa);
+        let mut registers = [Value::Unknown; 32];
+        registers[roles.sp] = Value::Frame(0);
+        registers[roles.fp] = Value::CallersFrame;
+        registers[roles.link] = Value::ReturnAddr;
+        State { roles, registers, return_addr: None, frame_pointer: None }
+    }
+
+    /// The same of one that returns by RISC-V's second link register.
+    pub(super) fn millicode(isa: Isa) -> State {
+        let mut state = State::entry(isa);
+        if let Some(second) = state.roles.second_link {
+            state.registers[state.roles.link] = Value::Unknown;
+            state.registers[second] = Value::ReturnAddr;
+        }
+        state
+    }
+
+    /// Where a rule holds.
+    pub(super) fn at(isa: Isa, rule: Rule) -> State {
+        let roles = Roles::of(isa);
+        let mut state = State { registers: [Value::Unknown; 32], ..State::entry(isa) };
+        match rule.frame_pointer {
+            Saved::AtCfa(at) => state.frame_pointer = Some(at),
+            Saved::Register => state.registers[roles.fp] = Value::CallersFrame,
+            _ => {}
+        }
+        match rule.return_addr {
+            Saved::AtCfa(at) => state.return_addr = Some(at),
+            Saved::Register => state.registers[roles.link] = Value::ReturnAddr,
+            _ => {}
+        }
+        let base = if rule.base == Base::StackPointer { roles.sp } else { roles.fp };
+        state.registers[base] = Value::Frame(-rule.cfa_offset_bytes);
+        state
+    }
+
+    /// The rule that says the same. By the stack pointer while that is known.
+    pub(super) fn rule(&self) -> Option<Rule> {
+        let Roles { sp, fp, link, second_link, .. } = *self.roles;
+        let (base, cfa_offset_bytes) = match (self.registers[sp], self.registers[fp]) {
+            (Value::Frame(at), _) => (Base::StackPointer, at.checked_neg()?),
+            (_, Value::Frame(at)) => (Base::FramePointer, at.checked_neg()?),
+            _ => return None,
+        };
+        let is_second = second_link.is_some_and(|second| self.registers[second] == Value::ReturnAddr);
+        let return_addr = match self.return_addr {
+            Some(at) => Saved::AtCfa(at),
+            None if self.registers[link] == Value::ReturnAddr => Saved::Register,
+            None if is_second => Saved::SecondLink,
+            None => Saved::Lost,
+        };
+        let frame_pointer = match self.frame_pointer {
+            Some(at) => Saved::AtCfa(at),
+            None if self.registers[fp] == Value::CallersFrame => Saved::Register,
+            None => Saved::Lost,
+        };
+        Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer })
+    }
+
+    /// What both say, where two ways meet. None: they contradict each other, so that one of them is never gone.
+    pub(super) fn and(&self, other: &State) -> Option<State> {
+        let mut both = *self;
+        for (value, other) in both.registers.iter_mut().zip(&other.registers) {
+            if value != other {
+                *value = Value::Unknown;
+            }
+        }
+        let sp = self.roles.sp;
+        if let (Value::Frame(one), Value::Frame(two)) = (self.registers[sp], other.registers[sp])
+            && one != two
+            // Dynamic frames come and go where the frame pointer says the rest.
+            && both.registers[self.roles.fp].plus(0) == Value::Unknown
+        {
+            return None;
+        }
+        both.return_addr = self.return_addr.filter(|_| self.return_addr == other.return_addr);
+        both.frame_pointer = self.frame_pointer.filter(|_| self.frame_pointer == other.frame_pointer);
+        let is_known = |state: &State| state.rule().is_some_and(|rule| rule.return_addr != Saved::Lost);
+        (is_known(&both) || !is_known(self) || !is_known(other)).then_some(both)
+    }
+
+    /// What matters of it for all of a function's body: constants and copies are of one place only.
+    pub(super) fn shape(&self) -> State {
+        let mut shape = *self;
+        for (register, value) in shape.registers.iter_mut().enumerate() {
+            let is_frame = matches!(value, Value::Frame(_)) && [self.roles.sp, self.roles.fp].contains(&register);
+            let is_callers = matches!(value, Value::ReturnAddr | Value::CallersFrame);
+            if !is_frame && !is_callers {
+                *value = Value::Unknown;
+            }
+        }
+        shape
+    }
+
+    pub(super) fn get(&self, register: usize) -> Value {
+        self.registers[register]
+    }
+
+    /// How much deeper the stack is than at the entry.
+    pub(super) fn depth_bytes(&self) -> Option<i32> {
+        match self.registers[self.roles.sp] {
+            Value::Frame(at) => at.checked_neg(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn set(&mut self, register: usize, value: Value) {
+        // Only where it is back in its register is it no longer in the frame: gcc's unwind information says so, too.
+        if register == self.roles.link && value == Value::ReturnAddr {
+            self.return_addr = None;
+        }
+        if register == self.roles.fp && value == Value::CallersFrame {
+            self.frame_pointer = None;
+        }
+        self.registers[register] = value;
+    }
+
+    pub(super) fn add(&mut self, register: usize, bytes: i32) {
+        self.set(register, self.registers[register].plus(bytes));
+    }
+
+    /// memory[address] = register
+    pub(super) fn store(&mut self, address: Value, register: usize) {
+        let Value::Frame(at) = address else { return };
+        let value = self.registers[register];
+        for (slot, wanted) in
+            [(&mut self.return_addr, Value::ReturnAddr), (&mut self.frame_pointer, Value::CallersFrame)]
+        {
+            if value == wanted {
+                *slot = slot.or(Some(at));
+            } else if *slot == Some(at) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// register = memory[address]
+    pub(super) fn load(&mut self, address: Value, register: usize) {
+        let value = match address {
+            Value::Frame(at) if self.return_addr == Some(at) => Value::ReturnAddr,
+            Value::Frame(at) if self.frame_pointer == Some(at) => Value::CallersFrame,
+            _ => Value::Unknown,
+        };
+        self.set(register, value);
+    }
+
+    /// What a call may have changed.
+    pub(super) fn clobber(&mut self) {
+        for register in 0..32 {
+            if self.roles.clobbered >> register & 1 == 1 {
+                self.registers[register] = Value::Unknown;
+            }
+        }
+    }
+
+    /// Whether a jump out of the function leaves the stack and its return address as they came: a return, a tail
+    /// call.
+    pub(super) fn has_restored(&self) -> bool {
+        let sp = self.roles.sp;
+        self.registers[sp] == Value::Frame(0)
+            && self.registers[self.roles.fp] == Value::CallersFrame
+            && (self.registers[self.roles.link] == Value::ReturnAddr
+                || self.roles.second_link.is_some_and(|second| self.registers[second] == Value::ReturnAddr))
+    }
+}
