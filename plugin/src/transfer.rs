@@ -1,14 +1,18 @@
 //! Arcs that only the run can tell: indirect calls and jumps, conditional calls, tail calls.
 //!
-//! Such an instruction leaves its number in the vCPU's TRANSFER cell and sets the alarm; the next
-//! block calls back and its address is where control went. Unless an interrupt came in between: then
+//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; the next
+//! block's callback, before that, knows where control went by its address. Unless an interrupt came in between: then
 //! the next block is the handler's. The transfer's own register (unchanged by taking an exception)
 //! or target tells the two apart, and where they do not suffice, the state that the exception saved.
+//!
+//! Calls and what may fall through set the alarm, so that the next block calls back wherever it is. A jump is of
+//! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
+//! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
 
 use std::collections::HashMap;
 
 use wire::control::Word;
-use wire::counters::TRANSFER;
+use wire::counters::{FIRST_SITE, LAST};
 use wire::definition::{Definition, TransferKind};
 
 use crate::code::Code;
@@ -36,6 +40,11 @@ impl Site {
             SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call, .. } => call,
         }
     }
+
+    /// Whether the next block may be of interest wherever it is, and not only where a function or an exception starts.
+    pub(crate) fn needs_alarm(&self) -> bool {
+        self.is_call()
+    }
 }
 
 /// How much of the target is known beforehand.
@@ -51,7 +60,7 @@ pub(crate) enum SiteKind {
     Unknown { call: bool, conditional: bool },
 }
 
-/// Sites by number, from 1.
+/// Sites by number, from [`FIRST_SITE`].
 #[derive(Default)]
 struct Sites {
     /// Each with the arc that it was last seen to take: nearly always the next one, too.
@@ -64,14 +73,14 @@ impl Sites {
         if let Some(&number) = self.numbers.get(site) {
             return number;
         }
+        let number = FIRST_SITE + self.list.len() as u64;
         self.list.push((*site, None));
-        let number = self.list.len() as u64;
         self.numbers.insert(*site, number);
         number
     }
 
     fn get(&mut self, number: u64) -> Option<&mut (Site, Option<(Arc, u32)>)> {
-        self.list.get_mut(usize::try_from(number.checked_sub(1)?).ok()?)
+        self.list.get_mut(usize::try_from(number.checked_sub(FIRST_SITE)?).ok()?)
     }
 }
 
@@ -97,7 +106,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// The number of a site, from 1.
+    /// The number of a site, for the LAST cell.
     pub(crate) fn number(&mut self, site: &Site) -> u64 {
         self.sites.number(site)
     }
@@ -114,15 +123,34 @@ impl Transfers {
     pub(crate) fn jump_by_register(&self, vcpu: u32, register: u8, guest: &mut Guest, ledger: &Ledger) {
         let target = guest.general_register(register);
         if guest.is_exception_return(target) == Some(true) {
-            ledger.set(TRANSFER, vcpu, 0);
+            ledger.set(LAST, vcpu, 0);
         }
     }
 
-    /// The block at `pc` is the first one after the transfer whose number is in the TRANSFER cell.
-    pub(crate) fn resolve(&mut self, vcpu: u32, pc: u64, guest: &mut Guest, code: &Code, ledger: &mut Ledger) {
-        let number = ledger.get(TRANSFER, vcpu);
-        // Zero: none is open.
-        let Some(&mut (transfer, last)) = self.sites.get(number) else { return };
+    /// The block at `pc` is the first one after the transfer whose number is in the LAST cell.
+    /// `is_sure`: no exception starts there, so that control came there by nothing else.
+    pub(crate) fn resolve(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        is_sure: bool,
+        guest: &mut Guest,
+        code: &Code,
+        ledger: &mut Ledger,
+    ) {
+        let number = ledger.get(LAST, vcpu);
+        // None: there was none.
+        let Some((transfer, last)) = self.sites.get(number) else { return };
+        // Nearly always a call goes where it went before.
+        if let (SiteKind::Register { reg, offset, call: true, .. }, Some((arc, slot))) =
+            (transfer.kind, last.as_ref())
+            && arc.target == pc
+            && (is_sure || jump_target(reg, offset, guest) == pc)
+        {
+            ledger.add(*slot, vcpu, 1);
+            return;
+        }
+        let (transfer, last) = (*transfer, *last);
         let Site { pc: site, next, function, kind } = transfer;
         let call = transfer.is_call();
         // Most jumps stay in their function (switches, loops), and no exception starts in its middle.

@@ -236,11 +236,24 @@ pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::changes_mask(bytes) } else { thumb::changes_mask(bytes) }
 }
 
+/// RISC-V: an instruction after which traps may lead elsewhere, for it writes mtvec or stvec.
+#[must_use]
+pub fn moves_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && riscv::moves_trap_vector(bytes)
+}
+
 /// An instruction of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
 /// or sets it. What loads it from memory (a switch of stacks) is not among them.
 #[must_use]
 pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
+}
+
+/// Thumb `bx reg`, by which an exception returns where the register says so. `mov pc, reg` never does (A2.3.1,
+/// "BranchWritePC").
+#[must_use]
+pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && half(bytes).is_some_and(|insn| insn & 0xff80 == 0x4700)
 }
 
 /// Thumb `mov lr, reg` and `add lr, reg`: what returns by lr afterwards may go anywhere.

@@ -14,8 +14,8 @@ pub(crate) use follow::{
     OnMasked, OnReturn, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
-    OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnWait, OracleCount,
-    OracleSample,
+    OnArrival, OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnVector, OnWait,
+    OracleCount, OracleSample,
 };
 
 use crate::block::from_insn_id;
