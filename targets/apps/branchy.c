@@ -30,14 +30,15 @@ static __attribute__((noinline)) uint16_t checksum(uint16_t sum, uint32_t value,
 
 /* ---- a list ---- */
 
-enum { NODES = 64 };
+enum { NODES = 24 };
 
 struct node {
     struct node *next;
     int16_t key, place;
 };
 
-static struct node nodes[NODES];
+/* All data that is written begins a page: QEMU is slow at each store to a page that code was translated from. */
+static struct node nodes[NODES] __attribute__((aligned(4096)));
 
 typedef int order(const struct node *, const struct node *);
 
@@ -94,8 +95,8 @@ static uint16_t list_unit(uint32_t seed)
         nodes[i] = (struct node){ i + 1 < NODES ? &nodes[i + 1] : 0, (int16_t)(xorshift(&seed) & 0xff), (int16_t)i };
     struct node *list = nodes;
     uint16_t sum = 0;
-    for (int16_t key = 0; key < 12; key++) {
-        struct node *found = find(list, (int16_t)(key * 19));
+    for (int16_t key = 0; key < 36; key++) {
+        struct node *found = find(list, (int16_t)(key * 7));
         sum = checksum(sum, found ? (uint32_t)found->place : 0xffff, 2);
         list = turn(list);
     }
@@ -113,6 +114,20 @@ enum { SIZE = 9 };
 static int16_t left[SIZE][SIZE], right[SIZE][SIZE];
 static int32_t product[SIZE][SIZE];
 
+static __attribute__((noinline)) void add(int16_t value)
+{
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++)
+            left[i][j] = (int16_t)(left[i][j] + value);
+}
+
+static __attribute__((noinline)) void scale(int16_t factor)
+{
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++)
+            product[i][j] = left[i][j] * factor;
+}
+
 static __attribute__((noinline)) void multiply(void)
 {
     for (int i = 0; i < SIZE; i++)
@@ -120,6 +135,18 @@ static __attribute__((noinline)) void multiply(void)
             product[i][j] = 0;
             for (int k = 0; k < SIZE; k++)
                 product[i][j] += left[i][k] * right[k][j];
+        }
+}
+
+static __attribute__((noinline)) void multiply_bits(void)
+{
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            product[i][j] = 0;
+            for (int k = 0; k < SIZE; k++) {
+                int32_t value = left[i][k] * right[k][j];
+                product[i][j] += (value >> 2 & 0xf) * (value >> 5 & 0x7f);
+            }
         }
 }
 
@@ -148,8 +175,15 @@ static uint16_t matrix_unit16(uint32_t seed)
             left[i][j] = (int16_t)(xorshift(&seed) & 0x3f);
             right[i][j] = (int16_t)(xorshift(&seed) & 0x3f);
         }
+    uint16_t sum = 0;
+    add(3);
+    scale(5);
+    sum = checksum(sum, (uint32_t)total(500), 4);
     multiply();
-    return checksum(0, (uint32_t)total(40000), 4);
+    sum = checksum(sum, (uint32_t)total(40000), 4);
+    multiply_bits();
+    add(-3);
+    return checksum(sum, (uint32_t)total(20000), 4);
 }
 
 /* ---- a state machine ---- */
