@@ -60,11 +60,19 @@ pub(crate) enum SiteKind {
     Unknown { call: bool, conditional: bool },
 }
 
+/// Arcs of one site, each where [`recent`] says.
+type Recent = [Option<(Arc, u32)>; 4];
+
+/// The place of an arc among those seen last.
+fn recent(target: u64, return_addr: Option<u64>) -> usize {
+    ((target ^ return_addr.unwrap_or(0)) >> 2) as usize % 4
+}
+
 /// Sites by number, from [`FIRST_SITE`].
 #[derive(Default)]
 struct Sites {
-    /// Each with the arc that it was last seen to take: nearly always the next one, too.
-    list: Vec<(Site, Option<(Arc, u32)>)>,
+    /// Each with arcs that it was last seen to take, and their counters: nearly always the next one is one of them.
+    list: Vec<(Site, Recent)>,
     numbers: HashMap<Site, u64>,
 }
 
@@ -74,12 +82,12 @@ impl Sites {
             return number;
         }
         let number = FIRST_SITE + self.list.len() as u64;
-        self.list.push((*site, None));
+        self.list.push((*site, Recent::default()));
         self.numbers.insert(*site, number);
         number
     }
 
-    fn get(&mut self, number: u64) -> Option<&mut (Site, Option<(Arc, u32)>)> {
+    fn get(&mut self, number: u64) -> Option<&mut (Site, Recent)> {
         self.list.get_mut(usize::try_from(number.checked_sub(FIRST_SITE)?).ok()?)
     }
 }
@@ -128,6 +136,7 @@ impl Transfers {
     }
 
     /// The block at `pc` is the first one after the transfer whose number is in the LAST cell.
+    ///
     /// `is_sure`: no exception starts there, so that control came there by nothing else.
     pub(crate) fn resolve(
         &mut self,
@@ -140,18 +149,18 @@ impl Transfers {
     ) {
         let number = ledger.get(LAST, vcpu);
         // None: there was none.
-        let Some((transfer, last)) = self.sites.get(number) else { return };
+        let Some((transfer, seen)) = self.sites.get(number) else { return };
+        let transfer = *transfer;
+        let Site { pc: site, next, function, kind } = transfer;
         // Nearly always a call goes where it went before.
-        if let (SiteKind::Register { reg, offset, call: true, .. }, Some((arc, slot))) =
-            (transfer.kind, last.as_ref())
+        if let SiteKind::Register { reg, offset, call: true, .. } = kind
+            && let Some((arc, slot)) = seen[recent(pc, Some(next))]
             && arc.target == pc
             && (is_sure || jump_target(reg, offset, guest) == pc)
         {
-            ledger.add(*slot, vcpu, 1);
+            ledger.add(slot, vcpu, 1);
             return;
         }
-        let (transfer, last) = (*transfer, *last);
-        let Site { pc: site, next, function, kind } = transfer;
         let call = transfer.is_call();
         // Most jumps stay in their function (switches, loops), and no exception starts in its middle.
         if !call && function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function {
@@ -209,12 +218,13 @@ impl Transfers {
             (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
         };
         let arc = Arc { site, target, return_addr, kind };
-        let slot = match last {
-            Some((last, slot)) if last == arc => slot,
+        let place = recent(target, return_addr);
+        let slot = match self.sites.get(number).and_then(|(_, seen)| seen[place]) {
+            Some((seen, slot)) if seen == arc => slot,
             _ => {
                 let slot = self.arc(arc, ledger);
-                if let Some((_, last)) = self.sites.get(number) {
-                    *last = Some((arc, slot));
+                if let Some((_, seen)) = self.sites.get(number) {
+                    seen[place] = Some((arc, slot));
                 }
                 slot
             }

@@ -91,6 +91,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_to_the_clock_fits_an_instructions_immediate() {
+        let longest = crate::definition::MAX_SEGMENT_INSNS as u64;
+        assert!(ALARM < OPEN && i32::try_from(OPEN + longest).is_ok() && i32::try_from(FIRST_SITE).is_ok());
+    }
+
+    #[test]
     fn counters_never_overlap_and_keep_one_stride() {
         let vcpus = 3;
         let mut seen = std::collections::BTreeSet::new();
