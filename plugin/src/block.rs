@@ -1,7 +1,9 @@
 //! Straight-line code as it is counted, and translated blocks as their callbacks see them.
 
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 
+use wire::counters::FIRST_SITE;
 use wire::definition::Transfer;
 
 /// Straight-line code: what a counter counts.
@@ -19,6 +21,9 @@ pub(crate) struct Block {
     pub(crate) sizes: Box<[u8]>,
     /// Slot and number of instructions of each segment.
     pub(crate) segments: Box<[(u32, u32)]>,
+    /// Where the block is counted as a whole, as one segment, but can be left early: how many instructions have started
+    /// at each point where it can be, in order. None: each segment starts as a whole.
+    pub(crate) exits: Box<[u32]>,
 }
 
 impl Block {
@@ -50,16 +55,24 @@ impl Block {
 #[derive(Default)]
 pub(crate) struct Blocks {
     list: Vec<Block>,
-    numbers: HashMap<Box<[(u32, u32)]>, usize>,
+    numbers: HashMap<BlockKey, usize>,
 }
 
+/// What tells blocks apart: segments, whose slots know their code, and exits.
+type BlockKey = (Box<[(u32, u32)]>, Box<[u32]>);
+
 impl Blocks {
-    /// The number of a block; segments (whose slots know their code) tell blocks apart.
+    /// The number of a block.
     pub(crate) fn number(&mut self, block: Block) -> usize {
-        *self.numbers.entry(block.segments.clone()).or_insert_with(|| {
+        *self.numbers.entry((block.segments.clone(), block.exits.clone())).or_insert_with(|| {
             self.list.push(block);
             self.list.len() - 1
         })
+    }
+
+    /// How many there are, which is the next one's number.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
     }
 
     /// The block of that number.
@@ -72,6 +85,31 @@ impl Blocks {
 pub(crate) fn insn_id(block: usize, index: usize) -> usize {
     const { assert!(usize::BITS == 64, "the plugin packs two numbers into a pointer") };
     block << 16 | index
+}
+
+/// A block's number and the time in which no exception starts there, in the one number that a callback is given.
+pub(crate) fn arrival_id(block: usize, epoch: Option<NonZeroU16>) -> usize {
+    insn_id(block, epoch.map_or(0, |epoch| epoch.get().into()))
+}
+
+/// The reverse of [`arrival_id`].
+pub(crate) fn from_arrival_id(id: usize) -> (usize, Option<NonZeroU16>) {
+    (id >> 16, NonZeroU16::new(id as u16))
+}
+
+/// A block's number and that of its next exit, as the one number that the LAST cell holds: a small one, so that host code
+/// has it in its instructions. None: it would not fit.
+pub(crate) fn progress(block: usize, exit: usize) -> Option<u64> {
+    let progress = (block as u64) << EXIT_BITS | exit as u64;
+    (progress < FIRST_SITE && exit >> EXIT_BITS == 0).then_some(progress)
+}
+
+/// QEMU's blocks have at most 512 instructions.
+const EXIT_BITS: u32 = 9;
+
+/// The reverse of [`progress`].
+pub(crate) fn from_progress(progress: u64) -> (usize, usize) {
+    ((progress >> EXIT_BITS) as usize, (progress & ((1 << EXIT_BITS) - 1)) as usize)
 }
 
 /// The reverse of [`insn_id`].

@@ -6,19 +6,22 @@
 //! instructions so far. A block of `n` instructions calls back when `clock + n >= DUE` at its start.
 //! The event may then fall into this block, or, if the block is left early, into a later one: the
 //! block is *suspected* and the alarm set, so that the next block calls back and can tell.
-
+//!
+//! A block that is counted as a whole adds its length at its start, and [`OPEN`] until it cannot be left early any
+//! more. So the clock is ahead while it runs, when nobody looks, and when it has been left early. Then the next block
+//! calls back, whatever the time is, and takes back what has not started ([`left_early`]).
 //!
 //! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
 
 use wire::control::{End, Word};
-use wire::counters::{ALARM, CLOCK, DUE, ORIGIN};
+use wire::counters::{ALARM, CLOCK, DUE, OPEN, ORIGIN};
 use wire::definition::FrameKind;
 use wire::request::Request;
 
 use crate::ledger::Ledger;
 
 /// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
-const RECHECK: u64 = ALARM << 1;
+const RECHECK: u64 = OPEN << 1;
 
 /// The clock without the alarms.
 const TIME: u64 = ALARM - 1;
@@ -105,6 +108,20 @@ impl Called {
     pub(crate) fn go_on(self, vcpu: u32, ledger: &Ledger) {
         ledger.set(CLOCK, vcpu, self.time);
     }
+}
+
+/// Whether the block before was left early. The flag is taken.
+pub(crate) fn left_early(vcpu: u32, ledger: &Ledger) -> bool {
+    let clock = ledger.get(CLOCK, vcpu);
+    if clock & OPEN != 0 {
+        ledger.set(CLOCK, vcpu, clock & !OPEN);
+    }
+    clock & OPEN != 0
+}
+
+/// Takes back instructions that have been counted and did not start.
+pub(crate) fn take_back(vcpu: u32, insns: u64, ledger: &Ledger) {
+    ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
 }
 
 /// What the clock says at the start of a block that has called back.

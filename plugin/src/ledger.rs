@@ -114,6 +114,11 @@ impl Ledger {
     /// at that one, and blocks are only looked at when they are over.
     pub(crate) fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
         let (keep, executed) = (index + 1, index + 1 + extra);
+        if executed < block.insns() && !block.exits.is_empty() {
+            // It was left early, and what it was counted as since is one segment, see `shorten`.
+            self.count_part(vcpu, block, 0, executed, u64::MAX);
+            return self.count_part(vcpu, block, 0, keep, 1);
+        }
         let mut start = 0;
         for &(slot, length) in &block.segments {
             let end = start + u64::from(length);
@@ -125,13 +130,25 @@ impl Ledger {
             if end > keep || in_flight {
                 self.add(slot, vcpu, u64::MAX);
                 if start < keep {
-                    let sizes = block.sizes[start as usize..keep as usize].into();
-                    let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
-                    self.add(part, vcpu, 1);
+                    self.count_part(vcpu, block, start, keep, 1);
                 }
             }
             start = end;
         }
+    }
+
+    /// A block that is counted as a whole has started only so many instructions.
+    pub(crate) fn shorten(&mut self, vcpu: u32, block: &Block, started: u64) {
+        let &[(slot, _)] = &block.segments[..] else { unreachable!("one counter counts the whole") };
+        self.add(slot, vcpu, u64::MAX);
+        self.count_part(vcpu, block, 0, started, 1);
+    }
+
+    /// Adds to the counter of a block's instructions from the `start`-th to before the `end`-th.
+    fn count_part(&mut self, vcpu: u32, block: &Block, start: u64, end: u64, amount: u64) {
+        let sizes = block.sizes[start as usize..end as usize].into();
+        let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
+        self.add(part, vcpu, amount);
     }
 
     /// Takes so many counters in a row, which are then to be defined.

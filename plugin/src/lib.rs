@@ -16,6 +16,11 @@
 //! block does it call back ([`clock`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
+//! Most blocks of several segments are counted as a whole, at their start. While such a block can be left early, the
+//! clock carries a flag, which the comparison of the next block takes for an event, and each segment leaves a note that
+//! it has begun: so where the block was left early, what did not start is taken back before anybody looks
+//! ([`state::State::settle`]).
+//!
 //! # Stacks, tasks, calls
 //!
 //! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`follow::exception`]) and in

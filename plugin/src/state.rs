@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use wire::control::End;
-use wire::counters::INPUT;
+use wire::counters::{INPUT, LAST};
 use wire::refusal::Refusal;
 use wire::request::{self, Request};
 use wire::sample::Sample;
 
-use crate::block::Blocks;
+use crate::block::{Blocks, from_progress};
 use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use crate::code::Code;
 use crate::follow::Follow;
@@ -151,8 +151,21 @@ impl State {
         vcpu.min(self.clock.vcpus() - 1)
     }
 
+    /// Where the block before was counted as a whole and left early, takes back what has not started.
+    fn amend(&mut self, vcpu: u32) {
+        if !clock::left_early(vcpu, &self.ledger) {
+            return;
+        }
+        let (block, exit) = from_progress(self.ledger.get(LAST, vcpu));
+        let block = self.blocks.get(block);
+        let started = u64::from(block.exits[exit]);
+        clock::take_back(vcpu, block.insns() - started, &self.ledger);
+        self.ledger.shorten(vcpu, block, started);
+    }
+
     /// Handles the events that fell into the suspected block, now that the clock says how far it came.
     pub(crate) fn settle(&mut self, vcpu: u32) {
+        self.amend(vcpu);
         while let Some(due) = self.clock.due(vcpu, &self.ledger) {
             let pc = self.blocks.get(due.block).pc_of(due.index);
             match due.event {

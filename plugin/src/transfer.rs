@@ -1,17 +1,23 @@
 //! Arcs that only the run can tell: indirect calls and jumps, conditional calls, tail calls.
 //!
-//! Such an instruction leaves its number in the vCPU's TRANSFER cell and sets the alarm; the next
-//! block calls back and its address is where control went. Unless an interrupt came in between: then
+//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; the next
+//! block's callback, before that, knows where control went by its address. Unless an interrupt came in between: then
 //! the next block is the handler's. The transfer's own register (unchanged by taking an exception)
 //! or target tells the two apart, and where they do not suffice, the state that the exception saved.
+//!
+//! Calls and what may fall through set the alarm, so that the next block calls back wherever it is. A jump is of
+//! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
+//! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
 
 use std::collections::HashMap;
 
 use wire::control::Word;
-use wire::counters::TRANSFER;
+use wire::counters::{FIRST_SITE, LAST};
 use wire::definition::{Definition, TransferKind};
+use wire::unwind::Saved;
 
 use crate::code::Code;
+use crate::follow::activation;
 use crate::guest::{Guest, Interrupted};
 use crate::ledger::Ledger;
 
@@ -36,6 +42,11 @@ impl Site {
             SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call, .. } => call,
         }
     }
+
+    /// Whether the next block may be of interest wherever it is, and not only where a function or an exception starts.
+    pub(crate) fn needs_alarm(&self) -> bool {
+        self.is_call()
+    }
 }
 
 /// How much of the target is known beforehand.
@@ -51,11 +62,19 @@ pub(crate) enum SiteKind {
     Unknown { call: bool, conditional: bool },
 }
 
-/// Sites by number, from 1.
+/// Arcs of one site, each where [`recent`] says.
+type Recent = [Option<(Arc, u32)>; 4];
+
+/// The place of an arc among those seen last.
+fn recent(target: u64, return_addr: Option<u64>) -> usize {
+    ((target ^ return_addr.unwrap_or(0)) >> 2) as usize % 4
+}
+
+/// Sites by number, from [`FIRST_SITE`].
 #[derive(Default)]
 struct Sites {
-    /// Each with the arc that it was last seen to take: nearly always the next one, too.
-    list: Vec<(Site, Option<(Arc, u32)>)>,
+    /// Each with arcs that it was last seen to take, and their counters: nearly always the next one is one of them.
+    list: Vec<(Site, Recent)>,
     numbers: HashMap<Site, u64>,
 }
 
@@ -64,14 +83,14 @@ impl Sites {
         if let Some(&number) = self.numbers.get(site) {
             return number;
         }
-        self.list.push((*site, None));
-        let number = self.list.len() as u64;
+        let number = FIRST_SITE + self.list.len() as u64;
+        self.list.push((*site, Recent::default()));
         self.numbers.insert(*site, number);
         number
     }
 
-    fn get(&mut self, number: u64) -> Option<&mut (Site, Option<(Arc, u32)>)> {
-        self.list.get_mut(usize::try_from(number.checked_sub(1)?).ok()?)
+    fn get(&mut self, number: u64) -> Option<&mut (Site, Recent)> {
+        self.list.get_mut(usize::try_from(number.checked_sub(FIRST_SITE)?).ok()?)
     }
 }
 
@@ -97,7 +116,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// The number of a site, from 1.
+    /// The number of a site, for the LAST cell.
     pub(crate) fn number(&mut self, site: &Site) -> u64 {
         self.sites.number(site)
     }
@@ -114,16 +133,36 @@ impl Transfers {
     pub(crate) fn jump_by_register(&self, vcpu: u32, register: u8, guest: &mut Guest, ledger: &Ledger) {
         let target = guest.general_register(register);
         if guest.is_exception_return(target) == Some(true) {
-            ledger.set(TRANSFER, vcpu, 0);
+            ledger.set(LAST, vcpu, 0);
         }
     }
 
-    /// The block at `pc` is the first one after the transfer whose number is in the TRANSFER cell.
-    pub(crate) fn resolve(&mut self, vcpu: u32, pc: u64, guest: &mut Guest, code: &Code, ledger: &mut Ledger) {
-        let number = ledger.get(TRANSFER, vcpu);
-        // Zero: none is open.
-        let Some(&mut (transfer, last)) = self.sites.get(number) else { return };
+    /// The block at `pc` is the first one after the transfer whose number is in the LAST cell.
+    ///
+    /// `is_sure`: no exception starts there, so that control came there by nothing else.
+    pub(crate) fn resolve(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        is_sure: bool,
+        guest: &mut Guest,
+        code: &mut Code,
+        ledger: &mut Ledger,
+    ) {
+        let number = ledger.get(LAST, vcpu);
+        // None: there was none.
+        let Some((transfer, seen)) = self.sites.get(number) else { return };
+        let transfer = *transfer;
         let Site { pc: site, next, function, kind } = transfer;
+        // Nearly always a call goes where it went before.
+        if let SiteKind::Register { reg, offset, call: true, .. } = kind
+            && let Some((arc, slot)) = seen[recent(pc, Some(next))]
+            && arc.target == pc
+            && (is_sure || jump_target(reg, offset, guest) == pc)
+        {
+            ledger.add(slot, vcpu, 1);
+            return;
+        }
         let call = transfer.is_call();
         // Most jumps stay in their function (switches, loops), and no exception starts in its middle.
         if !call && function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function {
@@ -175,18 +214,21 @@ impl Transfers {
         } else if function == Some(target) {
             (TransferKind::Jump, None)
         } else {
-            let return_addr = return_addr.unwrap_or_else(|| guest.return_register());
+            let return_addr = return_addr
+                .or_else(|| kept_return_address(target, guest, code))
+                .unwrap_or_else(|| guest.return_register());
             // Assembly may keep data in the return register, another value each time.
             let known = self.arcs.len() < MAX_ARCS;
             (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
         };
         let arc = Arc { site, target, return_addr, kind };
-        let slot = match last {
-            Some((last, slot)) if last == arc => slot,
+        let place = recent(target, return_addr);
+        let slot = match self.sites.get(number).and_then(|(_, seen)| seen[place]) {
+            Some((seen, slot)) if seen == arc => slot,
             _ => {
                 let slot = self.arc(arc, ledger);
-                if let Some((_, last)) = self.sites.get(number) {
-                    *last = Some((arc, slot));
+                if let Some((_, seen)) = self.sites.get(number) {
+                    seen[place] = Some((arc, slot));
                 }
                 slot
             }
@@ -225,4 +267,12 @@ fn can_lead_to(kind: SiteKind, pc: u64, guest: &mut Guest) -> bool {
 fn jump_target(reg: u8, offset: i32, guest: &mut Guest) -> u64 {
     let value = guest.general_register(reg);
     guest.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
+}
+
+/// Where code that starts now returns to, when it is the end of others and finds that on their stack (`__riscv_restore`).
+fn kept_return_address(target: u64, guest: &mut Guest, code: &mut Code) -> Option<u64> {
+    let rule = code.place(target, guest).rule?;
+    let Saved::AtCfa(_) = rule.return_addr else { return None };
+    let context = guest.context(target);
+    activation::at(context, false, guest, code).map(|(activation, _)| activation.return_addr)
 }

@@ -5,16 +5,18 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
-use wire::counters::{ALARM, CLOCK, DUE, EXCEPTIONS, FIRST_TASK, HERE, INPUT, LINK, STACK_SET, TRANSFER, here};
+use wire::counters::{
+    ALARM, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, STACK_SET, here,
+};
 use wire::definition::{Transfer, TransferKind};
 
-use crate::block::{Block, Segment, insn_id};
+use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
 use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful,
-    OnFrom, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch,
-    OnTransfer, OnTrapReturn, OnUntil, OnWait, OracleCount, OracleSample,
+    OnFrom, OnFunction, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore,
+    OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -27,18 +29,21 @@ enum AtBlock {
     FirstTask,
     Events,
     Arrival,
+    Function,
     Input,
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 5] = [
+const AT_BLOCK: [AtBlock; 6] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
     AtBlock::FirstTask,
     AtBlock::Events,
-    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is counted.
+    // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
+    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is counted.
+    AtBlock::Function,
     // One of the events may have asked for it.
     AtBlock::Input,
 ];
@@ -49,7 +54,7 @@ enum AtInsn {
     StackMove,
     FirstTask,
     Masked,
-    Arrival,
+    Function,
     Crossing,
     Leave,
     ExceptionReturn,
@@ -62,6 +67,7 @@ enum AtInsn {
     From,
     Count,
     Transfer,
+    Vector,
     Semihosting,
     TrapReturn,
     Wait,
@@ -69,13 +75,13 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 20] = [
+const AT_INSN: [AtInsn; 21] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
     AtInsn::Masked,
     // Which function this instruction is in, where a block runs into another one; before it is counted for one.
-    AtInsn::Arrival,
+    AtInsn::Function,
     // Where this instruction may lead: the next block will tell.
     AtInsn::Crossing,
     AtInsn::Leave,
@@ -91,10 +97,13 @@ const AT_INSN: [AtInsn; 20] = [
     AtInsn::Bound,
     AtInsn::Mask,
     AtInsn::From,
-    // From here on the instruction has started: the clock includes it and all of its segment.
+    // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
+    // where that is counted as a whole.
     AtInsn::Count,
     // The alarm is added to a clock that has been counted up.
     AtInsn::Transfer,
+    // From the next block on.
+    AtInsn::Vector,
     // What ends the run or waits does so at an instruction that has started.
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
@@ -134,6 +143,14 @@ struct Planned {
     between: (bool, bool),
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
+    /// After it traps may lead elsewhere.
+    moves_vector: bool,
+    /// A jump that an exception may return by.
+    may_return_from_exception: bool,
+    /// A block ends here wherever it began, and whatever cuts others short.
+    ends_block: bool,
+    /// A callback at it looks at the clock.
+    looks_at_clock: bool,
 }
 
 /// QEMU has translated a block.
@@ -143,25 +160,42 @@ impl TranslateHook for Translate {
     const CALL: TranslateCallback = |block| translate(&mut state::lock(), block);
 }
 
+/// What is counted where an instruction starts.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    /// A segment.
+    Segment { slot: u32, insns: u32 },
+    /// The whole block, and how far it has come.
+    Whole { slot: u32, insns: u32, progress: u64 },
+    /// Nothing, but the block has come that much further.
+    Further { progress: u64 },
+    /// Nothing, but the block cannot be left early any more.
+    Closed,
+}
+
 /// One instruction that hooks are registered at.
 struct At<'a> {
     insn: Insn<'a>,
     planned: &'a Planned,
     /// The one before it in the block.
     before: Option<&'a Planned>,
-    /// Slot and length of the segment that starts here.
-    segment: Option<(u32, u32)>,
+    count: Option<Count>,
     /// See [`insn_id`].
     id: usize,
     is_last: bool,
+    /// The block as it ends leaves a site's number in the LAST cell, and cannot be left before.
+    overwrites_last: bool,
 }
 
 fn translate(state: &mut State, qemu_block: &QemuBlock) {
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
     let is_oracle = state.counting.is_oracle;
+    let parts: Vec<&[Planned]> =
+        plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_oracle).collect();
+    let is_whole = is_counted_whole(state, &plan, parts.len());
     let mut segments = Vec::new();
-    for part in plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_oracle) {
+    for part in if is_whole { vec![&plan[..]] } else { parts.clone() } {
         let segment = Segment {
             pc: part[0].pc,
             sizes: part.iter().map(|insn| insn.size).collect(),
@@ -169,31 +203,69 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
         };
         segments.push((state.ledger.segment(segment), part.len() as u32));
     }
+    let mut started = 0;
+    let started = parts.iter().map(|part| {
+        started += part.len() as u32;
+        started
+    });
     let block = state.blocks.number(Block {
         pc: first.pc,
         sizes: plan.iter().map(|insn| insn.size).collect(),
         segments: segments.clone().into(),
+        exits: started.take(if is_whole { parts.len() - 1 } else { 0 }).collect(),
     });
     for what in AT_BLOCK {
         register_at_block(state, what, qemu_block, block, &plan);
     }
-    let mut segments = segments.into_iter();
-    let mut segment_end = 0;
+    let mut counts = counts(state, block).into_iter().peekable();
     for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
-        let segment = if index == segment_end { segments.next() } else { None };
-        segment_end += segment.map_or(0, |(_, length)| length as usize);
         let at = At {
             insn,
             planned,
             before: index.checked_sub(1).and_then(|before| plan.get(before)),
-            segment,
+            count: counts.next_if(|&(at, _)| at == index).map(|(_, count)| count),
             id: insn_id(block, index),
             is_last: index + 1 == plan.len(),
+            overwrites_last: parts.len() == 1 && plan[plan.len() - 1].site.is_some(),
         };
         for what in AT_INSN {
             register(state, what, &at);
         }
     }
+}
+
+/// Whether one counter counts a block that can be left early, which [`crate::state::State::settle`] then amends: nobody
+/// may look at the clock in its middle. Blocks that were cut short are not, for there would be a counter for each length
+/// that one can have; those at their natural end are as few as the places where they can begin.
+fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
+    state.counting.by_blocks()
+        && state.follow.tree.is_none()
+        && parts > 1
+        && plan.last().is_some_and(|last| last.ends_block)
+        && !plan.iter().skip(1).any(|insn| insn.bound)
+        && !plan.iter().any(|insn| insn.looks_at_clock)
+        && progress(state.blocks.count(), parts).is_some()
+}
+
+/// What is counted at which instruction of a block, by their indices.
+fn counts(state: &State, block: usize) -> Vec<(usize, Count)> {
+    let Block { segments, exits, .. } = state.blocks.get(block);
+    let progress = |exit: usize| progress(block, exit).unwrap_or(0);
+    if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
+        let further = exits.iter().zip(1..exits.len());
+        let further = further.map(|(&at, exit)| (at as usize, Count::Further { progress: progress(exit) }));
+        return [(0, Count::Whole { slot: *slot, insns: *insns, progress: progress(0) })]
+            .into_iter()
+            .chain(further)
+            .chain([(*close as usize, Count::Closed)])
+            .collect();
+    }
+    let mut start = 0;
+    let segment = |&(slot, insns): &(u32, u32)| {
+        start += insns as usize;
+        (start - insns as usize, Count::Segment { slot, insns })
+    };
+    segments.iter().map(segment).collect()
 }
 
 /// The cell of a counter, for this translation.
@@ -219,12 +291,20 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
         }
         AtBlock::Events => {
             if state.counting.by_blocks() {
-                qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, block);
+                let id = arrival_id(block, state.guest.epoch_without_exception(plan[0].pc));
+                qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, id);
             }
         }
         AtBlock::Arrival => {
+            let pc = plan[0].pc;
+            if state.counting.by_blocks() && (state.code.is_entry(pc) || state.guest.may_be_handler(pc, true)) {
+                let id = arrival_id(block, state.guest.epoch_without_exception(pc));
+                qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, id);
+            }
+        }
+        AtBlock::Function => {
             if state.follow.tree.is_some() {
-                qemu_block.call_unless::<OnArrival>(cell(state, HERE), plan[0].here, insn_id(block, 0));
+                qemu_block.call_unless::<OnFunction>(cell(state, HERE), plan[0].here, insn_id(block, 0));
             }
         }
         AtBlock::Input => match (&state.input, state.counting.is_inline) {
@@ -236,7 +316,7 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
 }
 
 fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
-    let &At { ref insn, planned, before, segment, id, is_last } = at;
+    let &At { ref insn, planned, before, count, id, is_last, .. } = at;
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
@@ -252,8 +332,8 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
-        AtInsn::Arrival if is_exact && before.is_some_and(|before| before.here != planned.here) => {
-            insn.call::<OnArrival>(id);
+        AtInsn::Function if is_exact && before.is_some_and(|before| before.here != planned.here) => {
+            insn.call::<OnFunction>(id);
         }
         AtInsn::Crossing => {
             if let Some(target) = planned.crossing {
@@ -288,17 +368,18 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
         AtInsn::Count => {
-            if let Some(segment) = segment {
-                register_count(state, segment, at);
+            if let Some(count) = count {
+                register_count(state, count, at);
             }
         }
         AtInsn::Transfer => {
             if let Some(site) = &planned.site
                 && !state.counting.is_oracle
             {
-                register_transfer(state, site, insn);
+                register_transfer(state, site, insn, planned.may_return_from_exception);
             }
         }
+        AtInsn::Vector if planned.moves_vector => insn.call::<OnVector>(id),
         AtInsn::Semihosting if planned.breakpoint => insn.call::<OnSemihosting>(id),
         AtInsn::TrapReturn if planned.trap_return && (state.stacks.is_some() || is_exact) => {
             insn.call::<OnTrapReturn>(id);
@@ -316,28 +397,41 @@ fn waits_for_first_task(state: &State) -> bool {
     state.counting.is_inline && state.follow.tasks.as_ref().is_some_and(|tasks| tasks.waits_for_first())
 }
 
-fn register_count(state: &State, (slot, length): (u32, u32), &At { ref insn, id, .. }: &At<'_>) {
+fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_last, .. }: &At<'_>) {
     let clock = cell(state, CLOCK);
-    match (state.counting.is_inline, state.counting.is_oracle) {
-        (true, false) => {
-            insn.add(clock, length.into());
-            insn.add(cell(state, slot), 1);
-        }
-        (true, true) => {
+    match count {
+        Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
+        Count::Segment { slot, .. } if state.counting.is_oracle => {
             insn.add(clock, 1);
             insn.call::<OracleCount>(slot as usize);
             insn.call_when_at_least::<OracleSample>(clock, DUE, id);
         }
-        (false, _) => insn.call::<OnSegment>(id),
+        Count::Segment { slot, insns } => {
+            insn.add(clock, insns.into());
+            insn.add(cell(state, slot), 1);
+            // A transfer of control before this block has arrived.
+            if from_insn_id(id).1 == 0 && !overwrites_last {
+                insn.store(cell(state, LAST), 0);
+            }
+        }
+        Count::Whole { slot, insns, progress } => {
+            insn.add(clock, OPEN + u64::from(insns));
+            insn.add(cell(state, slot), 1);
+            insn.store(cell(state, LAST), progress);
+        }
+        Count::Further { progress } => insn.store(cell(state, LAST), progress),
+        Count::Closed => insn.add(clock, OPEN.wrapping_neg()),
     }
 }
 
-fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>) {
+fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: bool) {
     let number = state.transfers.number(site);
     if state.counting.is_inline {
-        insn.store(cell(state, TRANSFER), number);
-        insn.add(cell(state, CLOCK), ALARM);
-        if let (SiteKind::Register { reg, call: false, .. }, true) = (site.kind, state.guest.facts.returns_by_jump) {
+        insn.store(cell(state, LAST), number);
+        if site.needs_alarm() {
+            insn.add(cell(state, CLOCK), ALARM);
+        }
+        if let (SiteKind::Register { reg, call: false, .. }, true) = (site.kind, returns) {
             insn.call::<OnRegisterJump>(reg.into());
         }
     } else {
@@ -381,6 +475,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         } else if let Flow::It { count } = flow {
             conditional = count;
         }
+        let may_store = decoded.may_leave && decoded.flow == Flow::Next;
         plan.push(Planned {
             pc,
             size: decoded.len_bytes,
@@ -416,7 +511,18 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             moves_sp: exact && decode::moves_sp(isa, bytes),
             changes_mask: exact && decode::changes_mask(isa, bytes),
             between,
-            may_store: decoded.may_leave && decoded.flow == Flow::Next,
+            may_store,
+            moves_vector: decode::moves_trap_vector(isa, bytes),
+            // QEMU translates for exceptions and outside of them apart.
+            may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
+            ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
+            looks_at_clock: decode::is_breakpoint(isa, bytes)
+                || decode::is_wfi(isa, bytes)
+                || follow.tasks.as_ref().is_some_and(|tasks| {
+                    tasks.deletes_at(pc)
+                        || (may_store && tasks.may_switch_at(pc))
+                        || (tasks.waits_for_first() && decode::sets_sp(isa, bytes))
+                }),
         });
     }
     if let (Some(last), 1..) = (plan.last(), conditional) {

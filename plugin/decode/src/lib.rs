@@ -236,6 +236,12 @@ pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::changes_mask(bytes) } else { thumb::changes_mask(bytes) }
 }
 
+/// RISC-V: an instruction after which traps may lead elsewhere, for it writes mtvec or stvec.
+#[must_use]
+pub fn moves_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_riscv() && riscv::moves_trap_vector(bytes)
+}
+
 /// An instruction of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
 /// or sets it. What loads it from memory (a switch of stacks) is not among them.
 #[must_use]

@@ -182,10 +182,22 @@ fn compressed_jump(isa: Isa, pc: u64, insn: u32) -> u64 {
 pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
     const MSTATUS: u32 = 0x300;
     let Some(insn) = word(bytes) else { return false };
-    // "Zicsr": funct3 0 and 4 are no CSR instructions; csrrs and csrrc with x0 (or 0) only read.
+    matches!(insn, MRET | SRET | MNRET) || written_csr(insn) == Some(MSTATUS)
+}
+
+/// See [`crate::moves_trap_vector`].
+pub(crate) fn moves_trap_vector(bytes: &[u8]) -> bool {
+    const STVEC: u32 = 0x105;
+    const MTVEC: u32 = 0x305;
+    matches!(word(bytes).and_then(written_csr), Some(STVEC | MTVEC))
+}
+
+/// The CSR that an instruction writes. "Zicsr": funct3 0 and 4 are no CSR instructions; csrrs and csrrc with x0 (or 0)
+/// only read.
+fn written_csr(insn: u32) -> Option<u32> {
     let (function, source) = (bits(insn, 14, 12), bits(insn, 19, 15));
     let writes = matches!(function, 1 | 5) || (matches!(function, 2 | 3 | 6 | 7) && source != 0);
-    matches!(insn, MRET | SRET | MNRET) || (bits(insn, 6, 0) == SYSTEM && bits(insn, 31, 20) == MSTATUS && writes)
+    (bits(insn, 6, 0) == SYSTEM && writes).then(|| bits(insn, 31, 20))
 }
 
 /// "RV32I Base Integer Instruction Set": addi, sub; and their compressed forms with sp as the destination.

@@ -491,6 +491,30 @@ fn only_bx_exchanges_and_only_calls_by_t0_link_to_t0() {
 }
 
 #[test]
+fn only_an_exchange_can_be_an_exceptions_return_by_a_jump_through_a_register() {
+    // bx r3; bx lr; blx r3; mov pc, r3; add pc, r3
+    for (half, expected) in [(0x4718_u16, true), (0x4770, true), (0x4798, false), (0x469f, false), (0x449f, false)] {
+        assert_eq!(decode::is_exchange(Isa::ThumbV7m, &half.to_le_bytes()), expected, "{half:#x}");
+        assert!(!decode::is_exchange(Isa::Riscv64, &half.to_le_bytes()));
+    }
+}
+
+#[test]
+fn what_writes_a_trap_vector_moves_it() {
+    for isa in RISCV {
+        // csrw mtvec, t0; csrrwi t0, stvec, 4; csrs mtvec, a0; csrw stvec, a5
+        for insn in [0x3052_9073, 0x1052_52f3, 0x3055_2073, 0x1057_9073] {
+            assert!(decode::moves_trap_vector(isa, &riscv(insn)), "{insn:#x}");
+        }
+        // csrr t0, mtvec; csrw mepc, t0; ecall; nop
+        for insn in [0x3050_22f3, 0x3412_9073, 0x73, 0x13] {
+            assert!(!decode::moves_trap_vector(isa, &riscv(insn)), "{insn:#x}");
+        }
+    }
+    assert!(THUMB.iter().all(|&isa| !decode::moves_trap_vector(isa, &thumb(0xf380_8810))));
+}
+
+#[test]
 fn what_may_mask_interrupts_changes_the_mask() {
     // cpsid i; cpsie i; cpsid f; cpsie if; msr PRIMASK, r0; msr BASEPRI, r3; msr BASEPRI_MAX, r0;
     // msr FAULTMASK, r1; msr PRIMASK_NS, r0

@@ -33,8 +33,12 @@ static FACTS: Facts = Facts {
 /// PendSV's exception number.
 pub(crate) const PENDSV: u64 = 14;
 
-/// Exception vectors of an Armv8-M core, at most: 16 of the system's and 480 interrupts.
-const MAX_VECTORS: u64 = 496;
+/// Exception vectors of the system.
+const SYSTEM_VECTORS: u64 = 16;
+
+/// Interrupt Controller Type Register (B3.2.2): how many groups of 32 interrupts there are beyond the first. Reading it
+/// has no effect. Armv6-M, which has only one, has no such register, and reads 0.
+const ICTR: u64 = 0xe000_e004;
 
 /// Vector Table Offset Register (B3.2.5).
 const VTOR: u64 = 0xe000_ed08;
@@ -85,10 +89,17 @@ impl Arch for Arm {
             return false;
         }
         let table = vector_table(guest);
-        // The table ends where memory does, or later than it needs to.
-        let length = guest.memory_from(table).unwrap_or(0).min(4 * MAX_VECTORS);
+        let groups = 1 + core_register(guest, ICTR).min(15);
+        // What follows the table must not be taken for it: function pointers often lie there.
+        let length = guest.memory_from(table).unwrap_or(0).min(4 * (SYSTEM_VECTORS + 32 * groups));
         let bytes = guest.memory(table, length as usize).unwrap_or_default();
         bytes.as_chunks::<4>().0.iter().skip(2).any(|word| u64::from(u32::from_le_bytes(*word)) == pc | 1)
+    }
+
+    /// QEMU translates code for handler mode and for thread mode apart (TBFLAG_M32 HANDLER in target/arm/cpu.h), and
+    /// handlers start in handler mode.
+    fn can_start_exception(&self, guest: &mut Guest, _: u64) -> bool {
+        exception_number(guest) != 0
     }
 
     /// A handler starts with EXC_RETURN in lr, at the address in its vector (B1.5.6).
@@ -101,6 +112,10 @@ impl Arch for Arm {
     }
 
     fn taken(&self, guest: &mut Guest, pc: u64) -> Option<Taken> {
+        // Handlers are called as functions, too.
+        if !is_exc_return(guest.return_register()) {
+            return None;
+        }
         let Context { sp, return_addr: exc_return, .. } = guest.context(pc);
         let number = exception_number(guest);
         (number != 0 && is_exc_return(exc_return)).then(|| saved(guest, number, pc, sp, exc_return))
@@ -177,7 +192,12 @@ fn exception_number(guest: &mut Guest) -> u64 {
 
 /// Address of the vector table. It is read from a register of the core, which has no effect.
 fn vector_table(guest: &mut Guest) -> u64 {
-    guest.registers.as_mut().and_then(|registers| registers.read_memory_word(VTOR, 4)).unwrap_or(0)
+    core_register(guest, VTOR)
+}
+
+/// A register of the core's; 0 where there is none.
+fn core_register(guest: &mut Guest, address: u64) -> u64 {
+    guest.registers.as_mut().and_then(|registers| registers.read_memory_word(address, 4)).unwrap_or(0)
 }
 
 /// Whether the exception of that number leads to `pc`.

@@ -3,6 +3,7 @@
 //! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
 //! found there is never trusted.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use decode::Isa;
@@ -111,6 +112,11 @@ pub(super) trait Arch: Sync {
     /// Whether a block at `pc` may be the first one of an exception, as things are when it is translated.
     fn may_be_handler(&self, guest: &mut Guest, pc: u64, may_be_function: bool) -> bool;
 
+    /// Whether a block at `pc` can be the first one of an exception, now or later: that which is being translated. Unlike
+    /// [`Arch::may_be_handler`], which makes do with what is likely, `false` is a proof, as long as traps lead where they
+    /// do now ([`Guest::epoch`]).
+    fn can_start_exception(&self, guest: &mut Guest, pc: u64) -> bool;
+
     /// Whether the block at `pc`, which has just started, is the first one of an exception.
     fn is_exception_entry(&self, guest: &mut Guest, pc: u64) -> bool;
 
@@ -179,6 +185,8 @@ pub(crate) struct Guest {
     finisher: Option<u64>,
     pub(super) registers: Option<Registers>,
     is_readable: bool,
+    /// See [`Guest::epoch`].
+    epoch: u16,
 }
 
 impl Guest {
@@ -192,6 +200,7 @@ impl Guest {
             finisher: request.finisher,
             registers: None,
             is_readable: true,
+            epoch: 1,
         }
     }
 
@@ -329,6 +338,28 @@ impl Guest {
     /// See [`Arch::may_be_handler`]; `may_be_function`: a function may start at `pc`.
     pub(crate) fn may_be_handler(&mut self, pc: u64, may_be_function: bool) -> bool {
         self.arch.may_be_handler(self, pc, may_be_function)
+    }
+
+    /// The time, if there is one, in which no exception starts at `pc`, where a block is being translated.
+    pub(crate) fn epoch_without_exception(&mut self, pc: u64) -> Option<NonZeroU16> {
+        let can_start = self.arch.can_start_exception(self, pc);
+        NonZeroU16::new(self.epoch).filter(|_| !can_start)
+    }
+
+    /// Whether it is still that time.
+    pub(crate) fn is_epoch(&self, epoch: Option<NonZeroU16>) -> bool {
+        epoch.is_some_and(|epoch| epoch.get() == self.epoch)
+    }
+
+    /// Traps will lead elsewhere.
+    pub(crate) fn vector_moves(&mut self) {
+        // Zero is for good: firmware that does it so often is not worth more.
+        self.epoch = if self.epoch == 0 { 0 } else { self.epoch.wrapping_add(1) };
+    }
+
+    /// Whether what is being translated is executed by an exception.
+    pub(crate) fn is_in_exception(&mut self) -> bool {
+        self.active_exception() != Some(0)
     }
 
     /// See [`Arch::is_exception_entry`].

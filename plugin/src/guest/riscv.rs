@@ -49,6 +49,10 @@ impl Arch for Riscv {
         is_trap_vector(guest, pc)
     }
 
+    fn can_start_exception(&self, guest: &mut Guest, pc: u64) -> bool {
+        is_trap_vector(guest, pc)
+    }
+
     fn is_exception_entry(&self, guest: &mut Guest, pc: u64) -> bool {
         is_trap_vector(guest, pc)
     }

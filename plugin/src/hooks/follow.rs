@@ -33,9 +33,9 @@ impl Hook for OnTrapReturn {
 
 /// At an instruction in another function than the last one was in, or after a call, a return or an exception; before
 /// it is counted.
-pub(crate) struct OnArrival;
+pub(crate) struct OnFunction;
 
-impl Hook for OnArrival {
+impl Hook for OnFunction {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;

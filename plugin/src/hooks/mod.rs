@@ -10,12 +10,12 @@ use std::sync::MutexGuard;
 
 pub(crate) use end::{OnStore, watch};
 pub(crate) use follow::{
-    OnArrival, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom, OnMask,
+    OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnMask,
     OnMasked, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
-    OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnWait, OracleCount,
-    OracleSample,
+    OnArrival, OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnVector, OnWait,
+    OracleCount, OracleSample,
 };
 
 use crate::block::from_insn_id;

@@ -1,9 +1,10 @@
 //! Callbacks that count, look for what is due, or wait.
 
 use wire::control::End;
-use wire::counters::{INPUT, TRANSFER};
+use wire::counters::{INPUT, LAST};
 
 use super::{arrive, find};
+use crate::block::from_arrival_id;
 use crate::clock::{self, Suspect};
 use crate::qemu::{ExecCallback, Hook};
 use crate::semihosting::{self, Call};
@@ -13,10 +14,11 @@ use crate::state::{self, State};
 pub(crate) struct OnBlock;
 
 impl Hook for OnBlock {
-    const CALL: ExecCallback = |vcpu, block| {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, epoch) = from_arrival_id(id);
         let mut state = state::lock();
-        let called = clock::called(vcpu, &state.ledger);
         state.settle(vcpu);
+        let called = clock::called(vcpu, &state.ledger);
         let State { guest, code, ledger, blocks, follow, transfers, .. } = &mut *state;
         let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
         if called.by_recheck {
@@ -28,13 +30,26 @@ impl Hook for OnBlock {
             }
         }
         if called.by_transfer {
-            transfers.resolve(vcpu, pc, guest, code, ledger);
+            transfers.resolve(vcpu, pc, guest.is_epoch(epoch), guest, code, ledger);
+            ledger.set(LAST, vcpu, 0);
         }
         if called.for_event(insns) {
             state.suspect(vcpu, block, 0);
         } else {
             called.go_on(vcpu, ledger);
         }
+    };
+}
+
+/// At the start of a block that a jump may have led to where its arc is of interest, or an exception after one.
+pub(crate) struct OnArrival;
+
+impl Hook for OnArrival {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (block, epoch) = from_arrival_id(id);
+        let State { guest, code, ledger, blocks, transfers, .. } = &mut *state::lock();
+        transfers.resolve(vcpu, blocks.get(block).pc, guest.is_epoch(epoch), guest, code, ledger);
+        ledger.set(LAST, vcpu, 0);
     };
 }
 
@@ -63,8 +78,8 @@ impl Hook for OnSegment {
         let (vcpu, block, index) = (here.vcpu, here.block, here.index);
         if index == 0 {
             let State { guest, code, ledger, transfers, .. } = &mut *state;
-            transfers.resolve(vcpu, here.pc, guest, code, ledger);
-            ledger.set(TRANSFER, vcpu, 0);
+            transfers.resolve(vcpu, here.pc, false, guest, code, ledger);
+            ledger.set(LAST, vcpu, 0);
         }
         let (slot, length) = state.blocks.get(block).segment_at(index);
         let insns = state.ledger.insns(vcpu);
@@ -106,8 +121,15 @@ impl Hook for OnTransfer {
     const CALL: ExecCallback = |vcpu, number| {
         let mut state = state::lock();
         let vcpu = state.running_vcpu(vcpu);
-        state.ledger.set(TRANSFER, vcpu, number as u64);
+        state.ledger.set(LAST, vcpu, number as u64);
     };
+}
+
+/// At an instruction after which traps may lead elsewhere.
+pub(crate) struct OnVector;
+
+impl Hook for OnVector {
+    const CALL: ExecCallback = |_, _| state::lock().guest.vector_moves();
 }
 
 /// At a jump through a register, after its number was left in the cell, where exceptions return by such a jump.

@@ -16,8 +16,13 @@ pub const CLOCK: u32 = 0;
 /// Slot of the clock's value at which the vCPU had executed no instruction of the window.
 pub const ORIGIN: u32 = 1;
 
-/// Slot that holds the id of the last executed control transfer whose target is still unknown.
-pub const TRANSFER: u32 = 2;
+/// Slot that says what the vCPU was about when it was last looked at: at least [`FIRST_SITE`], it has made a transfer of
+/// control whose target is still unknown, and nothing since; less, how far it has come in the block that it is in, of
+/// those that are counted as a whole.
+pub const LAST: u32 = 2;
+
+/// The number in [`LAST`] of the first place at which such a transfer is made.
+pub const FIRST_SITE: u64 = 1 << 30;
 
 /// Slot that holds the id of the task that the vCPU runs.
 pub const TASK: u32 = 3;
@@ -60,6 +65,10 @@ pub const DUE: u64 = 1 << 28;
 /// Added to the clock to make the next block call back whatever the time is; above every time.
 pub const ALARM: u64 = 1 << 29;
 
+/// In the clock from the start of a block that is counted as a whole to the point from which it cannot be left early
+/// any more. Where it is found at the start of a block, the one before was left early, and [`LAST`] says where.
+pub const OPEN: u64 = 1 << 30;
+
 /// Largest number of instructions that a period or limit may be.
 pub const MAX_INSNS: u64 = 1 << 48;
 
@@ -96,9 +105,15 @@ mod tests {
             let clock = DUE - 5;
             let origin = clock.wrapping_sub(insns_so_far);
             assert_eq!(insns(clock + ALARM, origin), insns_so_far);
-            assert_eq!(insns(clock + ALARM + 2 * ALARM, origin), insns_so_far);
+            assert_eq!(insns(clock + ALARM + OPEN, origin), insns_so_far);
         }
         assert!(DUE + crate::definition::MAX_SEGMENT_INSNS as u64 <= ALARM);
+    }
+
+    #[test]
+    fn what_is_added_to_the_clock_fits_an_instructions_immediate() {
+        let longest = crate::definition::MAX_SEGMENT_INSNS as u64;
+        assert!(ALARM < OPEN && i32::try_from(OPEN + longest).is_ok() && i32::try_from(FIRST_SITE).is_ok());
     }
 
     #[test]
