@@ -38,7 +38,12 @@ use harness::run::process::Process;
 use harness::run::records::Records;
 use harness::run::workspace::Workspace;
 
-const COST_IMAGES: [&str; 9] = [
+const COST_IMAGES: [&str; 13] = [
+    // Short blocks, many jumps and calls through registers: what costs most.
+    "bench/riscv64-interpreter-long",
+    "bench/cortex-m3-interpreter-long",
+    "bench/riscv64-branchy-long",
+    "bench/cortex-m3-branchy-long",
     "bench/riscv64-freertos-long",
     "bench/cortex-m3-freertos-long",
     "riscv64-freertos",

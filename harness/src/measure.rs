@@ -14,6 +14,7 @@ use crate::analysis::evidence::{self, Cut};
 use crate::error::InputError;
 use crate::image::kernel;
 use crate::image::mcount;
+use crate::image::pages;
 use crate::image::symbols::Symbols;
 use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
@@ -33,6 +34,10 @@ pub trait Listener {
     fn say(&mut self, line: &str);
     /// A line about the machine that was chosen.
     fn choice(&mut self, line: &str) {
+        self.say(line);
+    }
+    /// Why QEMU itself is slow on this image.
+    fn slow(&mut self, line: &str) {
         self.say(line);
     }
     /// The run begins; what the firmware prints will go to this file.
@@ -110,8 +115,15 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
+    let executed = outcome.records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let shared = symbol_file
+        .as_deref()
+        .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    if let Some(line) = shared {
+        listener.slow(&format!("note: {line}"));
+    }
     if options.console_marks {
         let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
         profile.console_marks.push((profile.total_insns(), bytes));

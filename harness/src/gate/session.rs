@@ -127,6 +127,9 @@ impl Listener for Collector<'_> {
     // The machine is in the result already.
     fn choice(&mut self, _line: &str) {}
 
+    // It is no finding about the firmware.
+    fn slow(&mut self, _line: &str) {}
+
     fn progress(&mut self, progress: Progress) {
         self.bar.update(progress);
     }

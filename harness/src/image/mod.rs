@@ -11,6 +11,7 @@ mod hex;
 pub mod kernel;
 pub mod loops;
 pub mod mcount;
+pub mod pages;
 pub mod symbols;
 pub mod unwind;
 

@@ -61,6 +61,25 @@ fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
 }
 
 #[test]
+fn jumps_that_land_elsewhere_and_faults_where_they_land_are_no_calls() {
+    for name in ["riscv64-landing", "cortex-m3-landing"] {
+        let profile = measured(name, &[]).expect_code(0).profile();
+        let arcs = functions::arcs(profile);
+        let into = |callee: &str| -> Vec<(&str, u64)> {
+            arcs.iter().filter(|arc| arc.callee == callee).map(|arc| (arc.caller.as_str(), arc.count)).collect()
+        };
+        assert_eq!(into("land"), [("main", 20_000)], "{name}");
+        assert_eq!(into("below"), [("main", 20_000)], "{name}");
+        assert_eq!(into("again"), [("main", 20_000)], "{name}");
+        assert_eq!(into("never"), [], "{name}");
+        // Cortex-M's handlers are called by `change_places` twice in 64 rounds, too, and by nothing else.
+        let by_pointer: u64 = ["tick", "tock"].into_iter().flat_map(into).map(|(_, count)| count).sum();
+        let expected = if name.starts_with("cortex") { 2 * 20_000u64.div_ceil(64) } else { 0 };
+        assert_eq!(by_pointer, expected, "{name}: {arcs:?}");
+    }
+}
+
+#[test]
 fn a_loop_at_a_functions_entry_is_no_call() {
     for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
         let profile = measured(name, &[]).expect_code(0).profile();

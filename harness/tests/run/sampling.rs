@@ -37,6 +37,15 @@ fn jitter_keeps_the_mean_period() {
 }
 
 #[test]
+fn data_in_a_page_with_code_is_named_as_what_makes_qemu_slow() {
+    for (name, shares) in [("riscv64-exit0", true), ("riscv64-branchy", false), ("cortex-m3-exit0", false)] {
+        let run = run(name, &[]).expect_code(0);
+        let note = run.stderr.lines().find(|line| line.starts_with("note: "));
+        assert_eq!(note.is_some_and(|line| line.contains("shares a page of 4096 bytes")), shares, "{name}: {note:?}");
+    }
+}
+
+#[test]
 fn bins_are_the_samples_by_address() {
     let profile = run("cortex-m3-bare", &["--bin-bytes", "64"]).expect_code(0).profile();
     let bins = profile.bins();
