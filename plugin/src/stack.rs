@@ -127,8 +127,6 @@ impl Stacks {
         let mut innermost = true;
         // `at` called by the second link register: the first one is still its own.
         let mut has_link = false;
-        // A frame was passed by assumption: what does not add up after it says nothing of the stack.
-        let mut assumed = false;
         loop {
             if stack.len() >= self.max_depth {
                 return Err(Unknown::TooDeep);
@@ -142,32 +140,20 @@ impl Stacks {
             let handler = active.map(|active| active.handler);
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
-                // Assembly. A leaf of it that C called still has its return address in the register.
-                let caller = guest.code_address(at.return_addr);
-                let call = code.place(caller.wrapping_sub(1), guest);
-                let leaf = innermost
-                    && (function.is_none() || call.function != function)
-                    && (level == 0 || entry_return_addr != Some(at.return_addr))
-                    && call.ends_call
-                    && call.rule.is_some();
-                if leaf {
-                    stack.push(FrameKind::Caller { return_addr: caller });
-                    (at.pc, innermost, assumed) = (caller, false, true);
-                    continue;
-                }
+                // What its link register holds may be of a call of its own: nobody is shown who may not have called.
                 if level > 0 {
                     match cross(core, level, stack) {
-                        Some(interrupted) => (at, innermost, assumed, level) = (interrupted, true, false, level - 1),
+                        Some(interrupted) => (at, innermost, level) = (interrupted, true, level - 1),
                         None => return Ok(()),
                     }
                     continue;
                 }
                 return Err(Unknown::NoUnwindInfo);
             };
-            let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
+            let broken = Unknown::Corrupt;
             let from = if base == Base::StackPointer { at.sp } else { at.frame_pointer };
             let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
+            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful) {
                 return Err(broken);
             }
             let caller = match return_addr {
@@ -182,14 +168,14 @@ impl Stacks {
                     // A loop to the function's start finds what the function's own calls left.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
                     match kept.map(|kept| kept.return_addr) {
-                        return_addr if innermost && function == Some(at.pc) => {
-                            return_addr.filter(|_| is_loop()).unwrap_or(at.return_addr)
+                        kept if innermost && function == Some(at.pc) && return_addr != Saved::SecondLink => {
+                            kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
                         }
                         Some(return_addr) => return_addr,
                         // A handler in assembly with unwind information that knows nothing of it.
                         None if level > 0 && handler == function => {
                             match cross(core, level, stack) {
-                                Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
+                                Some(interrupted) => (at, innermost) = (interrupted, true),
                                 None => return Ok(()),
                             }
                             level -= 1;
@@ -213,7 +199,7 @@ impl Stacks {
                     Some(cross_unseen(cfa, caller, stack, guest).ok_or(broken)?)
                 };
                 match interrupted {
-                    Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
+                    Some(interrupted) => (at, innermost) = (interrupted, true),
                     None => return Ok(()),
                 }
                 level = level.saturating_sub(1);
@@ -229,7 +215,7 @@ impl Stacks {
                     || code.is_entry(caller)
                     // Start-up code may leave anything of its own there.
                     || (level == 0 && code.is_in_first_function(caller));
-                return if !assumed && is_root { Ok(()) } else { Err(broken) };
+                return if is_root { Ok(()) } else { Err(broken) };
             }
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,
