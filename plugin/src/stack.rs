@@ -141,7 +141,8 @@ impl Stacks {
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
                 // What its link register holds may be of a call of its own: nobody is shown who may not have called.
-                if level > 0 {
+                // The handler itself: what interrupted is known without its frame.
+                if level > 0 && (function.is_none() || handler == function) {
                     match cross(core, level, stack) {
                         Some(interrupted) => (at, innermost, level) = (interrupted, true, level - 1),
                         None => return Ok(()),

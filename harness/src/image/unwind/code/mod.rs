@@ -174,6 +174,22 @@ fn links_second(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && matches!(word & 0x7f, 0x6f | 0x67) && bits(word, 11, 7) == 5
 }
 
+/// Whether a function calls by the second link register: millicode, or outlined code. Where that makes or takes back
+/// the frame, LLVM's unwind information is silent.
+pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
+    let mut pc = function.start;
+    while code.isa.is_riscv()
+        && pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        if links_second(code.isa, bytes) {
+            return true;
+        }
+        pc = code.next(pc);
+    }
+    false
+}
+
 /// How functions are entered.
 #[derive(Default)]
 struct Links {
@@ -457,6 +473,10 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
+        // More is taken off than there is: nobody entered here, this is a part of an epilogue that others share.
+        if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
+            return;
+        }
         if !code.isa.is_riscv()
             && let (low, high) = halves(bytes)
             && let Some(word) = thumb::literal_address(pc, low, high)
