@@ -127,6 +127,8 @@ impl Stacks {
         let mut innermost = true;
         // `at` called by the second link register: the first one is still its own.
         let mut has_link = false;
+        // A frame was passed by assumption: what does not add up after it says nothing of the stack.
+        let mut assumed = false;
         loop {
             if stack.len() >= self.max_depth {
                 return Err(Unknown::TooDeep);
@@ -140,21 +142,36 @@ impl Stacks {
             let handler = active.map(|active| active.handler);
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
-                // What its link register holds may be of a call of its own: nobody is shown who may not have called.
+                // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
+                // return address in the register. A function's may be of a call of its own, and nobody is shown who may
+                // not have called.
+                let caller = guest.code_address(at.return_addr);
+                let call = code.place(caller.wrapping_sub(1), guest);
+                let leaf = innermost
+                    && function.is_none()
+                    && code.has_functions()
+                    && (level == 0 || entry_return_addr != Some(at.return_addr))
+                    && call.ends_call
+                    && call.rule.is_some();
+                if leaf {
+                    stack.push(FrameKind::Caller { return_addr: caller });
+                    (at.pc, innermost, assumed) = (caller, false, true);
+                    continue;
+                }
                 // The handler itself: what interrupted is known without its frame.
                 if level > 0 && (function.is_none() || handler == function) {
                     match cross(core, level, stack) {
-                        Some(interrupted) => (at, innermost, level) = (interrupted, true, level - 1),
+                        Some(interrupted) => (at, innermost, assumed, level) = (interrupted, true, false, level - 1),
                         None => return Ok(()),
                     }
                     continue;
                 }
                 return Err(Unknown::NoUnwindInfo);
             };
-            let broken = Unknown::Corrupt;
+            let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
             let from = if base == Base::StackPointer { at.sp } else { at.frame_pointer };
             let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful) {
+            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
                 return Err(broken);
             }
             let caller = match return_addr {
@@ -176,7 +193,7 @@ impl Stacks {
                         // A handler in assembly with unwind information that knows nothing of it.
                         None if level > 0 && handler == function => {
                             match cross(core, level, stack) {
-                                Some(interrupted) => (at, innermost) = (interrupted, true),
+                                Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
                                 None => return Ok(()),
                             }
                             level -= 1;
@@ -200,7 +217,7 @@ impl Stacks {
                     Some(cross_unseen(cfa, caller, stack, guest).ok_or(broken)?)
                 };
                 match interrupted {
-                    Some(interrupted) => (at, innermost) = (interrupted, true),
+                    Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
                     None => return Ok(()),
                 }
                 level = level.saturating_sub(1);
@@ -216,7 +233,7 @@ impl Stacks {
                     || code.is_entry(caller)
                     // Start-up code may leave anything of its own there.
                     || (level == 0 && code.is_in_first_function(caller));
-                return if is_root { Ok(()) } else { Err(broken) };
+                return if !assumed && is_root { Ok(()) } else { Err(broken) };
             }
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,

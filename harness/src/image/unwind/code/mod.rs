@@ -626,7 +626,12 @@ impl<'a> Walk<'a> {
                 let shapes = shapes.get_or_insert_with(|| self.shapes(function));
                 let found = self.fitting(function, pc, shapes);
                 match found {
-                    Some(found) => self.states.extend(found),
+                    Some(found) => {
+                        let behind = found.iter().filter_map(|&(pc, state)| self.step(pc, state)?.behind_trap);
+                        let behind: Vec<_> = behind.collect();
+                        self.behind_traps.extend(behind);
+                        self.states.extend(found);
+                    }
                     None => drop(self.states.insert(pc, None)),
                 }
             }
