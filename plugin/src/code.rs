@@ -74,6 +74,11 @@ impl Code {
         function.contains(&address).then_some(function.start)
     }
 
+    /// Whether it is known where functions are.
+    pub(crate) fn has_functions(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
     /// Whether an address lies in the firmware's first function.
     pub(crate) fn is_in_first_function(&self, address: u64) -> bool {
         self.first_function.is_some() && self.function_of(address) == self.first_function

@@ -142,11 +142,14 @@ impl Stacks {
             let handler = active.map(|active| active.handler);
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
-                // Assembly. A leaf of it that C called still has its return address in the register.
+                // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
+                // return address in the register. A function's may be of a call of its own, and nobody is shown who may
+                // not have called.
                 let caller = guest.code_address(at.return_addr);
                 let call = code.place(caller.wrapping_sub(1), guest);
                 let leaf = innermost
-                    && (function.is_none() || call.function != function)
+                    && function.is_none()
+                    && code.has_functions()
                     && (level == 0 || entry_return_addr != Some(at.return_addr))
                     && call.ends_call
                     && call.rule.is_some();
@@ -155,7 +158,8 @@ impl Stacks {
                     (at.pc, innermost, assumed) = (caller, false, true);
                     continue;
                 }
-                if level > 0 {
+                // The handler itself: what interrupted is known without its frame.
+                if level > 0 && (function.is_none() || handler == function) {
                     match cross(core, level, stack) {
                         Some(interrupted) => (at, innermost, assumed, level) = (interrupted, true, false, level - 1),
                         None => return Ok(()),
@@ -182,8 +186,8 @@ impl Stacks {
                     // A loop to the function's start finds what the function's own calls left.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
                     match kept.map(|kept| kept.return_addr) {
-                        return_addr if innermost && function == Some(at.pc) => {
-                            return_addr.filter(|_| is_loop()).unwrap_or(at.return_addr)
+                        kept if innermost && function == Some(at.pc) && return_addr != Saved::SecondLink => {
+                            kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
                         }
                         Some(return_addr) => return_addr,
                         // A handler in assembly with unwind information that knows nothing of it.

@@ -129,8 +129,10 @@ fn offsets(arm: bool, source: &str, flags: &str, has_end: bool) -> Layout {
 /// Images with a kernel and its debug information.
 fn with_kernel() -> Vec<String> {
     let has_kernel = |name: &String| ["-freertos", "-tasks", "-crew"].iter().any(|app| name.contains(app));
-    let names: Vec<String> =
-        all_images().into_iter().filter(|name| has_kernel(name) && !name.contains("-exidx")).collect();
+    let names: Vec<String> = all_images()
+        .into_iter()
+        .filter(|name| has_kernel(name) && !name.contains("-exidx") && !name.ends_with("-nodwarf"))
+        .collect();
     assert!(names.len() >= 35, "{names:?}");
     names
 }

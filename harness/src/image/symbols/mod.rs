@@ -261,10 +261,10 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
         })
         .map(|section| (section.index(), section.address()..section.address().saturating_add(section.size())))
         .collect();
+    let has_symtab = file.symbols().next().is_some();
     let symbols = || {
         let (full, dynamic) = (file.symbols(), file.dynamic_symbols());
         // A stripped static-pie still has its dynamic symbols.
-        let has_symtab = file.symbols().next().is_some();
         full.chain(dynamic.filter(move |_| !has_symtab))
     };
 
@@ -305,7 +305,9 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
             .get(&section)
             .and_then(|mapping| mapping.range(..=address).next_back())
             .is_some_and(|(_, &is_code)| !is_code);
-        if kind == Kind::Untyped && is_data {
+        // Of a stripped image's labels only those are left that others refer to: how far they reach nobody knows.
+        let is_left_over = !has_symtab && symbol.size() == 0;
+        if kind == Kind::Untyped && (is_data || is_left_over) {
             continue;
         }
         let name = String::from_utf8_lossy(name);

@@ -66,7 +66,10 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
     };
     let known_rules = |function: &Range<u64>| {
-        known.get(&function.start).map(|(_, rules)| rules).filter(|rules| !says_nothing(function, rules))
+        known
+            .get(&function.start)
+            .map(|(_, rules)| rules)
+            .filter(|rules| !says_nothing(function, rules) && !code::calls_millicode(&code, function))
     };
     for (start, end, rules) in code::read(&code, functions, known_rules) {
         let rules = match tables.remove(&start) {

@@ -174,6 +174,22 @@ fn links_second(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && matches!(word & 0x7f, 0x6f | 0x67) && bits(word, 11, 7) == 5
 }
 
+/// Whether a function calls by the second link register: millicode, or outlined code. Where that makes or takes back
+/// the frame, LLVM's unwind information is silent.
+pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
+    let mut pc = function.start;
+    while code.isa.is_riscv()
+        && pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        if links_second(code.isa, bytes) {
+            return true;
+        }
+        pc = code.next(pc);
+    }
+    false
+}
+
 /// How functions are entered.
 #[derive(Default)]
 struct Links {
@@ -259,6 +275,8 @@ struct Step {
     /// The instruction behind.
     falls: Option<(u64, Option<State>, Edge)>,
     jumps: Vec<(u64, Option<State>)>,
+    /// The same with an unknown stack, to where another function starts: what others know there holds.
+    unknown: Vec<(u64, Option<State>)>,
     /// It returns, or leaves as a tail call does.
     leaves: Vec<Option<State>>,
     /// It jumps to where the code does not say.
@@ -284,6 +302,8 @@ struct Walk<'a> {
     behind_traps: BTreeMap<u64, Option<State>>,
     /// Jumps to where the code does not say.
     computed: BTreeMap<u64, Option<State>>,
+    /// What holds at functions' starts where nobody who jumps there knows the stack.
+    lost: BTreeMap<u64, Option<State>>,
     /// Addresses of data among the code: literals, tables.
     data: BTreeSet<u64>,
     open: Vec<(u64, Option<State>, Edge)>,
@@ -301,6 +321,7 @@ impl<'a> Walk<'a> {
             came_by: BTreeMap::new(),
             behind_traps: BTreeMap::new(),
             computed: BTreeMap::new(),
+            lost: BTreeMap::new(),
             data: BTreeSet::new(),
             open: Vec::new(),
         }
@@ -313,6 +334,7 @@ impl<'a> Walk<'a> {
             self.came_by.clear();
             self.behind_traps.clear();
             self.computed.clear();
+            self.lost.clear();
             self.follow_all();
             if self.ends.len() == before {
                 break;
@@ -351,8 +373,9 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 let is_millicode = self.links.millicode.contains(&start) && !self.links.called.contains(&start);
-                let state = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
-                self.open.push((start, Some(state), Edge::Flow));
+                let entry = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
+                let state = self.lost.get(&start).copied().filter(|_| later).unwrap_or(Some(entry));
+                self.open.push((start, state, Edge::Flow));
                 self.follow();
             }
         }
@@ -385,6 +408,7 @@ impl<'a> Walk<'a> {
                 self.data.extend(data);
             }
             self.behind_traps.extend(step.behind_trap);
+            self.lost.extend(step.unknown);
             if let Some(&state) = step.computed.first() {
                 self.computed.insert(pc, state);
             }
@@ -449,6 +473,10 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
+        // More is taken off than there is: nobody entered here, this is a part of an epilogue that others share.
+        if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
+            return;
+        }
         if !code.isa.is_riscv()
             && let (low, high) = halves(bytes)
             && let Some(word) = thumb::literal_address(pc, low, high)
@@ -506,13 +534,18 @@ impl<'a> Walk<'a> {
             return;
         }
         let is_start = other.is_some_and(|other| other.start == target);
-        // A tail call; start-up code that has set its stack goes on in a function that makes a frame of its own.
         let is_called = self.links.called.contains(&target) || self.links.millicode.contains(&target);
-        let is_lost = state.and_then(|state| state.rule()).is_none();
+        // Start-up code that has set its stack, or the start of a task, goes on in a function that nobody called.
+        let is_set = |state: State| {
+            let is_constant = |register: usize| matches!(state.get(register), Value::Constant(_));
+            is_constant(state.roles.sp) || is_constant(state.roles.link)
+        };
         if other.is_none() || (is_start && is_called) {
             step.leaves.push(state);
-        } else if is_start && is_lost && self.is_own(target) {
-            step.jumps.push((target, Some(State::entry(self.code.isa))));
+        } else if is_start && state.and_then(|state| state.rule()).is_none() {
+            let is_new = self.is_own(target) || state.is_some_and(is_set);
+            let state = if is_new { Some(State::entry(self.code.isa)) } else { state };
+            step.unknown.push((target, state));
         } else {
             step.jumps.push((target, state));
         }
@@ -593,7 +626,12 @@ impl<'a> Walk<'a> {
                 let shapes = shapes.get_or_insert_with(|| self.shapes(function));
                 let found = self.fitting(function, pc, shapes);
                 match found {
-                    Some(found) => self.states.extend(found),
+                    Some(found) => {
+                        let behind = found.iter().filter_map(|&(pc, state)| self.step(pc, state)?.behind_trap);
+                        let behind: Vec<_> = behind.collect();
+                        self.behind_traps.extend(behind);
+                        self.states.extend(found);
+                    }
                     None => drop(self.states.insert(pc, None)),
                 }
             }
@@ -738,12 +776,9 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
     }
 }
 
-/// LLVM says nothing of any epilogue on Arm, and where one is in a function's middle, what it says of the code behind
+/// LLVM says nothing of most epilogues, and where one is in a function's middle, what it says of the code behind
 /// is wrong: by the frame pointer, that is the caller's frame. What the instructions have taken back by then is no more.
 pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mut BTreeMap<u64, (u64, Rules)>) {
-    if code.isa.is_riscv() {
-        return;
-    }
     let is_suspect = |function: &Range<u64>| {
         let Some((end, rules)) = known.get(&function.start) else { return false };
         let mut pc = function.start;

@@ -234,11 +234,11 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
             set(state, rd, value);
         }
         // msr, to what may be the current stack pointer: MSP, and CONTROL, which chooses; mrs
-        0x79 if low & 0xfff0 == 0xf380 => {
-            if matches!(high & 0xff, 8 | 20) {
-                state.set(SP, Value::Unknown);
-            }
-        }
+        0x79 if low & 0xfff0 == 0xf380 => match high & 0xff {
+            8 => state.set(SP, state.get(rn)),
+            20 => state.set(SP, Value::Unknown),
+            _ => {}
+        },
         0x79 if low & 0xffe0 == 0xf3e0 => set(state, rd, Value::Unknown),
         0x78..=0x7b => {}
         // A5.3.7 to A5.3.10, single loads and stores
