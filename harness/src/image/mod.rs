@@ -278,7 +278,9 @@ impl Image {
     pub fn code_at(&self, address: u64) -> Option<&[u8]> {
         self.segments.iter().find_map(|segment| {
             let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
-            segment.data.get(offset..segment.data.len().min(offset + 4))
+            let code = segment.data.get(offset..segment.data.len().min(offset + 4))?;
+            // At its end another one may begin.
+            (!code.is_empty()).then_some(code)
         })
     }
 

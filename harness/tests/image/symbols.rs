@@ -10,7 +10,7 @@ use harness::image::symbols::Symbols;
 use harness::profile::{Frame, Names};
 use object::{Object as _, ObjectSection as _};
 
-use crate::common::{all_images, image};
+use crate::common::{all_images, image, images_of_gcc};
 
 fn is_arm(elf: &[u8]) -> bool {
     u16::from_le_bytes([elf[18], elf[19]]) == 40
@@ -92,8 +92,11 @@ fn has_place(sequences: &[Vec<(u64, String)>], at: u64, place: &str) -> bool {
 
 #[test]
 fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
-    let (mut compared, mut arbitrated) = (0, 0);
+    let gccs = images_of_gcc();
+    // Of gcc's own code, and of others', which inlines and outlines more.
+    let mut counts = [(0, 0); 2];
     for name in all_images() {
+        let (compared, arbitrated) = &mut counts[usize::from(!gccs.contains(&name))];
         let path = image(&name);
         let elf = fs::read(&path).unwrap();
         let symbols = Symbols::new(Some(&elf), 0, is_arm(&elf));
@@ -106,7 +109,7 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
                 continue;
             }
             let ours: Vec<String> = names.frames_at(at).iter().rev().map(|frame| place(&names, frame)).collect();
-            compared += 1;
+            *compared += 1;
             if ours == places {
                 continue;
             }
@@ -115,11 +118,16 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
             let is_right =
                 if ours[0].contains('?') { !has_place(rows, at, &places[0]) } else { has_place(rows, at, &ours[0]) };
             assert!(is_right, "{name} at {at:#x}: {ours:?}, GNU {places:?}");
-            arbitrated += 1;
+            *arbitrated += 1;
         }
     }
-    assert!(arbitrated * 100 < compared, "{arbitrated} of {compared} addresses are not where addr2line has them");
-    assert!(compared > 10_000, "only {compared} addresses compared");
+    for ((compared, arbitrated), percent) in counts.into_iter().zip([1, 15]) {
+        assert!(
+            arbitrated * 100 < compared * percent,
+            "{arbitrated} of {compared} addresses are not where addr2line has them"
+        );
+    }
+    assert!(counts[0].0 > 10_000, "only {counts:?} addresses compared");
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u6
 fn every_rule_is_what_readelf_shows() {
     let (mut functions, mut instructions_seen, mut naked, mut mended) = (0, 0, 0, 0);
     let mut different = Vec::new();
-    for name in common::all_images() {
+    for name in common::images_of_gcc() {
         let path = common::image(&name);
         let it = Unwound::open(&path);
         let table = it.table();
@@ -368,7 +368,7 @@ fn the_push_before_each_call_of_mcount_is_known() {
 #[test]
 fn forgetful_are_the_functions_that_call_and_nowhere_save_their_return_address() {
     let dir = scratch();
-    let mut paths: Vec<PathBuf> = common::all_images().iter().map(|name| common::image(name)).collect();
+    let mut paths: Vec<PathBuf> = common::images_of_gcc().iter().map(|name| common::image(name)).collect();
     for (name, target) in [
         ("m0", cortex_m("-mcpu=cortex-m0", 0, 0x2000_0000, 0x2000_4000)),
         ("m3", cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_4000)),
