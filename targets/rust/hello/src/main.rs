@@ -15,10 +15,10 @@ use core::hint::black_box;
 #[cfg(target_arch = "arm")]
 use cortex_m_rt::entry;
 // It has the critical section that riscv-rt wants.
-#[cfg(not(target_arch = "arm"))]
-use riscv as _;
 #[cfg(target_arch = "arm")]
 use cortex_m as _;
+#[cfg(not(target_arch = "arm"))]
+use riscv as _;
 #[cfg(not(target_arch = "arm"))]
 use riscv_rt::entry;
 use support::{exit, expect_panic, mix, println, xorshift};
@@ -103,7 +103,11 @@ fn shapes(seed: &mut u32) -> u32 {
     let mut group = Vec::new();
     for _ in 0..6 {
         let size = xorshift(seed) % 50;
-        group.push(if size & 1 == 0 { Box::new(Square(size)) as Box<dyn Shape> } else { Box::new(Circle { radius: size }) });
+        group.push(if size & 1 == 0 {
+            Box::new(Square(size)) as Box<dyn Shape>
+        } else {
+            Box::new(Circle { radius: size })
+        });
     }
     let outer = Group(alloc::vec![Box::new(Group(group)) as Box<dyn Shape>, Box::new(Square(7))]);
     let larger = outer.scaled(3);

@@ -90,6 +90,10 @@ fn main() -> ! {
         sum = mix(sum, executes_nonsense(sum));
     }
     riscv::interrupt::disable();
-    println!("traps: {sum:08x}, {} calls, {} illegal", CALLS.load(Ordering::Relaxed), ILLEGAL.load(Ordering::Relaxed));
+    println!(
+        "traps: {sum:08x}, {} calls, {} illegal",
+        CALLS.load(Ordering::Relaxed),
+        ILLEGAL.load(Ordering::Relaxed)
+    );
     exit(usize::from(TICKS.load(Ordering::Relaxed) < 10))
 }
