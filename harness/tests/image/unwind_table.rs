@@ -280,6 +280,28 @@ fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u6
     unsaid
 }
 
+/// Where r7 is the caller's again, although the call frame information finds the frame by it: gcc says nothing of the
+/// epilogues that it makes for processors without Thumb-2.
+fn without_frame(it: &Unwound, piece: &Piece, instructions: &[u64]) -> BTreeSet<u64> {
+    let mut without = BTreeSet::new();
+    let mut has_ended = false;
+    for pair in instructions.windows(2).filter(|_| !it.isa.is_riscv()) {
+        let half = u16::from_le_bytes(*it.code(pair[0]).first_chunk().unwrap());
+        // mov sp, r7 begins an epilogue. Elsewhere r7 only carries something, around a call of mcount.
+        has_ended |= half == 0x46bd;
+        // pop {.., r7}
+        let pops = has_ended && matches!(half, 0xbc80..=0xbcff);
+        let goes_on = decode(it.isa, pair[0], it.code(pair[0])).flow == Flow::Next;
+        let same = piece.rule_at(pair[0]) == piece.rule_at(pair[1]);
+        let by_frame = piece.rule_at(pair[1]).base == Base::FramePointer;
+        if goes_on && same && by_frame && (pops || without.contains(&pair[0])) {
+            without.insert(pair[1]);
+        }
+        has_ended &= goes_on;
+    }
+    without
+}
+
 #[test]
 fn every_rule_is_what_readelf_shows() {
     let (mut functions, mut instructions_seen, mut naked, mut mended) = (0, 0, 0, 0);
@@ -299,6 +321,7 @@ fn every_rule_is_what_readelf_shows() {
             functions += 1;
             let dead = dead(&it, &code);
             let unsaid = unsaid(&it, &piece, &code, &calls);
+            let without = without_frame(&it, &piece, &code);
             // Around the call in a nested function the static chain is on the stack: see the next test.
             let in_call = |pc: u64| calls.iter().any(|&call| around(&it, call).contains(&pc));
             for &pc in code.iter().filter(|&&pc| !in_call(pc)) {
@@ -307,6 +330,12 @@ fn every_rule_is_what_readelf_shows() {
                     continue;
                 }
                 let said = piece.rule_at(pc);
+                if without.contains(&pc) {
+                    let is_by_sp =
+                        |rule: Rule| rule.base == Base::StackPointer && rule.frame_pointer == Saved::Register;
+                    assert!(rule.is_some_and(is_by_sp), "{name} {pc:#x}: {rule:?}");
+                    continue;
+                }
                 let shallower_bytes = unsaid.get(&pc).copied().unwrap_or_default();
                 let mut expected = Rule { cfa_offset_bytes: said.cfa_offset_bytes - shallower_bytes, ..said };
                 // What lies below sp has been taken back by then.

@@ -14,7 +14,7 @@ use crate::common::{all_images, in_parallel, run, selected_that};
 /// Images of which some stacks differ, with the number of samples; on all others none does. Why:
 /// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
 /// better.
-const EXPECTED: [(&str, &[(How, u64)]); 6] = [
+const EXPECTED: [(&str, &[(How, u64)]); 5] = [
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 103)]),
     ("cortex-m3-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 604)]),
     (
@@ -23,7 +23,6 @@ const EXPECTED: [(&str, &[(How, u64)]); 6] = [
     ),
     ("riscv64-badframe-fp", &[(How::Cut(Unknown::NotKept), 595)]),
     ("riscv64-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 502)]),
-    ("riscv64-fault", &[(How::Cut(Unknown::NoUnwindInfo), 45)]),
 ];
 
 /// What in the tree does not add up to the exact counts: instructions and calls of each function.

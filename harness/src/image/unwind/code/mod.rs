@@ -617,7 +617,8 @@ impl<'a> Walk<'a> {
     fn adopt(&mut self, function: &Range<u64>) {
         let mut pc = function.start;
         let mut shapes: Option<Shapes> = None;
-        while pc < function.end {
+        // A damaged symbol may reach far beyond the code.
+        while pc < function.end && self.code.bytes(pc).is_some() {
             if self.is_data(pc) {
                 pc += 2;
                 continue;
@@ -808,7 +809,7 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
         let Some((end, rules)) = known.get_mut(&start).filter(|_| suspects.contains(&start)) else { continue };
         let said = rules.clone();
         let mut pc = start;
-        while pc < *end {
+        while pc < *end && code.bytes(pc).is_some() {
             let rule = match (super::rule_at(&said, pc), super::rule_at(&followed, pc)) {
                 (Some(said), Some(followed)) if takes_back(&said, &followed) => Some(followed),
                 (said, _) => said,
