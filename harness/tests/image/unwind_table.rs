@@ -244,6 +244,24 @@ fn pieces(it: &Unwound, path: &Path) -> Vec<Piece> {
     pieces
 }
 
+/// The constant that a register was given before an instruction: by `ldr register, [pc, #n]`, or `movs`, perhaps shifted.
+fn constant_before(it: &Unwound, instructions: &[u64], pc: u64, register: u16) -> i32 {
+    let half = |pc: u64| u16::from_le_bytes(*it.code(pc).first_chunk().unwrap());
+    let mut shift = 0;
+    for &before in instructions.iter().rev().filter(|&&before| before < pc) {
+        let half = half(before);
+        if half >> 8 == 0x48 | register {
+            let literal = ((before + 4) & !3) + u64::from(half & 0xff) * 4;
+            return i32::from_le_bytes(*it.code(literal).first_chunk().unwrap()) << shift;
+        } else if half >> 8 == 0x20 | register {
+            return i32::from(half & 0xff) << shift;
+        } else if half >> 11 == 0 && half & 7 == register && half >> 3 & 7 == register {
+            shift += half >> 6 & 31;
+        }
+    }
+    panic!("{pc:#x}: no constant")
+}
+
 /// By how much the stack is shallower than the call frame information says: gcc says nothing of the epilogues
 /// that it makes for processors without Thumb-2, nor between two steps of one.
 fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u64>) -> BTreeMap<u64, i32> {
@@ -261,6 +279,8 @@ fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u6
             // add sp, #n; pop {registers}
             0xb000..=0xb07f => i32::from(half & 0x7f) * 4,
             0xbc00..=0xbcff => (half & 0xff).count_ones() as i32 * 4,
+            // add sp, register, which holds a constant
+            0x4400..=0x44ff if half & 0x87 == 0x85 => constant_before(it, instructions, pair[0], half >> 3 & 7),
             _ => 0,
         };
         let (before, after) = (piece.rule_at(pair[0]), piece.rule_at(pair[1]));
@@ -331,8 +351,7 @@ fn every_rule_is_what_readelf_shows() {
                 }
                 let said = piece.rule_at(pc);
                 if without.contains(&pc) {
-                    let is_by_sp =
-                        |rule: Rule| rule.base == Base::StackPointer && rule.frame_pointer == Saved::Register;
+                    let is_by_sp = |rule: Rule| rule.base == Base::StackPointer;
                     assert!(rule.is_some_and(is_by_sp), "{name} {pc:#x}: {rule:?}");
                     continue;
                 }
@@ -343,7 +362,9 @@ fn every_rule_is_what_readelf_shows() {
                 if shallower_bytes > 0 && matches!(said.frame_pointer, Saved::AtCfa(at) if at < sp) {
                     expected.frame_pointer = Saved::Register;
                 }
-                if rule != Some(expected) {
+                // Of assembly in a C function gcc does not know that it loads another task's registers.
+                let lost = |expected: Rule| Rule { frame_pointer: Saved::Lost, ..expected };
+                if rule != Some(expected) && !(piece.says_nothing() && rule == Some(lost(expected))) {
                     different.push(format!("{name} {pc:#x}: {rule:?}, not {expected:?}"));
                 }
                 instructions_seen += 1;

@@ -790,7 +790,7 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
             let goes_on = !matches!(decode(code.isa, pc, bytes).flow, Flow::Return);
             if goes_on
                 && !code.hints.is_data(pc)
-                && deepens(code, bytes) < 0
+                && (deepens(code, bytes) < 0 || adds_register(code.isa, bytes))
                 && super::rule_at(rules, pc).is_some()
                 && super::rule_at(rules, pc) == super::rule_at(rules, next)
             {
@@ -809,15 +809,33 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
         let Some((end, rules)) = known.get_mut(&start).filter(|_| suspects.contains(&start)) else { continue };
         let said = rules.clone();
         let mut pc = start;
-        while pc < *end && code.bytes(pc).is_some() {
+        // Behind `mov sp, r7` an epilogue pops r7, and the frame is where it was no more.
+        let (mut has_ended, mut has_popped) = (false, false);
+        while pc < *end
+            && let Some(bytes) = code.bytes(pc)
+        {
             let rule = match (super::rule_at(&said, pc), super::rule_at(&followed, pc)) {
-                (Some(said), Some(followed)) if takes_back(&said, &followed) => Some(followed),
+                (Some(said), Some(followed))
+                    if takes_back(&said, &followed)
+                        || (has_popped && said.base == Base::FramePointer && followed.base == Base::StackPointer) =>
+                {
+                    Some(followed)
+                }
                 (said, _) => said,
             };
             rules.insert(pc, rule);
+            let (low, _) = halves(bytes);
+            let goes_on = !code.isa.is_riscv() && decode(code.isa, pc, bytes).flow == Flow::Next;
+            has_ended = goes_on && (has_ended || low == 0x46bd);
+            has_popped = goes_on && (has_popped || (has_ended && matches!(low, 0xbc80..=0xbcff)));
             pc = code.next(pc);
         }
     }
+}
+
+/// Thumb `add sp, register`: without Thumb-2 a large frame is made and taken back so.
+fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
 /// Whether what the instructions did has taken something back that is said to be there still.
