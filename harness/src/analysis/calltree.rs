@@ -562,7 +562,7 @@ mod tests {
     fn stacks_that_end_early_say_why() {
         let profile = Unknown::ALL.into_iter().fold(empty(), |profile, why| profile.unknown(why)).caller(2, 0x44);
         assert_eq!(callers(&profile, View::default(), 0, 4), "[deeper than --max-depth]");
-        assert!(callers(&profile, View::default(), 0, 5).starts_with("[caller not kept];"));
+        assert!(callers(&profile, View::default(), 0, 6).starts_with("[caller not kept];"));
     }
 
     #[test]

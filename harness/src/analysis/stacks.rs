@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn stacks_that_end_early_say_why_and_are_counted() {
         let profile = Unknown::ALL.into_iter().fold(empty(), |profile, why| profile.unknown(why)).caller(2, 0x44);
-        let profile = profile.taken(2, 0x40, 1, 0).taken(1, 0x40, 5, 0).taken(4, 0x40, 0, 0);
+        let profile = profile.taken(2, 0x40, 1, 0).taken(1, 0x40, 6, 0).taken(4, 0x40, 0, 0);
         assert_eq!(unknown(&profile), [(Unknown::NoUnwindInfo, 2), (Unknown::NotKept, 1)].into());
     }
 
