@@ -605,8 +605,12 @@ impl Iterator for Decoder<'_> {
 mod tests {
     use super::*;
 
+    fn slot(number: u32) -> u32 {
+        counters::FIRST_DEFINED + number
+    }
+
     fn definitions() -> Vec<Definition> {
-        let segment = |sizes, transfer| Definition::Segment { slot: 8, pc: 0x8000_0000, sizes, transfer };
+        let segment = |sizes, transfer| Definition::Segment { slot: slot(0), pc: 0x8000_0000, sizes, transfer };
         vec![
             segment(vec![2], None),
             segment(vec![4, 2, 2, 4, 4, 4, 4, 4, 2], Some(Transfer { kind: TransferKind::Call, target: 4 })),
@@ -619,7 +623,7 @@ mod tests {
                 return_addr: Some(0xffff_fff9),
                 kind: TransferKind::Jump,
             },
-            Definition::Arc { slot: 9, site: 8, target: 4, return_addr: None, kind: TransferKind::Jump },
+            Definition::Arc { slot: slot(1), site: 8, target: 4, return_addr: None, kind: TransferKind::Jump },
             Definition::Note { kind: NoteKind::Denied, operation: 0x12, pc: 0x44, text: "touch gepäck".into() },
             Definition::Frame { parent: 0, kind: FrameKind::Unknown(Unknown::TooDeep) },
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 0x105 } },
@@ -628,21 +632,21 @@ mod tests {
                 kind: FrameKind::Exception { number: 1 << 63 | 7, handler: 0x200, pc: 0x108 },
             },
             Definition::Task {
-                slot: 10,
+                slot: slot(2),
                 tcb: 0x2000_0000,
                 name: "größe".into(),
                 stack_start: 0x2000_1000,
                 stack_end: 0,
                 is_idle: true,
             },
-            Definition::Node { slot: 14, parent: 0, kind: NodeKind::Root { task: 1 } },
-            Definition::Node { slot: 16, parent: 1, kind: NodeKind::Function { entry: 0x100 } },
-            Definition::Node { slot: 18, parent: 2, kind: NodeKind::Exception { number: 15 } },
-            Definition::Span { slot: 20, kind: SpanKind::Call { entry: 0x100 } },
-            Definition::Span { slot: 25, kind: SpanKind::Exception { number: 1 << 63 | 7 } },
-            Definition::Span { slot: 30, kind: SpanKind::Masked },
-            Definition::Span { slot: 35, kind: SpanKind::PendSv },
-            Definition::Span { slot: 40, kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
+            Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },
+            Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
+            Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },
+            Definition::Span { slot: slot(12), kind: SpanKind::Call { entry: 0x100 } },
+            Definition::Span { slot: slot(17), kind: SpanKind::Exception { number: 1 << 63 | 7 } },
+            Definition::Span { slot: slot(22), kind: SpanKind::Masked },
+            Definition::Span { slot: slot(27), kind: SpanKind::PendSv },
+            Definition::Span { slot: slot(32), kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
         ]
     }
 
@@ -664,9 +668,9 @@ mod tests {
     fn impossible_definitions_are_refused_when_written() {
         let mut out = Vec::new();
         let segment = |slot, sizes| Definition::Segment { slot, pc: 0, sizes, transfer: None };
-        assert!(segment(8, vec![]).put(&mut out).is_err());
-        assert!(segment(8, vec![3]).put(&mut out).is_err());
-        assert!(segment(8, vec![2; MAX_SEGMENT_INSNS + 1]).put(&mut out).is_err());
+        assert!(segment(slot(0), vec![]).put(&mut out).is_err());
+        assert!(segment(slot(0), vec![3]).put(&mut out).is_err());
+        assert!(segment(slot(0), vec![2; MAX_SEGMENT_INSNS + 1]).put(&mut out).is_err());
         assert!(segment(counters::CLOCK, vec![2]).put(&mut out).is_err());
         assert!(Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked }.put(&mut out).is_err());
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
@@ -678,7 +682,7 @@ mod tests {
     fn nobody_has_a_parent_that_comes_later() {
         for definition in [
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
-            Definition::Node { slot: 8, parent: 1, kind: NodeKind::Function { entry: 2 } },
+            Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 } },
         ] {
             assert!(Decoder::new(&encode(&[definition])).next().unwrap().is_err());
         }
