@@ -103,7 +103,7 @@ fn a_stack_pointer_in_a_device_is_never_followed() {
         "sp_is_all_ones",
         "with_return_address",
     ];
-    // Of the last function's return addresses none is believed, but for the samples before it has put one there; on
+    // The last function has five return addresses that nobody called from; on
     // Arm one sample is taken after sp is put right.
     let arm = [412, 413, 412, 413, 412, 412].map(|count| (count, count));
     let riscv = [412, 413, 412, 413, 412, 413].map(|count| (count, count));

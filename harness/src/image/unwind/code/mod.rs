@@ -672,7 +672,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What holds from such an instruction on.
-    fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Vec<(u64, Option<State>)>> {
+    fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Found> {
         if let Some(Some(state)) = self.behind_traps.get(&pc)
             && let Some((found, _)) = self.tried(function, pc, *state)
         {
@@ -695,7 +695,7 @@ impl<'a> Walk<'a> {
 
     /// Follows code that nothing leads to as if that held there. None: that contradicts what is known, or a return
     /// would not find what it needs. With whether something agrees: a jump to where the same is known, a return.
-    fn tried(&self, function: &Range<u64>, start: u64, state: State) -> Option<(Vec<(u64, Option<State>)>, bool)> {
+    fn tried(&self, function: &Range<u64>, start: u64, state: State) -> Option<(Found, bool)> {
         let mut fits = false;
         let mut states: BTreeMap<u64, Option<State>> = BTreeMap::new();
         let mut open = vec![(start, Some(state))];
@@ -736,6 +736,9 @@ impl<'a> Walk<'a> {
         Some((states.into_iter().collect(), fits))
     }
 }
+
+/// What holds at instructions that were found.
+type Found = Vec<(u64, Option<State>)>;
 
 /// The frames of a function's body.
 struct Shapes {

@@ -54,16 +54,14 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
         0x30..=0x37 => state.add(high_rd, (low & 0xff) as i32),
         0x38..=0x3f => state.add(high_rd, -((low & 0xff) as i32)),
         // tst, cmp, cmn; rsbs #0; the other data processing
-        0x42 => match bits(low, 7, 6) {
-            1 => {
-                let value = match state.get(rn) {
-                    Value::Constant(value) => Value::Constant(value.wrapping_neg()),
-                    _ => Value::Unknown,
-                };
-                state.set(rd, value);
-            }
-            _ => {}
-        },
+        0x42 if bits(low, 7, 6) == 1 => {
+            let value = match state.get(rn) {
+                Value::Constant(value) => Value::Constant(value.wrapping_neg()),
+                _ => Value::Unknown,
+            };
+            state.set(rd, value);
+        }
+        0x42 => {}
         0x40 | 0x41 | 0x43 => state.set(rd, Value::Unknown),
         // add and mov of all registers
         0x44 | 0x46 => {
