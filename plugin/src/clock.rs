@@ -8,7 +8,7 @@
 //! block is *suspected* and the alarm set, so that the next block calls back and can tell.
 //!
 //! A block that is counted as a whole adds its length at its start, and [`OPEN`] until it cannot be left early any
-//! more. So the clock is ahead while it runs, when nobody looks, and when it has been left early. Then the next block
+//! more. So the clock is ahead while it runs, when nothing looks, and when it has been left early. Then the next block
 //! calls back, whatever the time is, and takes back what has not started ([`left_early`]).
 //!
 //! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).

@@ -143,8 +143,8 @@ impl Stacks {
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
                 // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
-                // return address in the register. A function's may be of a call of its own, and nobody is shown who may
-                // not have called.
+                // return address in the register. A function's may be of a call of its own, and nothing is shown
+                // that may not have called.
                 let caller = guest.code_address(at.return_addr);
                 let call = code.place(caller.wrapping_sub(1), guest);
                 let leaf = innermost
@@ -179,7 +179,7 @@ impl Stacks {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
                 }
                 Saved::Register if (innermost || has_link) && !is_forgetful => at.return_addr,
-                // Nobody keeps it for what was interrupted.
+                // Nothing keeps it for what was interrupted.
                 Saved::SecondLink if innermost && level == core.exceptions.len() => guest.second_return_register(),
                 Saved::Register | Saved::Lost | Saved::SecondLink => {
                     let kept = self.kept.get(&cfa).filter(|kept| Some(kept.entry) == function);

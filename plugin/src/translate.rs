@@ -42,7 +42,8 @@ const AT_BLOCK: [AtBlock; 6] = [
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
-    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is counted.
+    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is
+    // counted.
     AtBlock::Function,
     // One of the events may have asked for it.
     AtBlock::Input,
@@ -234,7 +235,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     }
 }
 
-/// Whether one counter counts a block that can be left early, which [`crate::state::State::settle`] then amends: nobody
+/// Whether one counter counts a block that can be left early, which [`crate::state::State::settle`] then amends: nothing
 /// may look at the clock in its middle. Blocks that were cut short are not, for there would be a counter for each length
 /// that one can have; those at their natural end are as few as the places where they can begin.
 fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {

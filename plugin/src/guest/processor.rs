@@ -94,7 +94,7 @@ pub(super) trait Arch: Sync {
         None
     }
 
-    /// Whether no call leaves such a return address: it is what a context is made with that nobody calls.
+    /// Whether no call leaves such a return address: it is what a context is made with that is not called.
     fn is_nowhere(&self, _address: u64) -> bool {
         false
     }

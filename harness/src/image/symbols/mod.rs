@@ -305,7 +305,7 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
             .get(&section)
             .and_then(|mapping| mapping.range(..=address).next_back())
             .is_some_and(|(_, &is_code)| !is_code);
-        // Of a stripped image's labels only those are left that others refer to: how far they reach nobody knows.
+        // Of a stripped image's labels only those are left that others refer to: how far they reach is not known.
         let is_left_over = !has_symtab && symbol.size() == 0;
         if kind == Kind::Untyped && (is_data || is_left_over) {
             continue;

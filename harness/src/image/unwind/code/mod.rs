@@ -193,7 +193,7 @@ pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
 /// How functions are entered.
 #[derive(Default)]
 struct Links {
-    /// By a call: as their callers' frames are of no concern to them, it does not matter who else jumps there.
+    /// By a call: as their callers' frames are of no concern to them, it does not matter what else jumps there.
     called: BTreeSet<u64>,
     /// By a call that leaves its return address in the second link register.
     millicode: BTreeSet<u64>,
@@ -302,7 +302,7 @@ struct Walk<'a> {
     behind_traps: BTreeMap<u64, Option<State>>,
     /// Jumps to where the code does not say.
     computed: BTreeMap<u64, Option<State>>,
-    /// What holds at functions' starts where nobody who jumps there knows the stack.
+    /// What holds at functions' starts where nothing that jumps there knows the stack.
     lost: BTreeMap<u64, Option<State>>,
     /// Addresses of data among the code: literals, tables.
     data: BTreeSet<u64>,
@@ -473,7 +473,7 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
-        // More is taken off than there is: nobody entered here, this is a part of an epilogue that others share.
+        // More is taken off than there is: nothing enters here, this is a part of an epilogue that others share.
         if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
             return;
         }
@@ -535,7 +535,7 @@ impl<'a> Walk<'a> {
         }
         let is_start = other.is_some_and(|other| other.start == target);
         let is_called = self.links.called.contains(&target) || self.links.millicode.contains(&target);
-        // Start-up code that has set its stack, or the start of a task, goes on in a function that nobody called.
+        // Start-up code that has set its stack, or the start of a task, goes on in a function that was not called.
         let is_set = |state: State| {
             let is_constant = |register: usize| matches!(state.get(register), Value::Constant(_));
             is_constant(state.roles.sp) || is_constant(state.roles.link)
