@@ -48,6 +48,10 @@ pub fn cut(profile: &Profile) -> Option<Cut> {
 /// the most first.
 pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    // Nearly always, and each sample's stack need not be looked at.
+    if !profile.stacks.iter().any(|frame| frame.kind == FrameKind::Unknown(Unknown::Disproved)) {
+        return Vec::new();
+    }
     for sample in &profile.samples {
         let stack = profile.stack(sample.stack);
         if stack.first().is_some_and(|frame| frame.kind == FrameKind::Unknown(Unknown::Disproved)) {

@@ -64,7 +64,12 @@ fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCo
         code = code.min(ExitCode::Firmware);
     }
     if options.strict && !crosscheck.counts_agree() {
-        writeln!(out, "the counts differ, and --strict makes that a failure")?;
+        let what = if crosscheck.faults.is_empty() {
+            "the counts differ"
+        } else {
+            "the calls disprove what a warning names"
+        };
+        writeln!(out, "{what}, and --strict makes that a failure")?;
         code = code.min(ExitCode::Firmware);
     }
     let is_there = |file: &&str| options.flamechart || *file != FLAMECHART;

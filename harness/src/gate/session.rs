@@ -310,12 +310,16 @@ impl Session<'_> {
 fn cross_check(profile: &Profile) -> Finding {
     let check = crosscheck::check(profile, &functions::table(profile));
     let passed = check.counts_agree();
-    let actual = if passed { "they do" } else { "they differ: harness profile --strict names each one" };
+    let actual = match (passed, check.faults.first()) {
+        (true, _) => "they do".to_owned(),
+        (false, Some(fault)) => fault.clone(),
+        (false, None) => "they differ: harness profile --strict names each one".to_owned(),
+    };
     Finding {
         kind: FindingKind::CrossCheck,
         passed,
         expected: "the firmware's own counts are the exact ones".to_owned(),
-        actual: actual.to_owned(),
+        actual,
         place: None,
     }
 }
