@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use decode::Flow;
 use wire::request::Request;
 use wire::unwind::{Row, Rule, rule_at};
 
@@ -121,5 +120,5 @@ fn is_call(after: u64, size: u64, guest: &mut Guest) -> bool {
     let before = after.wrapping_sub(size);
     let Some(bytes) = guest.memory(before, size as usize) else { return false };
     let insn = decode::decode(guest.isa, before, &bytes);
-    u64::from(insn.len_bytes) == size && matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. })
+    u64::from(insn.len_bytes) == size && insn.flow.is_call()
 }

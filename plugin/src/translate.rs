@@ -455,14 +455,9 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         let bytes = &bytes[..len];
         let decoded = decode(isa, pc, bytes);
         let mut flow = decoded.flow;
-        // auipc + jalr is how RISC-V calls far: together they say where it goes.
-        if let Some((register, value)) = upper.take() {
-            let joined = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
-            flow = match flow {
-                Flow::IndirectCall { reg, offset, .. } if reg == register => Flow::Call { target: joined(offset) },
-                Flow::IndirectJump { reg, offset } if reg == register => Flow::Jump { target: joined(offset) },
-                other => other,
-            };
+        // auipc + jalr is how RISC-V calls far.
+        if let Some(upper) = upper.take() {
+            flow = flow.after_upper(isa, upper);
         }
         upper = decode::auipc(isa, pc, bytes);
         sp_moved |= decode::moves_sp(isa, bytes) || decode::sets_sp(isa, bytes);

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use decode::{Flow, Isa, decode};
+use decode::{Flow, decode};
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
@@ -198,8 +198,7 @@ fn start_of(profile: &Profile, address: u64) -> Option<u64> {
 }
 
 /// What the exact counts say of calls.
-struct Evidence<'a> {
-    profile: &'a Profile,
+struct Evidence {
     /// Return addresses and the functions that were called with them.
     calls: HashSet<(u64, u64)>,
     /// Functions that were called or jumped to.
@@ -210,6 +209,39 @@ struct Evidence<'a> {
     origins: HashMap<u64, HashSet<u64>>,
     /// Calls that had been made before the window opened, and outermost functions that had started.
     earlier: HashSet<Claim>,
+    /// What arcs that could not be told may have been; None: each was told.
+    untold: Option<Untold>,
+}
+
+/// What arcs that could not be told may have been: what was executed, and what that can have led to.
+struct Untold {
+    /// Return addresses of calls to anywhere.
+    calls: HashSet<u64>,
+    /// Return addresses of calls to one place, and the functions called.
+    direct_calls: HashSet<(u64, u64)>,
+    /// Functions with jumps to anywhere, and those that can have jumped to them.
+    jumps: HashSet<u64>,
+}
+
+impl Untold {
+    fn new(profile: &Profile, origins: &HashMap<u64, HashSet<u64>>) -> Untold {
+        let mut untold = Untold { calls: HashSet::new(), direct_calls: HashSet::new(), jumps: HashSet::new() };
+        for (pc, next, flow) in executed(profile) {
+            match flow {
+                Flow::IndirectCall { .. } => {
+                    untold.calls.insert(next);
+                }
+                Flow::Call { target } => {
+                    untold.direct_calls.extend(start_of(profile, target).map(|callee| (next, callee)));
+                }
+                Flow::IndirectJump { .. } | Flow::ComputedJump => {
+                    untold.jumps.extend(start_of(profile, pc).and_then(|from| origins.get(&from)).into_iter().flatten());
+                }
+                _ => {}
+            }
+        }
+        untold
+    }
 }
 
 /// What a stack says.
@@ -223,8 +255,8 @@ enum Claim {
     Handler { handler: u64, function: u64 },
 }
 
-impl<'a> Evidence<'a> {
-    fn new(profile: &'a Profile) -> Evidence<'a> {
+impl Evidence {
+    fn new(profile: &Profile) -> Evidence {
         let start_of = |address| start_of(profile, address);
         let (mut calls, mut entered, mut starts) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut jumps: HashMap<u64, HashSet<u64>> = HashMap::new();
@@ -245,18 +277,17 @@ impl<'a> Evidence<'a> {
                 starts.extend(functions::caller(profile, arc.return_addr).1.is_none().then_some(callee));
             }
         }
-        if let Some(isa) = profile.facts.isa() {
-            for (from, to) in crossings(profile, isa) {
-                jump(from, to);
-                entered.extend(start_of(to));
-            }
+        for (from, to) in crossings(profile) {
+            jump(from, to);
+            entered.extend(start_of(to));
         }
         let entries = functions::entries(profile, &functions::table(profile));
         starts.extend(entries.into_iter().filter(|(_, entries)| entries.others > 0).map(|(start, _)| start));
         starts.extend(start_of(profile.facts.entry));
         let functions = profile.names.functions.iter().map(|function| function.start);
-        let origins = functions.map(|function| (function, origins(function, &jumps))).collect();
-        let mut evidence = Evidence { profile, calls, entered, starts, origins, earlier: HashSet::new() };
+        let origins: HashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
+        let untold = (profile.facts.unresolved_transfers > 0).then(|| Untold::new(profile, &origins));
+        let mut evidence = Evidence { calls, entered, starts, origins, earlier: HashSet::new(), untold };
         if profile.facts.before_window_insns > 0 {
             let mut first: HashMap<(u32, u32), &Sample> = HashMap::new();
             for sample in &profile.samples {
@@ -271,13 +302,14 @@ impl<'a> Evidence<'a> {
 
     fn is_proved(&self, claim: Claim) -> bool {
         let come_from = |function: u64, is_it: &dyn Fn(u64) -> bool| {
-            self.origins.get(&function).is_some_and(|origins| origins.iter().any(|&origin| is_it(origin)))
+            let untold = self.untold.as_ref().map(|untold| &untold.jumps);
+            self.origins.get(&function).into_iter().chain(untold).flatten().any(|&origin| is_it(origin))
         };
         let can_be = match claim {
             Claim::Call { return_addr, callee } => {
                 // No call and no jump shows how a part of a function is reached in which exceptions land.
                 come_from(callee, &|origin| {
-                    self.calls.contains(&(return_addr, origin))
+                    self.is_called(return_addr, origin)
                         || !(self.entered.contains(&origin) || self.starts.contains(&origin))
                 })
             }
@@ -286,8 +318,15 @@ impl<'a> Evidence<'a> {
                 come_from(function, &|origin| origin == handler || self.starts.contains(&origin))
             }
         };
-        // Where an arc could not be told, calls by registers prove nothing.
-        can_be || self.profile.facts.unresolved_transfers > 0 || self.earlier.contains(&claim)
+        can_be || self.earlier.contains(&claim)
+    }
+
+    /// Whether that function can have been called with that return address.
+    fn is_called(&self, return_addr: u64, callee: u64) -> bool {
+        let can_be_untold = |untold: &Untold| {
+            untold.calls.contains(&return_addr) || untold.direct_calls.contains(&(return_addr, callee))
+        };
+        self.calls.contains(&(return_addr, callee)) || self.untold.as_ref().is_some_and(can_be_untold)
     }
 }
 
@@ -304,21 +343,37 @@ fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
     found
 }
 
-/// Executed instructions that lead into another function without a call: jumps and branches to any place in it, and
-/// what runs into it. Both addresses.
-fn crossings(profile: &Profile, isa: Isa) -> Vec<(u64, u64)> {
+/// Executed instructions: address, that of the next, and where control goes.
+fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
+    let Some(isa) = profile.facts.isa() else { return Vec::new() };
     let executed = profile.insns();
     let mut found = Vec::new();
     for code in &profile.code {
         let end = code.start + code.bytes.len() as u64;
+        // RISC-V calls and jumps far by two instructions, of which the first has the place.
+        let mut upper = None;
         for (&pc, _) in executed.range(code.start..end) {
-            let insn = decode(isa, pc, &code.bytes[(pc - code.start) as usize..]);
-            match insn.flow {
-                Flow::Jump { target } => found.push((pc, target)),
-                Flow::Branch { target } => found.extend([(pc, target), (pc, pc + u64::from(insn.len_bytes))]),
-                Flow::Next | Flow::It { .. } => found.push((pc, pc + u64::from(insn.len_bytes))),
-                _ => {}
-            }
+            let bytes = &code.bytes[(pc - code.start) as usize..];
+            let insn = decode(isa, pc, bytes);
+            let next = pc + u64::from(insn.len_bytes);
+            let joined = upper.take().filter(|&(after, _)| after == pc);
+            found.push((pc, next, joined.map_or(insn.flow, |(_, upper)| insn.flow.after_upper(isa, upper))));
+            upper = decode::auipc(isa, pc, bytes).map(|upper| (next, upper));
+        }
+    }
+    found
+}
+
+/// Executed instructions that lead into another function without a call: jumps and branches to any place in it, and
+/// what runs into it. Both addresses.
+fn crossings(profile: &Profile) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    for (pc, next, flow) in executed(profile) {
+        match flow {
+            Flow::Jump { target } => found.push((pc, target)),
+            Flow::Branch { target } => found.extend([(pc, target), (pc, next)]),
+            Flow::Next | Flow::It { .. } => found.push((pc, next)),
+            _ => {}
         }
     }
     found.retain(|&(from, to)| start_of(profile, from) != start_of(profile, to));
@@ -364,7 +419,7 @@ struct Cutter {
 
 impl Cutter {
     /// The number of a sample's stack without what is disproved.
-    fn stack(&mut self, profile: &Profile, evidence: &Evidence<'_>, sample: &Sample) -> u32 {
+    fn stack(&mut self, profile: &Profile, evidence: &Evidence, sample: &Sample) -> u32 {
         let key = (sample.stack, start_of(profile, sample.pc));
         if let Some(&stack) = self.known.get(&key) {
             return stack;
@@ -490,6 +545,29 @@ mod tests {
             cut(&profile).is_none()
         };
         assert_eq!((called(0), called(1)), (false, true));
+    }
+
+    #[test]
+    fn an_arc_that_could_not_be_told_excuses_only_what_it_can_have_been() {
+        // other is said to call leaf at 0xa4, and main at 0x4c, by `code`.
+        let cut = |return_addr: u64, unresolved: u64, code: [u8; 2]| {
+            let site = return_addr - 2;
+            let mut profile = profile().insn(site, 1).caller(0, return_addr).taken(1, LEAF + 4, 1, 0);
+            profile.code.push(Code { start: site, bytes: code.to_vec() });
+            profile.facts.unresolved_transfers = unresolved;
+            !left(&profile).iter().all(Option::is_some)
+        };
+        let (blx_r3, bx_r3, nop) = ([0x98, 0x47], [0x18, 0x47], [0x00, 0xbf]);
+        assert!(!cut(0xa6, 1, blx_r3));
+        assert!(cut(0xa6, 0, blx_r3) && cut(0xa6, 1, nop) && cut(0xa6, 1, bx_r3));
+        // step, which main calls at 0x44, jumps through a register.
+        let jumped = |unresolved: u64| {
+            let mut profile = profile().insn(STEP + 8, 1).caller(0, 0x48).taken(1, OTHER + 4, 1, 0);
+            profile.code.push(Code { start: STEP + 8, bytes: bx_r3.to_vec() });
+            profile.facts.unresolved_transfers = unresolved;
+            left(&profile)
+        };
+        assert_eq!((jumped(0), jumped(1)), (vec![None], vec![Some(0x48)]));
     }
 
     #[test]

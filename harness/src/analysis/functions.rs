@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use decode::Flow;
 
 use crate::analysis::place::Place;
 use crate::profile::{Arc, Profile};
@@ -303,7 +302,7 @@ fn follows_call(profile: &Profile, address: u64) -> bool {
     [4, 2].into_iter().any(|size| {
         let Some(code) = profile.code_at(address.wrapping_sub(size)) else { return false };
         let insn = decode::decode(isa, address.wrapping_sub(size), code);
-        u64::from(insn.len_bytes) == size && matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. })
+        u64::from(insn.len_bytes) == size && insn.flow.is_call()
     })
 }
 

@@ -183,6 +183,25 @@ pub enum Flow {
     Return,
 }
 
+impl Flow {
+    /// Whether it leaves a return address.
+    #[must_use]
+    pub const fn is_call(self) -> bool {
+        matches!(self, Self::Call { .. } | Self::IndirectCall { .. })
+    }
+
+    /// The flow of the instruction after an [`auipc`], given what that one returned: together they say where they go.
+    #[must_use]
+    pub fn after_upper(self, isa: Isa, (register, value): (u8, u64)) -> Self {
+        let target = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
+        match self {
+            Self::IndirectCall { reg, offset, .. } if reg == register => Self::Call { target: target(offset) },
+            Self::IndirectJump { reg, offset } if reg == register => Self::Jump { target: target(offset) },
+            other => other,
+        }
+    }
+}
+
 /// Decodes the instruction at `pc`, given its bytes in memory order. Bytes after the instruction
 /// are ignored; with fewer than it needs the answer is `may_leave` and [`Flow::Next`].
 #[must_use]
@@ -190,8 +209,7 @@ pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     if isa.is_riscv() { riscv::decode(isa, pc, bytes) } else { thumb::decode(isa, pc, bytes) }
 }
 
-/// RISC-V `auipc rd, hi`: (rd, pc + hi), so that a caller can join `auipc` + `jalr` into a direct
-/// call or jump. `None` for any other instruction.
+/// RISC-V `auipc rd, hi`: (rd, pc + hi), for [`Flow::after_upper`]. `None` for any other instruction.
 #[must_use]
 pub fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
     isa.is_riscv().then(|| riscv::auipc(isa, pc, bytes)).flatten()

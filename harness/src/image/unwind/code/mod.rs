@@ -217,16 +217,10 @@ impl Links {
                 continue;
             }
             let insn = decode(code.isa, pc, bytes);
-            let far = |reg: u8, offset: i32| {
-                upper.and_then(|(rd, value): (u8, u64)| {
-                    (rd == reg).then(|| code.isa.wrap(value.wrapping_add_signed(offset.into())))
-                })
-            };
-            let (call, jump) = match insn.flow {
+            let flow = upper.map_or(insn.flow, |upper| insn.flow.after_upper(code.isa, upper));
+            let (call, jump) = match flow {
                 Flow::Call { target } => (Some(target), None),
-                Flow::IndirectCall { reg, offset, .. } => (far(reg, offset), None),
                 Flow::Jump { target } | Flow::Branch { target } => (None, Some(target)),
-                Flow::IndirectJump { reg, offset } => (None, far(reg, offset)),
                 _ => (None, None),
             };
             if let Some(target) = call.filter(|target| !function.contains(target) || *target == function.start) {
