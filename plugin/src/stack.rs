@@ -32,8 +32,9 @@ const MAX_KEPT: usize = 1 << 20;
 pub(crate) struct Stacks {
     /// Most frames of a stack.
     max_depth: usize,
-    /// Return addresses of forgetful functions as they were entered, by canonical frame address.
-    kept: HashMap<u64, Kept>,
+    /// What forgetful functions would have had to save, by canonical frame address and entry: one without a frame may
+    /// call another.
+    kept: HashMap<(u64, u64), Kept>,
     frames: HashMap<(u32, FrameKind), u32>,
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
@@ -43,9 +44,10 @@ pub(crate) struct Stacks {
 }
 
 /// What a forgetful function would have had to save.
+#[derive(Clone, Copy)]
 struct Kept {
-    entry: u64,
     return_addr: u64,
+    frame_pointer: u64,
 }
 
 /// The pieces of guest memory that this walk has read.
@@ -75,12 +77,12 @@ impl Stacks {
 
     /// At the entry of a function that will not keep its return address.
     pub(crate) fn keep_return_address(&mut self, entry: u64, guest: &mut Guest, code: &Code) {
-        let Context { sp, return_addr, .. } = guest.context(entry);
+        let Context { sp, return_addr, frame_pointer, .. } = guest.context(entry);
         let inside = code.function_of(return_addr & !1) == Some(entry);
         // A loop to the function's start finds what the function's own calls left.
-        let is_loop = inside && self.kept.get(&sp).is_some_and(|kept| kept.entry == entry);
-        if !is_loop && (self.kept.len() < MAX_KEPT || self.kept.contains_key(&sp)) {
-            self.kept.insert(sp, Kept { entry, return_addr });
+        let is_known = self.kept.contains_key(&(sp, entry));
+        if !(inside && is_known) && (self.kept.len() < MAX_KEPT || is_known) {
+            self.kept.insert((sp, entry), Kept { return_addr, frame_pointer });
         }
     }
 
@@ -174,6 +176,7 @@ impl Stacks {
             if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
                 return Err(broken);
             }
+            let kept = function.and_then(|entry| self.kept.get(&(cfa, entry)).copied());
             let caller = match return_addr {
                 Saved::AtCfa(offset_bytes) => {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
@@ -182,7 +185,6 @@ impl Stacks {
                 // Nothing keeps it for what was interrupted.
                 Saved::SecondLink if innermost && level == core.exceptions.len() => guest.second_return_register(),
                 Saved::Register | Saved::Lost | Saved::SecondLink => {
-                    let kept = self.kept.get(&cfa).filter(|kept| Some(kept.entry) == function);
                     // A loop to the function's start finds what the function's own calls left.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
                     match kept.map(|kept| kept.return_addr) {
@@ -240,7 +242,7 @@ impl Stacks {
                 Saved::AtCfa(offset_bytes) => {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
                 }
-                Saved::Lost | Saved::SecondLink => 0,
+                Saved::Lost | Saved::SecondLink => kept.map_or(0, |kept| kept.frame_pointer),
             };
             stack.push(FrameKind::Caller { return_addr: caller });
             has_link = return_addr == Saved::SecondLink;

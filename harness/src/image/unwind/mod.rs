@@ -84,6 +84,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     for (&start, (end, rules)) in &mut known {
         mend_mcount(&code, start..*end, rules);
         code::mend_epilogues(&code, start..*end, rules);
+        mend_handed_over(&code, start..*end, rules);
         if forgets(&code, start..*end, rules) {
             table.forgetful.push(start);
         }
@@ -214,6 +215,29 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
         rules.entry(pc).or_insert(Some(back));
     }
     rules.insert(call, Some(deeper));
+}
+
+/// libgcc's `_Unwind_RaiseException` and its like save all registers and hand them to the unwinder, which writes those
+/// of each caller that it visits over them: the return address among them no longer says where the call was.
+fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
+    let mut pc = function.start;
+    let mut are_saved = false;
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+        && !are_saved
+    {
+        are_saved = code::saves_low_registers(code.isa, bytes);
+        pc = code.next(pc);
+    }
+    let lost = |saved: &mut Saved| {
+        if matches!(saved, Saved::AtCfa(_)) {
+            *saved = Saved::Lost;
+        }
+    };
+    for rule in rules.values_mut().flatten().filter(|_| are_saved) {
+        lost(&mut rule.return_addr);
+        lost(&mut rule.frame_pointer);
+    }
 }
 
 /// Whether a function calls and nowhere saves its own return address.

@@ -835,6 +835,13 @@ fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
+/// Whether an instruction pushes all of r0 to r7, as no compiler does.
+pub(super) fn saves_low_registers(isa: Isa, bytes: &[u8]) -> bool {
+    let (low, high) = halves(bytes);
+    // push, stmdb sp!
+    !isa.is_riscv() && (matches!(low, 0xb4ff | 0xb5ff) || (low == 0xe92d && high & 0xff == 0xff))
+}
+
 /// Whether what the instructions did has taken something back that is said to be there still.
 fn takes_back(said: &Rule, followed: &Rule) -> bool {
     let registers = [(said.return_addr, followed.return_addr), (said.frame_pointer, followed.frame_pointer)];
