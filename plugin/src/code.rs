@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use decode::Flow;
 use wire::request::Request;
 use wire::unwind::{Row, Rule, rule_at};
 
@@ -109,6 +110,22 @@ impl Code {
         place
     }
 
+    /// Whether the call before a return address went to another function than this one, and not to the one that runs
+    /// into it.
+    pub(crate) fn is_call_of_another(&self, return_addr: u64, entry: u64, guest: &mut Guest) -> bool {
+        let Some(target) = target_before(return_addr, guest) else { return false };
+        let after = self.functions.partition_point(|function| function.start <= target);
+        let Some(called) = after.checked_sub(1).map(|index| &self.functions[index]) else { return false };
+        let runs_on = |size| {
+            let flow = flow_before(entry, size, guest);
+            !matches!(
+                flow,
+                Some(Flow::Return | Flow::Jump { .. } | Flow::IndirectJump { .. } | Flow::ComputedJump)
+            )
+        };
+        called.contains(&target) && called.start != entry && !(called.end == entry && [4, 2].into_iter().all(runs_on))
+    }
+
     /// Whether the instruction before an address is a call.
     pub(crate) fn is_return_address(&mut self, address: u64, guest: &mut Guest) -> bool {
         self.place(address.wrapping_sub(1), guest).ends_call
@@ -117,8 +134,27 @@ impl Code {
 
 /// Whether the instruction of so many bytes before `after` is a call.
 fn is_call(after: u64, size: u64, guest: &mut Guest) -> bool {
+    flow_before(after, size, guest).is_some_and(Flow::is_call)
+}
+
+/// Where control goes after the instruction of so many bytes before `after`; None: there is none.
+fn flow_before(after: u64, size: u64, guest: &mut Guest) -> Option<Flow> {
     let before = after.wrapping_sub(size);
-    let Some(bytes) = guest.memory(before, size as usize) else { return false };
+    let bytes = guest.memory(before, size as usize)?;
     let insn = decode::decode(guest.isa, before, &bytes);
-    u64::from(insn.len_bytes) == size && insn.flow.is_call()
+    (u64::from(insn.len_bytes) == size).then_some(insn.flow)
+}
+
+/// Where the call before `after` goes; None: there is no call, or it says so by a register.
+fn target_before(after: u64, guest: &mut Guest) -> Option<u64> {
+    let (size, flow) = [4, 2].into_iter().find_map(|size| {
+        let flow = flow_before(after, size, guest).filter(|flow| flow.is_call())?;
+        Some((size, flow))
+    })?;
+    let upper = after.wrapping_sub(size + 4);
+    let upper = guest.memory(upper, 4).and_then(|bytes| decode::auipc(guest.isa, upper, &bytes));
+    match upper.map_or(flow, |upper| flow.after_upper(guest.isa, upper)) {
+        Flow::Call { target } => Some(target),
+        _ => None,
+    }
 }

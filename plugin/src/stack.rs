@@ -75,9 +75,14 @@ impl Stacks {
         })
     }
 
-    /// At the entry of a function that will not keep its return address.
-    pub(crate) fn keep_return_address(&mut self, entry: u64, guest: &mut Guest, code: &Code) {
-        let Context { sp, return_addr, frame_pointer, .. } = guest.context(entry);
+    /// At the entry of a function that will not keep its return address. What started without a call, as a coroutine
+    /// that a switch returns into, finds there what another call has left; `by_transfer`: code has gone there otherwise
+    /// than by a direct call.
+    pub(crate) fn keep_return_address(&mut self, entry: u64, by_transfer: bool, guest: &mut Guest, code: &Code) {
+        let Context { sp, mut return_addr, frame_pointer, .. } = guest.context(entry);
+        if !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest) {
+            return_addr = 0;
+        }
         let inside = code.function_of(return_addr & !1) == Some(entry);
         // A loop to the function's start finds what the function's own calls left.
         let is_known = self.kept.contains_key(&(sp, entry));

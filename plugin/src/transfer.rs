@@ -9,7 +9,7 @@
 //! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
 //! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::control::Word;
 use wire::counters::{FIRST_SITE, LAST};
@@ -109,6 +109,8 @@ pub(crate) struct Transfers {
     sites: Sites,
     /// Counters of the arcs seen.
     arcs: HashMap<Arc, u32>,
+    /// Where they led.
+    targets: HashSet<u64>,
     /// Transfers whose target could not be told.
     unresolved: u64,
     /// Transfers that an exception came between.
@@ -119,6 +121,11 @@ impl Transfers {
     /// The number of a site, for the LAST cell.
     pub(crate) fn number(&mut self, site: &Site) -> u64 {
         self.sites.number(site)
+    }
+
+    /// Whether such an instruction has led to an address.
+    pub(crate) fn has_led_to(&self, address: u64) -> bool {
+        self.targets.contains(&address)
     }
 
     /// The window opens: what could not be told before does not count.
@@ -244,6 +251,7 @@ impl Transfers {
         let Arc { site, target, return_addr, kind } = arc;
         let slot = ledger.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
         self.arcs.insert(arc, slot);
+        self.targets.insert(target);
         slot
     }
 

@@ -130,9 +130,9 @@ pub(crate) struct OnForgetful;
 impl Hook for OnForgetful {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
-        let State { guest, code, stacks, .. } = &mut *state;
+        let State { guest, code, stacks, transfers, .. } = &mut *state;
         if let Some(stacks) = stacks {
-            stacks.keep_return_address(here.pc, guest, code);
+            stacks.keep_return_address(here.pc, transfers.has_led_to(here.pc), guest, code);
         }
     };
 }
