@@ -6,9 +6,13 @@
 
 #include "board.h"
 
+#ifndef HEAP_BYTES
+#define HEAP_BYTES (256 * 1024)
+#endif
+
 void *_sbrk(ptrdiff_t more)
 {
-    static char heap[256 * 1024] __attribute__((aligned(8)));
+    static char heap[HEAP_BYTES] __attribute__((aligned(8)));
     static size_t used;
     if (used + (size_t)more > sizeof heap) {
         errno = ENOMEM;
