@@ -187,13 +187,12 @@ impl Stacks {
                     self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
                 }
                 Saved::Register if (innermost || has_link) && !is_forgetful => at.return_addr,
-                // Nothing keeps it for what was interrupted.
-                Saved::SecondLink if innermost && level == core.exceptions.len() => guest.second_return_register(),
+                Saved::SecondLink if innermost => at.second_return_addr,
                 Saved::Register | Saved::Lost | Saved::SecondLink => {
                     // A loop to the function's start finds what the function's own calls left.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
                     match kept.map(|kept| kept.return_addr) {
-                        kept if innermost && function == Some(at.pc) && return_addr != Saved::SecondLink => {
+                        kept if innermost && function == Some(at.pc) => {
                             kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
                         }
                         Some(return_addr) => return_addr,
@@ -252,7 +251,7 @@ impl Stacks {
             stack.push(FrameKind::Caller { return_addr: caller });
             has_link = return_addr == Saved::SecondLink;
             let link = if has_link { at.return_addr } else { 0 };
-            at = Context { pc: caller, sp: cfa, return_addr: link, frame_pointer };
+            at = Context { pc: caller, sp: cfa, return_addr: link, second_return_addr: 0, frame_pointer };
             innermost = false;
         }
     }

@@ -39,5 +39,6 @@ pub(crate) fn at(
     let return_addr = saved(return_addr, context.return_addr)?;
     let frame_pointer = saved(frame_pointer, context.frame_pointer).unwrap_or(0);
     let return_addr = guest.code_address(return_addr);
-    Some((Activation { cfa, return_addr }, Context { pc: return_addr, sp: cfa, return_addr: 0, frame_pointer }))
+    let caller = Context { pc: return_addr, sp: cfa, return_addr: 0, second_return_addr: 0, frame_pointer };
+    Some((Activation { cfa, return_addr }, caller))
 }

@@ -222,5 +222,6 @@ fn hardware_frame(guest: &mut Guest, frame: u64, exc_return: u64) -> Option<Cont
     // Bit 4 clear: room for s0-s15 and FPSCR. Bit 9 of xPSR: one word of padding.
     let frame_bytes = if exc_return & 0x10 == 0 { 26 * 4 } else { 8 * 4 };
     let sp = frame + frame_bytes + if xpsr & 1 << 9 != 0 { 4 } else { 0 };
-    Some(Context { pc: pc & !1, sp, return_addr, frame_pointer: guest.general_register(FACTS.frame_pointer) })
+    let frame_pointer = guest.general_register(FACTS.frame_pointer);
+    Some(Context { pc: pc & !1, sp, return_addr, second_return_addr: 0, frame_pointer })
 }

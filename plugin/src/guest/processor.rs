@@ -18,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) pc: u64,
     pub(crate) sp: u64,
     pub(crate) return_addr: u64,
+    /// 0 where the architecture has none, and in code that has called another.
+    pub(crate) second_return_addr: u64,
     pub(crate) frame_pointer: u64,
 }
 
@@ -256,11 +258,6 @@ impl Guest {
         self.general_register(self.facts.return_addr)
     }
 
-    /// The second return address register, where there is one.
-    pub(crate) fn second_return_register(&mut self) -> u64 {
-        self.facts.second_return_addr.map_or(0, |number| self.general_register(number))
-    }
-
     /// The first two arguments of the function that starts here, or of a semihosting call.
     pub(crate) fn arguments(&mut self) -> [u64; 2] {
         self.facts.arguments.map(|number| self.general_register(number))
@@ -268,11 +265,12 @@ impl Guest {
 
     /// The registers now, in a callback at `pc`.
     pub(crate) fn context(&mut self, pc: u64) -> Context {
-        let &Facts { sp, return_addr, frame_pointer, .. } = self.facts;
+        let &Facts { sp, return_addr, second_return_addr, frame_pointer, .. } = self.facts;
         Context {
             pc,
             sp: self.general_register(sp),
             return_addr: self.general_register(return_addr),
+            second_return_addr: second_return_addr.map_or(0, |number| self.general_register(number)),
             frame_pointer: self.general_register(frame_pointer),
         }
     }
