@@ -167,13 +167,6 @@ fn is_trap(code: &Code<'_>, pc: u64, bytes: &[u8]) -> bool {
     }
 }
 
-/// RISC-V: whether a call leaves its return address in the second link register, t0.
-fn links_second(isa: Isa, bytes: &[u8]) -> bool {
-    // jal, jalr; the compressed ones link in ra.
-    let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
-    isa.is_riscv() && matches!(word & 0x7f, 0x6f | 0x67) && bits(word, 11, 7) == 5
-}
-
 /// Whether a function calls by the second link register: millicode, or outlined code. Where that makes or takes back
 /// the frame, LLVM's unwind information is silent.
 pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
@@ -182,7 +175,7 @@ pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
         && pc < function.end
         && let Some(bytes) = code.bytes(pc)
     {
-        if links_second(code.isa, bytes) {
+        if decode::links_to_t0(code.isa, bytes) {
             return true;
         }
         pc = code.next(pc);
@@ -224,7 +217,7 @@ impl Links {
                 _ => (None, None),
             };
             if let Some(target) = call.filter(|target| !function.contains(target) || *target == function.start) {
-                let set = if links_second(code.isa, bytes) { &mut self.millicode } else { &mut self.called };
+                let set = if decode::links_to_t0(code.isa, bytes) { &mut self.millicode } else { &mut self.called };
                 set.insert(target);
             }
             if let Some(target) = jump.filter(|target| !function.contains(target)) {
@@ -366,7 +359,12 @@ impl<'a> Walk<'a> {
                 if is_later != later || self.states.contains_key(&start) {
                     continue;
                 }
-                let is_millicode = self.links.millicode.contains(&start) && !self.links.called.contains(&start);
+                let is_millicode = if is_called {
+                    !self.links.called.contains(&start)
+                } else {
+                    // A part that this firmware does not call: others of its kind run into the same code.
+                    !is_later && self.millicode(start, State::millicode(isa)).is_some_and(|end| end.1)
+                };
                 let entry = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
                 let state = self.lost.get(&start).copied().filter(|_| later).unwrap_or(Some(entry));
                 self.open.push((start, state, Edge::Flow));
@@ -548,7 +546,7 @@ impl<'a> Walk<'a> {
     fn call(&self, pc: u64, bytes: &[u8], next: u64, target: Option<u64>, state: Option<State>, step: &mut Step) {
         let code = self.code;
         let function = self.function_of(pc);
-        let is_second = links_second(code.isa, bytes);
+        let is_second = decode::links_to_t0(code.isa, bytes);
         let mut after = state;
         if let Some(after) = &mut after
             && !is_second
@@ -568,7 +566,7 @@ impl<'a> Walk<'a> {
                 return;
             }
             if is_second {
-                after = state.and_then(|state| self.millicode(target, state));
+                after = state.and_then(|state| Some(self.millicode(target, state)?.0));
             } else if code.hints.mcount == Some(target) && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR) {
                 if let Some(after) = &mut after {
                     after.load(after.get(after.roles.sp), after.roles.link);
@@ -588,10 +586,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What millicode leaves: it is straight, and returns by the second link register. None: it is something else.
-    fn millicode(&self, target: u64, mut state: State) -> Option<State> {
+    /// What millicode leaves: it is straight, and returns by the second link register; whether it does, and where that
+    /// still says where to. None: it is something else.
+    fn millicode(&self, target: u64, mut state: State) -> Option<(State, bool)> {
         let code = self.code;
-        state.set(state.roles.second_link?, Value::Unknown);
+        let second = state.roles.second_link?;
+        state.set(second, Value::ReturnAddr);
         let mut pc = target;
         for _ in 0..MAX_MILLICODE {
             let bytes = code.bytes(pc)?;
@@ -600,7 +600,11 @@ impl<'a> Walk<'a> {
             match insn.flow {
                 Flow::Next => pc += u64::from(insn.len_bytes),
                 Flow::Jump { target } => pc = target,
-                Flow::Return => return Some(state),
+                Flow::Return => {
+                    let by_second = riscv::jumps_by(bytes) == Some(second) && state.get(second) == Value::ReturnAddr;
+                    state.set(second, Value::Unknown);
+                    return Some((state, by_second));
+                }
                 _ => return None,
             }
         }

@@ -10,6 +10,18 @@ pub(super) fn execute(pc: u64, low: u32, word: u32, state: &mut State) {
     if low & 3 == 3 { full(pc, word, state) } else { compressed(low, state) }
 }
 
+/// The register by which an instruction jumps without a link.
+pub(super) fn jumps_by(bytes: &[u8]) -> Option<usize> {
+    let low = u32::from(u16::from_le_bytes(*bytes.first_chunk()?));
+    let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
+    match low {
+        // c.jr; jalr x0
+        _ if low & 0xf07f == 0x8002 && low & 0xf80 != 0 => Some(bits(low, 11, 7) as usize),
+        _ if word & 0x7fff == 0x67 => Some(bits(word, 19, 15) as usize),
+        _ => None,
+    }
+}
+
 fn sum(one: Value, two: Value) -> Value {
     match (one, two) {
         (value, Value::Constant(n)) | (Value::Constant(n), value) => value.plus(n),
