@@ -118,10 +118,7 @@ impl Code {
         let Some(called) = after.checked_sub(1).map(|index| &self.functions[index]) else { return false };
         let runs_on = |size| {
             let flow = flow_before(entry, size, guest);
-            !matches!(
-                flow,
-                Some(Flow::Return | Flow::Jump { .. } | Flow::IndirectJump { .. } | Flow::ComputedJump)
-            )
+            !matches!(flow, Some(Flow::Return | Flow::Jump { .. } | Flow::IndirectJump { .. } | Flow::ComputedJump))
         };
         called.contains(&target) && called.start != entry && !(called.end == entry && [4, 2].into_iter().all(runs_on))
     }

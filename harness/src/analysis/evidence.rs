@@ -235,7 +235,9 @@ impl Untold {
                     untold.direct_calls.extend(start_of(profile, target).map(|callee| (next, callee)));
                 }
                 Flow::IndirectJump { .. } | Flow::ComputedJump => {
-                    untold.jumps.extend(start_of(profile, pc).and_then(|from| origins.get(&from)).into_iter().flatten());
+                    untold
+                        .jumps
+                        .extend(start_of(profile, pc).and_then(|from| origins.get(&from)).into_iter().flatten());
                 }
                 _ => {}
             }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-
 use crate::analysis::place::Place;
 use crate::profile::{Arc, Profile};
 

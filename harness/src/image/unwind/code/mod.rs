@@ -201,8 +201,8 @@ impl Links {
         let mut pc = function.start;
         let mut falls_through = true;
         let mut upper = None;
-        // LLVM does not say that an epilogue has taken the frame back.
-        let mut is_unsaid = false;
+        // What holds in an epilogue, of which LLVM does not say that it takes the frame back.
+        let mut unsaid: Option<State> = None;
         while pc < function.end {
             let Some(bytes) = code.bytes(pc) else { break };
             if code.hints.is_data(pc) {
@@ -222,8 +222,9 @@ impl Links {
             }
             if let Some(target) = jump.filter(|target| !function.contains(target)) {
                 self.reached.insert(target);
-                let rule = known.and_then(|rules| super::rule_at(rules, pc));
-                self.from_known.extend(rule.filter(|_| !is_unsaid).map(|rule| (target, rule)));
+                let said = known.and_then(|rules| super::rule_at(rules, pc));
+                let rule = unsaid.map_or(said, |state| state.rule());
+                self.from_known.extend(rule.map(|rule| (target, rule)));
             }
             falls_through = !matches!(
                 insn.flow,
@@ -237,7 +238,12 @@ impl Links {
             upper = decode::auipc(code.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
             let is_same = known.is_some_and(|rules| super::rule_at(rules, pc) == super::rule_at(rules, next));
-            is_unsaid = insn.flow == Flow::Next && is_same && (is_unsaid || deepens(code, bytes) < 0);
+            let is_unsaid = insn.flow == Flow::Next && is_same && (unsaid.is_some() || deepens(code, bytes) < 0);
+            let said = known.and_then(|rules| super::rule_at(rules, pc)).map(|rule| State::at(code.isa, rule));
+            unsaid = unsaid.or(said).filter(|_| is_unsaid).map(|mut state| {
+                execute(code, pc, bytes, &mut state);
+                state
+            });
             pc = next;
         }
         if falls_through && known.is_none() {
@@ -270,6 +276,8 @@ struct Step {
     computed: Vec<Option<State>>,
     /// What is behind an instruction that only traps.
     behind_trap: Option<(u64, Option<State>)>,
+    /// It takes more off the stack than there is.
+    is_too_much: bool,
     /// Data that it refers to.
     data: Option<Range<u64>>,
 }
@@ -327,9 +335,34 @@ impl<'a> Walk<'a> {
                 break;
             }
         }
-        for function in self.unknown {
+        // What others end in is told by them.
+        let (ends, others): (Vec<_>, Vec<_>) =
+            self.unknown.iter().partition(|function| self.is_end_of_others(function.start));
+        for function in others.into_iter().chain(ends) {
             self.adopt(function);
         }
+    }
+
+    fn is_called(&self, start: u64) -> bool {
+        self.links.called.contains(&start) || self.links.millicode.contains(&start)
+    }
+
+    /// Whether what nothing calls takes more off the stack than it has put on it: a part of an epilogue that others
+    /// share.
+    fn is_end_of_others(&self, start: u64) -> bool {
+        if self.is_called(start) {
+            return false;
+        }
+        let mut state = State::entry(self.code.isa);
+        let mut pc = start;
+        while let Some(bytes) = self.code.bytes(pc)
+            && decode(self.code.isa, pc, bytes).flow == Flow::Next
+            && state.depth_bytes() == Some(0)
+        {
+            execute(self.code, pc, bytes, &mut state);
+            pc = self.code.next(pc);
+        }
+        state.depth_bytes().is_some_and(|depth| depth < 0)
     }
 
     fn function_of(&self, pc: u64) -> Option<&'a Range<u64>> {
@@ -345,7 +378,7 @@ impl<'a> Walk<'a> {
     fn follow_all(&mut self) {
         let isa = self.code.isa;
         for &(target, rule) in &self.links.from_known {
-            if self.links.called.contains(&target) || self.links.millicode.contains(&target) {
+            if self.is_called(target) {
                 continue;
             }
             self.open.push((target, Some(State::at(isa, rule)), Edge::Flow));
@@ -354,9 +387,9 @@ impl<'a> Walk<'a> {
         for later in [false, true] {
             for function in unknown {
                 let start = function.start;
-                let is_called = self.links.called.contains(&start) || self.links.millicode.contains(&start);
+                let is_called = self.is_called(start);
                 let is_later = self.links.reached.contains(&start) && !is_called;
-                if is_later != later || self.states.contains_key(&start) {
+                if is_later != later || self.states.contains_key(&start) || self.is_end_of_others(start) {
                     continue;
                 }
                 let is_millicode = if is_called {
@@ -412,9 +445,7 @@ impl<'a> Walk<'a> {
     /// A function that makes a frame is no label of the one before, which ends in a call that does not come back and,
     /// perhaps, in data.
     fn is_own(&self, pc: u64) -> bool {
-        self.links.called.contains(&pc)
-            || self.links.millicode.contains(&pc)
-            || self.code.bytes(pc).is_some_and(|bytes| deepens(self.code, bytes) > 0)
+        self.is_called(pc) || self.code.bytes(pc).is_some_and(|bytes| deepens(self.code, bytes) > 0)
     }
 
     fn step(&self, pc: u64, state: Option<State>) -> Option<Step> {
@@ -465,8 +496,9 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
-        // More is taken off than there is: nothing enters here, this is a part of an epilogue that others share.
+        // Nothing enters here: this is a part of an epilogue that others share.
         if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
+            step.is_too_much = true;
             return;
         }
         if !code.isa.is_riscv()
@@ -526,7 +558,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let is_start = other.is_some_and(|other| other.start == target);
-        let is_called = self.links.called.contains(&target) || self.links.millicode.contains(&target);
+        let is_called = self.is_called(target);
         // Start-up code that has set its stack, or the start of a task, goes on in a function that was not called.
         let is_set = |state: State| {
             let is_constant = |register: usize| matches!(state.get(register), Value::Constant(_));
@@ -698,9 +730,10 @@ impl<'a> Walk<'a> {
         let mut states: BTreeMap<u64, Option<State>> = BTreeMap::new();
         let mut open = vec![(start, Some(state))];
         while let Some((pc, state)) = open.pop() {
-            if !function.contains(&pc) || self.is_data(pc) {
+            if self.is_data(pc) {
                 continue;
             }
+            // What several functions share is known by the others.
             if let Some(known) = self.states.get(&pc) {
                 if let (Some(known), Some(state)) = (known, state)
                     && known.rule().is_some()
@@ -709,6 +742,10 @@ impl<'a> Walk<'a> {
                     known.and(&state).filter(|both| both.rule() == known.rule())?;
                     fits = true;
                 }
+                continue;
+            }
+            if !function.contains(&pc) && self.function_of(pc).is_none_or(|other| !self.is_end_of_others(other.start))
+            {
                 continue;
             }
             let mut both = state;
@@ -721,6 +758,9 @@ impl<'a> Walk<'a> {
             }
             states.insert(pc, both);
             let Some(step) = self.step(pc, both) else { continue };
+            if step.is_too_much {
+                return None;
+            }
             for state in step.leaves.iter().flatten() {
                 if !state.has_restored() {
                     return None;
