@@ -133,3 +133,174 @@ fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     });
     both.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the monitor sends it, with its line ends: of QEMU 10.0.2's mps2-an385 as are the next, shortened.
+    const AN385: &str = "FlatView #0\r
+ AS \"I/O\", root: io\r
+ Root memory region: io\r
+  0000000000000000-000000000000ffff (prio 0, i/o): io\r
+\r
+FlatView #1\r
+ AS \"memory\", root: system\r
+ AS \"bitband-source\", root: system\r
+ AS \"bitband-source\", root: system\r
+ Root memory region: system\r
+  0000000000000000-00000000003fffff (prio 0, ram): mps.ssram1\r
+\r
+FlatView #2\r
+ AS \"cpu-memory-0\", root: armv7m-container\r
+ Root memory region: armv7m-container\r
+  0000000000000000-00000000003fffff (prio 0, ram): mps.ssram1\r
+  0000000000400000-00000000007fffff (prio 0, ram): mps.ssram1\r
+  0000000000800000-0000000000ffffff (prio -1000, i/o): RESERVED 1\r
+  0000000020000000-00000000203fffff (prio 0, ram): mps.ssram23\r
+  0000000020400000-00000000207fffff (prio 0, ram): mps.ssram23\r
+  0000000021000000-0000000021ffffff (prio 0, ram): mps.ram\r
+  0000000022000000-0000000023ffffff (prio 0, i/o): bitband\r
+  0000000040003000-0000000040003fff (prio -1000, i/o): CMSDK APB peripheral region @0x40000000 @0000000000003000\r
+  00000000e000f000-00000000e00fffff (prio -1, i/o): nvic-default @000000000000f000\r
+\r
+";
+
+    const VIRT: &str = "FlatView #0
+ AS \"gpex-root\", root: bus master container
+ Root memory region: (none)
+  No rendered FlatView
+
+FlatView #1
+ AS \"memory\", root: system
+ AS \"cpu-memory-0\", root: system
+ AS \"cpu-memory-1\", root: system
+ Root memory region: system
+  0000000000001000-000000000000ffff (prio 0, rom): riscv_virt_board.mrom
+  0000000000100000-0000000000100fff (prio 0, i/o): riscv.sifive.test
+  0000000020000000-0000000021ffffff (prio 0, romd): virt.flash0
+  0000000022000000-0000000023ffffff (prio 0, romd): virt.flash1
+  0000000080000000-0000000087ffffff (prio 0, ram): riscv_virt_board.ram
+";
+
+    const AN505: &str = "FlatView #18
+ AS \"tz-mpc-downstream\", root: ssram-0
+ Root memory region: ssram-0
+  0000000000000000-00000000003fffff (prio 0, ram): ssram-0
+
+FlatView #30
+ AS \"cpu-secure-memory-0\", root: armv7m-container
+ AS \"cpu-memory-0\", root: armv7m-container
+ Root memory region: armv7m-container
+  0000000000000000-00000000003fffff (prio 0, i/o): tz-mpc-upstream
+  0000000010000000-00000000103fffff (prio 0, i/o): tz-mpc-upstream
+  0000000020000000-0000000020007fff (prio 0, i/o): tz-mpc-upstream @0000000000001000
+  0000000040000000-0000000040000fff (prio 0, i/o): tz-ppc-port[0]
+  0000000080000000-0000000080ffffff (prio 0, ram): mps.ram
+";
+
+    /// A tree of one processor with these regions.
+    fn tree(regions: &[&str]) -> String {
+        format!(
+            "FlatView #0\n AS \"cpu-memory-0\", root: system\n Root memory region: system\n{}\n",
+            regions.join("\n")
+        )
+    }
+
+    #[test]
+    fn memory_and_its_aliases_are_found_and_devices_are_not() {
+        let an385 = [0..0x80_0000, 0x2000_0000..0x2080_0000, 0x2100_0000..0x2200_0000];
+        assert_eq!(read(AN385), Ok(an385.to_vec()));
+        let virt = [0x1000..0x1_0000, 0x2000_0000..0x2400_0000, 0x8000_0000..0x8800_0000];
+        assert_eq!(read(VIRT), Ok(virt.to_vec()));
+    }
+
+    #[test]
+    fn memory_behind_a_protection_controller_is_memory() {
+        let an505 = [0..0x40_0000, 0x1000_0000..0x1040_0000, 0x2000_0000..0x2000_8000, 0x8000_0000..0x8100_0000];
+        assert_eq!(read(AN505), Ok(an505.to_vec()));
+    }
+
+    #[test]
+    fn kinds_of_memory_are_told_apart() {
+        let kinds = ["ram", "rom", "romd", "nv-ram", "ramd", "i/o"];
+        for (kind, is_memory) in kinds.into_iter().zip([true, true, true, true, false, false]) {
+            let memory = read(&tree(&[
+                &format!("  0000000000001000-0000000000001fff (prio 0, {kind}): a name (prio 0, ram): @ of its own"),
+                "  0000000000003000-0000000000003fff (prio 0, ram): ram",
+            ]));
+            assert_eq!(memory.map(|memory| memory.len()), Ok(1 + usize::from(is_memory)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn memory_is_what_all_processors_have() {
+        let two = "FlatView #0
+ AS \"cpu-memory-0\", root: one
+  0000000000001000-0000000000003fff (prio 0, ram): one
+  0000000000005000-0000000000007fff (prio 0, ram): one
+FlatView #1
+ AS \"cpu-secure-memory-0\", root: other
+  0000000000002000-0000000000005fff (prio 0, ram): other
+  0000000000007000-0000000000008fff (prio 0, ram): other
+";
+        assert_eq!(read(two), Ok(vec![0x2000..0x4000, 0x5000..0x6000, 0x7000..0x8000]));
+    }
+
+    #[test]
+    fn the_end_of_the_address_space_is_no_wrap() {
+        let all = tree(&["  0000000000000000-ffffffffffffffff (prio 0, ram): all"]);
+        assert_eq!(read(&all).unwrap(), [0..u64::MAX]);
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused() {
+        for text in ["", "unknown command: 'info mtree -f'", "FlatView #", " AS \"cpu-memory-0\", root: system"] {
+            assert_eq!(read(text), Err(Unread::NoProcessor), "{text}");
+        }
+        let others = AN385.replace("cpu-memory-0", "vcpu-0");
+        assert_eq!(read(&others), Err(Unread::NoProcessor));
+        let devices = tree(&["  0000000000000000-00000000003fffff (prio 0, i/o): uart"]);
+        assert_eq!(read(&devices), Err(Unread::NoMemory));
+        assert_eq!(read(&tree(&[])), Err(Unread::NoMemory));
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_named() {
+        for line in [
+            "  No rendered FlatView",
+            "  0000000000000000-00000000003fffff (prio 0, ram)",
+            "  0000000000000000-00000000003fffff (prio 0, dram): of a newer QEMU",
+            "  0000000000000000-00000000003fffff: ram",
+            " 0000000000000000-00000000003fffff (prio 0, ram): ram",
+            "  00000000-003fffff (prio 0, ram): ram",
+            "  00000000+0000000-00000000003fffff (prio 0, ram): ram",
+            "  0000000000000000-00000000003ffffg (prio 0, ram): ram",
+            "  0000000000400000-00000000003fffff (prio 0, ram): ends before it begins",
+            "  ffffffffffffffff-ffffffffffffffff (prio 0, ram): the last byte alone",
+            "  10000000000000000-1000000000000ffff (prio 0, ram): ram",
+            "and something else",
+        ] {
+            assert_eq!(read(&tree(&[line])), Err(Unread::Line(line.to_owned())));
+        }
+        let overlap = "  0000000000000fff-0000000000001fff (prio 0, ram): overlaps";
+        let overlapping = tree(&["  0000000000000000-0000000000000fff (prio 0, i/o): device", overlap]);
+        let why = read(&overlapping).unwrap_err();
+        assert_eq!(why, Unread::Line(overlap.to_owned()));
+        assert_eq!(why.to_string(), format!("it has the line: {}", overlap.trim()));
+        let escapes = Unread::Line("  \u{1b}[2J".to_owned()).to_string();
+        assert!(!escapes.contains('\u{1b}'), "{escapes:?}");
+    }
+
+    #[test]
+    fn every_cut_of_a_tree_is_less_memory_or_an_error() {
+        let whole = read(VIRT).unwrap();
+        for cut in 0..VIRT.len() {
+            if let Ok(memory) = read(&VIRT[..cut]) {
+                let inside =
+                    |part: &Range<u64>| whole.iter().any(|all| all.start <= part.start && part.end <= all.end);
+                assert!(memory.iter().all(inside), "cut at {cut}: {memory:x?}");
+            }
+        }
+    }
+}
