@@ -44,7 +44,8 @@ impl Start {
     /// Goes on where QEMU has answered.
     ///
     /// # Errors
-    /// [`EmulatorError`] when the machine cannot go, [`InputError`](crate::error::InputError) when what it has cannot be written.
+    /// [`EmulatorError`] when the machine cannot go, [`InputError`](crate::error::InputError) when what it has cannot be
+    /// written.
     pub fn proceed(&mut self, process: &mut Process, workspace: &Workspace) -> anyhow::Result<()> {
         let Some(answer) = process.answer() else { return Ok(()) };
         match self.step {

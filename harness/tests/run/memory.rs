@@ -1,5 +1,5 @@
-//! The promise: what is memory is asked of the machine that runs. Aliases, RAM of another size and machines that no table
-//! knows are as good as others for stacks, for what firmware says by semihosting, and for its own counts.
+//! The promise: what is memory is asked of the machine that runs. Aliases, RAM of another size and machines that no
+//! table knows are as good as others for stacks, for what firmware says by semihosting, and for its own counts.
 
 use std::collections::BTreeMap;
 
