@@ -36,6 +36,7 @@ use harness::run::options::Options;
 use harness::run::plan::Plan;
 use harness::run::process::Process;
 use harness::run::records::Records;
+use harness::run::start::Start;
 use harness::run::workspace::Workspace;
 
 const COST_IMAGES: [&str; 13] = [
@@ -517,9 +518,13 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let mut process = Process::start(&emulator, &arguments, &workspace)?;
+    let mut start = (what != What::Bare).then(|| Start::begin(&plan, &mut process));
     let watch_memory = name.ends_with("-spin");
     let patience = Duration::from_millis(if watch_memory { 20 } else { 60_000 });
-    while process.wait(patience)?.is_none() {
+    while process.wait_for_answer(patience)?.is_none() {
+        if let Some(start) = &mut start {
+            start.proceed(&mut process, &workspace)?;
+        }
         if watch_memory {
             row.peak_kib = row.peak_kib.max(peak_kib_of_child());
         }

@@ -23,6 +23,7 @@ use crate::profile::{Code, Facts, InTarget, Profile};
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
+use crate::run::memory::{self, Unread};
 use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
@@ -115,6 +116,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
+    if let Some(why) = &outcome.unread_memory {
+        listener.say(&format!("warning: {}", describe_unread(why, &choice)));
+    }
     let executed = outcome.records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let shared = symbol_file
         .as_deref()
@@ -129,6 +133,20 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         profile.console_marks.push((profile.total_insns(), bytes));
     }
     Ok(Measured { profile, console: workspace.console() })
+}
+
+/// What is not promised where QEMU does not say which memory the machine has.
+fn describe_unread(why: &Unread, choice: &Choice) -> String {
+    let known = if choice.machine.memory.is_empty() {
+        "where the image itself lies"
+    } else {
+        "where the table of machines has memory"
+    };
+    format!(
+        "QEMU's memory tree ({}) cannot be read, {why}: call stacks and semihosting's arguments are only followed \
+         {known}",
+        memory::QUESTION
+    )
 }
 
 /// Which machine was chosen and what else there was.
@@ -208,7 +226,7 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, in_target } = outcome;
+    let Outcome { qemu_version, mut records, end, in_target, unread_memory: _ } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {

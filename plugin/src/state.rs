@@ -87,7 +87,7 @@ impl From<io::Error> for Refused {
 pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
-    let guest = guest::open(&request);
+    let guest = guest::open(&request, directory);
     if vcpus > 1 && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }

@@ -189,6 +189,7 @@ struct At<'a> {
 }
 
 fn translate(state: &mut State, qemu_block: &QemuBlock) {
+    state.guest.learn_memory();
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
     let is_oracle = state.counting.is_oracle;

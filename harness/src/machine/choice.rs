@@ -233,7 +233,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
                     ),
                 )
             })?;
-            warnings.push(format!("--machine {name}: {reason}"));
+            warnings.push(format!("--machine {name}: by the table of machines, {reason}"));
             start(machine, image, bias)
         }
     };
@@ -295,7 +295,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         memory: Cow::Borrowed(&[]),
     };
     let mut warnings = vec![format!(
-        "--machine {name} is not in the table: its memory is not known, so nothing was checked, and \
+        "--machine {name} is not in the table of machines: whether the image fits was not checked, and \
          virtual time runs at 2^{DEFAULT_SHIFT} ns per instruction (--shift)"
     )];
     if image.position_independent && image.load_bias.is_none() {

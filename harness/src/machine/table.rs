@@ -1,8 +1,9 @@
 //! The machines that QEMU emulates, one row each.
 //!
 //! Facts here were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:
-//! - memory: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`, the view
-//!   `cpu-memory-0` (mirrors of the same memory are left out where no firmware uses them);
+//! - memory, by which a machine is chosen: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`,
+//!   the view `cpu-memory-0` (mirrors of the same memory are left out where no firmware uses them). What a run reads is
+//!   asked of the machine then (`run/memory.rs`);
 //! - processors: `info qom-tree`; what their FPU executes was tried with one instruction of each kind;
 //! - RISC-V extensions: `riscv,isa-extensions` of `qemu-system-riscv64 -M virt,dumpdtb=FILE`.
 

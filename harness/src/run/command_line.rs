@@ -65,7 +65,8 @@ pub fn arguments(
         "chardev=monitor,mode=control",
     ]);
     if with_plugin {
-        arguments.extend(["-plugin", "../plugin.so,dir=../records"]);
+        // Held until the plugin can know the machine's memory, see `Start`.
+        arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);
     }
     arguments.extend(user.iter().map(String::as_str));
     arguments.into_iter().map(OsString::from).collect()

@@ -18,10 +18,12 @@ use crate::image::mcount;
 use crate::profile::in_target::Table;
 use crate::profile::{End, InTarget};
 use crate::run::ending::{end, never_ran};
+use crate::run::memory::Unread;
 use crate::run::plan::{INTERRUPTED, Plan};
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
+use crate::run::start::Start;
 use crate::run::stillness::Stillness;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
@@ -49,6 +51,8 @@ pub struct Outcome {
     pub end: End,
     /// What the firmware counted itself.
     pub in_target: Option<InTarget>,
+    /// Why it is not known which memory the machine has; None: it is.
+    pub unread_memory: Option<Unread>,
 }
 
 impl Plan<'_> {
@@ -87,7 +91,8 @@ impl Plan<'_> {
         })?;
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
-        let (status, cause) = self.watch(&mut process, workspace, glance)?;
+        let mut start = Start::begin(self, &mut process);
+        let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
         let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
@@ -115,26 +120,22 @@ impl Plan<'_> {
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
         }
-        let in_target = self.mcount.map(|header| self.in_target(header, &records, &end, workspace));
-        Ok(Outcome { qemu_version, records, end, in_target })
-    }
-
-    /// Whether all of a range is memory.
-    fn is_memory(&self, range: &Range<u64>) -> bool {
-        let memory = self.memory();
-        let mut at = range.start;
-        while at < range.end {
-            let Some(region) = memory.iter().find(|region| region.contains(&at)) else { return false };
-            at = region.end;
-        }
-        true
+        let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
+        Ok(Outcome { qemu_version, records, end, in_target, unread_memory: start.unread().cloned() })
     }
 
     /// Reads the table that was copied as the run ended, or says why there is none.
-    fn in_target(&self, header: &mcount::Header, records: &Records, end: &End, workspace: &Workspace) -> InTarget {
+    fn in_target(
+        &self,
+        header: &mcount::Header,
+        start: &Start,
+        records: &Records,
+        end: &End,
+        workspace: &Workspace,
+    ) -> InTarget {
         let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
         let read = || {
-            if !self.is_memory(&header.state) {
+            if !start.is_memory(&header.state) {
                 let Range { start, end } = header.state;
                 return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
             }
@@ -158,10 +159,16 @@ impl Plan<'_> {
     }
 
     /// Has QEMU quit. What the plugin copies where it ends a run is copied first.
-    fn quit(&self, process: &mut Process, workspace: &Workspace, watch: Option<&Watch>) -> Result<ExitStatus> {
+    fn quit(
+        &self,
+        process: &mut Process,
+        start: &Start,
+        workspace: &Workspace,
+        watch: Option<&Watch>,
+    ) -> Result<ExitStatus> {
         // A QEMU that has not come to load the plugin might not answer for long, and has nothing to copy.
         if let (Some(header), Some(_)) = (self.mcount, watch)
-            && self.is_memory(&header.state)
+            && start.is_memory(&header.state)
         {
             process.snapshot(&header.state, workspace);
         }
@@ -172,6 +179,7 @@ impl Plan<'_> {
     fn watch(
         &self,
         process: &mut Process,
+        start: &mut Start,
         workspace: &Workspace,
         glance: &mut dyn FnMut(Progress),
     ) -> Result<(ExitStatus, Option<End>)> {
@@ -179,15 +187,16 @@ impl Plan<'_> {
         let mut watch = None;
         let mut still = Stillness::default();
         loop {
-            if let Some(status) = process.wait(GLANCE)? {
+            if let Some(status) = process.wait_for_answer(GLANCE)? {
                 return Ok((status, None));
             }
+            start.proceed(process, workspace)?;
             watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
-                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Interrupted)));
+                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Interrupted)));
             }
             if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
-                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Timeout)));
+                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Timeout)));
             }
             if process.has_greeted() || started.elapsed() >= SILENCE {
                 // It may be too old, slow, or hang. A program is asked once.
@@ -207,7 +216,7 @@ impl Plan<'_> {
                     return Ok((status, None));
                 };
                 let pc = self.waiting_at(pc);
-                return Ok((self.quit(process, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
+                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
             }
         }
     }

@@ -49,7 +49,8 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// What the plugin may read: the machine's memory, or the image's own where that is unknown.
+    /// What the plugin may read, as far as it is known before QEMU is asked: the memory that the table has of the machine,
+    /// or the image's own.
     pub fn memory(&self) -> Vec<Range<u64>> {
         let known = self.choice.machine.memory.iter().map(|region| region.range());
         let own = self.image.segments.iter().map(|segment| {

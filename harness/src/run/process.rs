@@ -32,6 +32,10 @@ pub struct Process {
     open: bool,
     /// Commands sent so far, to tell their answers apart.
     commands: u64,
+    /// The last command whose answer is looked out for.
+    awaited: Option<u64>,
+    /// Its answer, until it is taken.
+    answer: Option<Value>,
 }
 
 impl Process {
@@ -64,13 +68,35 @@ impl Process {
         });
         // A QEMU that has already ended is noticed in `wait`.
         let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
-        Ok(Process { child, monitor, messages, events: Vec::new(), greeted: None, open: true, commands: 0 })
+        Ok(Process {
+            child,
+            monitor,
+            messages,
+            events: Vec::new(),
+            greeted: None,
+            open: true,
+            commands: 0,
+            awaited: None,
+            answer: None,
+        })
     }
 
     /// Waits until QEMU has ended or the time is up.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        self.wait_unless(patience, |_| false)
+    }
+
+    /// Waits until QEMU has ended, has answered to what was sent by [`Process::send`], or the time is up.
+    pub fn wait_for_answer(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        self.wait_unless(patience, |process| process.answer.is_some())
+    }
+
+    fn wait_unless(&mut self, patience: Duration, is_enough: fn(&Process) -> bool) -> Result<Option<ExitStatus>> {
         let deadline = Instant::now() + patience;
         while self.open {
+            if is_enough(self) {
+                return Ok(None);
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.messages.recv_timeout(left) {
                 Ok(message) => self.keep(message),
@@ -86,6 +112,9 @@ impl Process {
             self.events.push(message);
         } else if let Some(version) = Version::greeted(&message) {
             self.greeted = Some(version);
+        } else if self.awaited.is_some() && message.get("id").and_then(Value::as_u64) == self.awaited {
+            self.awaited = None;
+            self.answer = Some(message);
         }
     }
 
@@ -109,12 +138,34 @@ impl Process {
         answer.as_str().map(str::to_owned)
     }
 
-    /// Runs a command of the monitor and returns its result; None when it fails, or QEMU does not answer.
-    fn execute(&mut self, command: &str, arguments: Value) -> Option<Value> {
+    /// Sends a command of the monitor and does not wait: [`Process::answer`] has what QEMU answers. Only the last
+    /// command sent so is looked out for.
+    pub fn send(&mut self, command: &str, arguments: &Value) {
+        // A QEMU that has already ended is noticed in `wait`.
+        self.awaited = self.write(command, arguments).ok();
+        self.answer = None;
+    }
+
+    /// The answer to what was sent last, once: the result, or what QEMU says against it.
+    pub fn answer(&mut self) -> Option<Result<Value, String>> {
+        let mut answer = self.answer.take()?;
+        Some(answer.get_mut("return").map(Value::take).ok_or_else(|| match answer["error"]["desc"].as_str() {
+            Some(why) => why.to_owned(),
+            None => answer.to_string(),
+        }))
+    }
+
+    /// Writes a command of the monitor; its number is that of its answer.
+    fn write(&mut self, command: &str, arguments: &Value) -> std::io::Result<u64> {
         self.commands += 1;
         let id = self.commands;
-        let message = json!({"execute": command, "arguments": arguments, "id": id});
-        writeln!(self.monitor, "{message}").ok()?;
+        writeln!(self.monitor, "{}", json!({"execute": command, "arguments": arguments, "id": id}))?;
+        Ok(id)
+    }
+
+    /// Runs a command of the monitor and returns its result; None when it fails, or QEMU does not answer.
+    fn execute(&mut self, command: &str, arguments: Value) -> Option<Value> {
+        let id = self.write(command, &arguments).ok()?;
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
             // At once when QEMU has ended: the channel is closed then.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use harness::image::{Image, LoadOptions};
 use harness::machine::{Choice, Core, LoadOption, MACHINES, Machine, MemoryKind, choose, riscv_extensions};
+use harness::run::memory;
 
 use crate::common::built::{self, cortex_m, riscv, scratch};
 
@@ -24,18 +25,20 @@ fn machine(name: &str) -> &'static Machine {
 }
 
 /// What QEMU's monitor answers, the machine halted before its first instruction.
-fn ask_monitor(machine: &Machine, question: &str) -> String {
-    let mut child = Command::new(machine.qemu)
-        .args(["-M", &machine.name, "-display", "none", "-S", "-monitor", "stdio"])
+fn ask_monitor(qemu: &str, machine: &str, question: &str) -> String {
+    let mut child = Command::new(qemu)
+        .args(["-M", machine, "-display", "none", "-S", "-monitor", "stdio"])
         .args(["-serial", "none", "-bios", "none"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{}: {error}; ci/setup installs it", machine.qemu));
+        .unwrap_or_else(|error| panic!("{qemu}: {error}; ci/setup installs it"));
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("{question}\nquit\n").as_bytes()).unwrap();
     drop(stdin);
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    // Behind the answer it asks for the next question.
+    said.rsplit_once("(qemu) ").unwrap_or_else(|| panic!("{machine}: {said}")).0.to_owned()
 }
 
 /// Memory that the processor sees: of `info mtree -f`, the view `cpu-memory-0`.
@@ -54,10 +57,37 @@ fn memory_seen(mtree: &str) -> Vec<Range<u64>> {
         .collect()
 }
 
+/// Sorted ranges, neighbours joined.
+fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => joined.push(range.clone()),
+        }
+    }
+    joined
+}
+
+#[test]
+fn the_memory_of_machines_that_are_not_in_the_table_is_read() {
+    let arm = ["mps2-an511", "mps3-an547", "stm32vldiscovery", "olimex-stm32-h405", "lm3s811evb", "b-l475e-iot01a"];
+    // Two processors, each of which has the same memory.
+    let two = ["mps2-an521", "mps3-an524", "musca-a", "musca-b1"];
+    let riscv = ["sifive_e", "sifive_u", "spike"];
+    let machines = arm.iter().chain(&two).map(|name| ("qemu-system-arm", *name));
+    for (qemu, name) in machines.chain(riscv.map(|name| ("qemu-system-riscv64", name))) {
+        let tree = ask_monitor(qemu, name, memory::QUESTION);
+        assert_eq!(memory::read(&tree), Ok(joined(&memory_seen(&tree))), "{name}");
+    }
+}
+
 #[test]
 fn memory_and_processors_are_what_qemu_says() {
     for machine in MACHINES {
-        let seen = memory_seen(&ask_monitor(machine, "info mtree -f"));
+        let tree = ask_monitor(machine.qemu, &machine.name, memory::QUESTION);
+        let seen = memory_seen(&tree);
+        assert_eq!(memory::read(&tree).unwrap(), joined(&seen), "{}", machine.title());
         for region in machine.memory.iter() {
             let mut at = region.start;
             while at < region.range().end {
@@ -69,7 +99,7 @@ fn memory_and_processors_are_what_qemu_says() {
             assert_eq!(at, region.range().end, "{}: {region:x?}", machine.title());
         }
         if let Core::Arm { cpu, .. } = machine.core {
-            let tree = ask_monitor(machine, "info qom-tree");
+            let tree = ask_monitor(machine.qemu, &machine.name, "info qom-tree");
             assert!(tree.contains(&format!("({cpu}-arm-cpu)")), "{}", machine.title());
         }
     }
@@ -254,7 +284,7 @@ fn the_users_own_machine_is_taken() {
         (&*choice.machine.name, choice.machine.qemu, choice.machine.isa),
         ("mps3-an547", "qemu-system-arm", "thumb-v8m")
     );
-    assert!(choice.ram().is_empty() && choice.warnings[0].contains("not in the table"));
+    assert!(choice.ram().is_empty() && choice.warnings[0].contains("not in the table of machines"));
     assert_eq!(choice.initial_sp, Some(0x2000_4000));
 
     // A processor that cannot run it is the user's business; bytes that go nowhere are not.

@@ -187,6 +187,47 @@ fn an_emulator_that_waits_for_a_debugger_does_not_sleep_for_ever() {
     assert!(run.stdout.contains("--timeout ended the run; nothing was measured"), "{}", run.stdout);
 }
 
+/// QEMU, to which something else is said than what the harness says.
+fn told_otherwise(said: &str, instead: &str) -> Programs {
+    let qemu = emulator("qemu-system-arm");
+    Programs::with(&format!("/bin/sed -u 's/{said}/{instead}/' | {} \"$@\"", qemu.display()))
+}
+
+#[test]
+fn without_a_memory_tree_the_table_is_what_is_known_and_the_run_says_so() {
+    for (instead, why) in [("info version", "no view in it is a processor's"), ("info", "no view in it")] {
+        let run = told_otherwise("info mtree -f", instead).profile(&[]).expect_code(0);
+        let warning = "warning: QEMU's memory tree (info mtree -f) cannot be read";
+        assert!(run.stderr.contains(warning) && run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains("the table of machines has memory"), "{}", run.stderr);
+        assert!(run.profile().total_insns() > 100, "{}", run.stdout);
+    }
+    let refused = told_otherwise("human-monitor-command", "no-such-command").profile(&[]).expect_code(0);
+    assert!(
+        refused.stderr.contains("QEMU says: The command no-such-command has not been found"),
+        "{}",
+        refused.stderr
+    );
+    // The table is used: the status is read from the stack.
+    let run = told_otherwise("info mtree -f", "info version");
+    let output = command(&image("cortex-m3-exit3"), &[], run.0.path()).env("PATH", run.0.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("the firmware exited with status 3"), "{text}");
+}
+
+#[test]
+fn a_machine_that_qemu_does_not_start_is_an_emulators_failure() {
+    let needles = ["QEMU does not start the machine; it says: ", "no-such-command"];
+    told_otherwise("\"cont\"", "\"no-such-command\"").refused(&[], &needles);
+}
+
+#[test]
+fn an_emulator_that_answers_nothing_ends_with_the_timeout() {
+    let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 0, "minor": 0, "major": 10}}, "capabilities": []}}"#;
+    let mute = Programs::with(&format!("{ANSWERS}; echo '{greeting}'; exec /bin/sleep 600"));
+    mute.refused(&["--timeout", "0.5"], &["had not started to run the firmware", "--timeout"]);
+}
+
 /// Aborts the emulator in the middle of an allocation, with the allocator's lock held, once its CPU has run for a while.
 const ABORTS_IN_MALLOC: &str = r#"
 #define _GNU_SOURCE

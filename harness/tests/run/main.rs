@@ -12,6 +12,7 @@ mod formats;
 mod input;
 mod mcount;
 mod mcount_table;
+mod memory;
 mod runner;
 mod sampling;
 mod spans;

@@ -60,7 +60,8 @@ const CHIPS: [Chip; 4] = [
         target: || cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_4000),
         pointer_bytes: 4,
         device: "0x40004000",
-        edge: "0x203ffff0",
+        // Behind 0x203fffff QEMU has the same memory once more.
+        edge: "0x207ffff0",
     },
     // The processor sees its memory elsewhere than the board has it.
     Chip {

@@ -3,11 +3,14 @@
 //! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
 //! found there is never trusted.
 
+use std::fs;
 use std::num::NonZeroU16;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use decode::Isa;
 use wire::control::Word;
+use wire::memory;
 use wire::request::Request;
 
 use crate::qemu::{self, Registers};
@@ -183,6 +186,8 @@ pub(crate) struct Guest {
     arch: &'static dyn Arch,
     /// What may be read without a device noticing.
     memory: Vec<Range<u64>>,
+    /// The file that says so once there is a machine, until it has been looked for.
+    memory_file: Option<PathBuf>,
     /// The test finisher's address.
     finisher: Option<u64>,
     pub(super) registers: Option<Registers>,
@@ -192,13 +197,14 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// The request's processor, of this instruction set and architecture.
-    pub(super) fn with(isa: Isa, arch: &'static dyn Arch, request: &Request) -> Guest {
+    /// The request's processor, whose other files lie in `directory`, of this instruction set and architecture.
+    pub(super) fn with(isa: Isa, arch: &'static dyn Arch, request: &Request, directory: &str) -> Guest {
         Guest {
             isa,
             facts: arch.facts(),
             arch,
             memory: request.memory.clone(),
+            memory_file: Some(Path::new(directory).join(memory::FILE_NAME)),
             finisher: request.finisher,
             registers: None,
             is_readable: true,
@@ -210,6 +216,15 @@ impl Guest {
     pub(crate) fn appear(&mut self) {
         self.registers.get_or_insert_with(|| Registers::find(self.facts.registers));
         qemu::Thread::current().executes_guest();
+    }
+
+    /// Learns which memory the machine has. The harness has written it before the machine may execute anything, so this
+    /// comes first where code is translated.
+    pub(crate) fn learn_memory(&mut self) {
+        let Some(file) = self.memory_file.take() else { return };
+        if let Some(memory) = fs::read(file).ok().and_then(|bytes| memory::read(&bytes).ok()) {
+            self.memory = memory;
+        }
     }
 
     /// Guest memory cannot be read any more: QEMU exits, and asserts a vCPU where it is read.

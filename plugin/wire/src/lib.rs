@@ -14,7 +14,7 @@
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //!
 //! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
-//! [`input`] in it), and what the plugin refuses of it ([`refusal`]).
+//! [`input`] in it), what it says later of the machine ([`memory`]), and what the plugin refuses ([`refusal`]).
 //!
 //! Where the harness asked for a range of the guest's memory there are up to three more. One that is
 //! absent or short could not be copied:
@@ -30,6 +30,7 @@ pub mod control;
 pub mod counters;
 pub mod definition;
 pub mod input;
+pub mod memory;
 pub mod refusal;
 pub mod request;
 pub mod sample;

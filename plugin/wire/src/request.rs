@@ -70,7 +70,7 @@ pub struct Request {
     pub entry: Option<u64>,
     /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
     pub finisher: Option<u64>,
-    /// What may be read without a device noticing.
+    /// What may be read without a device noticing, as long as nothing better is known: see [`crate::memory`].
     pub memory: Vec<Range<u64>>,
     /// Memory that is copied as the window opens and as the run ends.
     pub snapshot: Option<Range<u64>>,
