@@ -18,6 +18,7 @@ use crate::code::{Code, Place};
 use crate::follow::context::Core;
 use crate::guest::{Context, Guest};
 use crate::ledger::Ledger;
+use crate::transfer::Transfers;
 
 /// Guest memory is read in pieces of this size: one for most stacks.
 const PIECE_BYTES: u64 = 512;
@@ -75,14 +76,10 @@ impl Stacks {
         })
     }
 
-    /// At the entry of a function that will not keep its return address. What started without a call, as a coroutine
-    /// that a switch returns into, finds there what another call has left; `by_transfer`: code has gone there otherwise
-    /// than by a direct call.
-    pub(crate) fn keep_return_address(&mut self, entry: u64, by_transfer: bool, guest: &mut Guest, code: &Code) {
-        let Context { sp, mut return_addr, frame_pointer, .. } = guest.context(entry);
-        if !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest) {
-            return_addr = 0;
-        }
+    /// At the entry of a function that will not keep its return address.
+    pub(crate) fn keep_return_address(&mut self, entry: u64, transfers: &Transfers, guest: &mut Guest, code: &Code) {
+        let Context { sp, return_addr, frame_pointer, .. } = guest.context(entry);
+        let return_addr = came_with(entry, return_addr, transfers, guest, code);
         let inside = code.function_of(return_addr & !1) == Some(entry);
         // A loop to the function's start finds what the function's own calls left.
         let is_known = self.kept.contains_key(&(sp, entry));
@@ -96,12 +93,16 @@ impl Stacks {
         &mut self,
         core: &Core,
         pc: u64,
+        transfers: &Transfers,
         guest: &mut Guest,
         code: &mut Code,
         ledger: &Ledger,
     ) -> Stack {
         self.reset.get_or_insert_with(|| guest.reset());
-        let context = guest.context(pc);
+        let mut context = guest.context(pc);
+        if code.is_forgetful(pc) {
+            context.return_addr = came_with(pc, context.return_addr, transfers, guest, code);
+        }
         let outermost = match core.exceptions.first() {
             Some(active) => active.interrupted.map(|interrupted| interrupted.sp),
             None => Some(context.sp),
@@ -302,6 +303,14 @@ impl Stacks {
         }
         id
     }
+}
+
+/// The return address that a function that will not keep it finds at its entry. 0 where it started without a call, as a
+/// coroutine does that a switch returns into: what it finds there another call has left.
+fn came_with(entry: u64, return_addr: u64, transfers: &Transfers, guest: &mut Guest, code: &Code) -> u64 {
+    let is_anothers =
+        !transfers.has_led_to(entry) && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
+    if is_anothers { 0 } else { return_addr }
 }
 
 /// Passes from a handler to what it interrupted. None: nothing is below.

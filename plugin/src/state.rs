@@ -245,11 +245,11 @@ impl State {
 
     /// Takes the stack at an instruction that is about to execute, once it is certain which task's and exception's it is.
     pub(crate) fn take_stack(&mut self, vcpu: u32, pc: u64) -> Stack {
-        let State { guest, code, ledger, follow, stacks, .. } = self;
+        let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let Some(stacks) = stacks else { return Stack::new() };
         follow.leave_exceptions(vcpu, guest, ledger);
         follow.check_task(vcpu, guest, ledger);
-        stacks.take(&follow.cores[vcpu as usize], pc, guest, code, ledger)
+        stacks.take(&follow.cores[vcpu as usize], pc, transfers, guest, code, ledger)
     }
 
     /// Opens the window at this instruction: all that is counted starts again.

@@ -14,30 +14,8 @@ use crate::common::{all_images, in_parallel, run, selected_that};
 /// Images of which some stacks differ, with the number of samples; on all others none does. Why:
 /// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
 /// better.
-const EXPECTED: [(&str, &[(How, u64)]); 28] = [
-    ("cortex-m0-jumps", &[(How::Cut(Unknown::Disproved), 1227)]),
-    ("cortex-m3-exceptions", &[(How::Cut(Unknown::Corrupt), 93), (How::Cut(Unknown::Disproved), 3380)]),
-    ("cortex-m3-exceptions-O3", &[(How::Cut(Unknown::Corrupt), 79), (How::Cut(Unknown::Disproved), 3364)]),
-    ("cortex-m3-exceptions-Os", &[(How::Cut(Unknown::Corrupt), 99), (How::Cut(Unknown::Disproved), 3559)]),
-    ("cortex-m3-jumps", &[(How::Cut(Unknown::Disproved), 869)]),
-    ("cortex-m3-jumps-O0", &[(How::Cut(Unknown::Disproved), 3586)]),
-    ("cortex-m3-jumps-O3", &[(How::Cut(Unknown::Disproved), 677)]),
-    ("cortex-m3-jumps-Os", &[(How::Cut(Unknown::Disproved), 870)]),
-    ("cortex-m3-rust-hello-Oz", &[(How::Cut(Unknown::Corrupt), 2)]),
-    ("riscv32-rust-traps-Oz", &[(How::Cut(Unknown::NotKept), 2)]),
-    ("riscv32-storm-clang", &[(How::Cut(Unknown::NotKept), 1169)]),
-    ("riscv64-bare-millicode-Os", &[(How::Cut(Unknown::NoUnwindInfo), 17)]),
-    ("riscv64-frames-millicode", &[(How::Cut(Unknown::NoUnwindInfo), 8)]),
-    ("riscv64-frames-millicode-Os", &[(How::Cut(Unknown::NoUnwindInfo), 10)]),
-    ("riscv64-freertos-clang", &[(How::Cut(Unknown::NotKept), 2)]),
-    ("riscv64-freertos-millicode", &[(How::Cut(Unknown::NoUnwindInfo), 204), (How::Cut(Unknown::NotKept), 5)]),
-    ("riscv64-freertos-millicode-Os", &[(How::Cut(Unknown::NoUnwindInfo), 214), (How::Cut(Unknown::NotKept), 4)]),
-    ("riscv64-picolibc", &[(How::Cut(Unknown::NoUnwindInfo), 69), (How::Cut(Unknown::NotKept), 1)]),
-    ("riscv64-stacks-millicode", &[(How::Cut(Unknown::NoUnwindInfo), 16), (How::Stray(Unknown::NoUnwindInfo), 4)]),
-    ("riscv64-stacks-millicode-Os", &[(How::Cut(Unknown::NoUnwindInfo), 7), (How::Stray(Unknown::NoUnwindInfo), 3)]),
-    ("riscv64-storm-clang", &[(How::Cut(Unknown::NotKept), 1165)]),
-    ("riscv64-storm-millicode", &[(How::Cut(Unknown::NotKept), 428)]),
-    ("riscv64-storm-millicode-Os", &[(How::Cut(Unknown::NoUnwindInfo), 1), (How::Cut(Unknown::NotKept), 391)]),
+const EXPECTED: [(&str, &[(How, u64)]); 6] = [
+    ("riscv64-picolibc", &[(How::Cut(Unknown::NotKept), 1)]),
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 103)]),
     ("cortex-m3-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 604)]),
     (

@@ -17,6 +17,14 @@ const DATA: Range<u32> = 0x2000..0x2100;
 
 /// A 32-bit Arm ELF file with these symbols and nothing else.
 fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
+    elf_with(SYMTAB, symbols)
+}
+
+/// Types of the sections with symbols: all of them, and those that a stripped image keeps because others refer to them.
+const SYMTAB: u32 = 2;
+const DYNSYM: u32 = 11;
+
+fn elf_with(table: u32, symbols: &[Sym<'_>]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let section_names = b"\0.text\0.data\0.symtab\0.strtab\0".to_vec();
     let mut strings = vec![0];
@@ -41,7 +49,7 @@ fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
         [0; 10],
         [1, 1, 6, TEXT.start, 0, TEXT.end - TEXT.start, 0, 0, 2, 0],
         [7, 1, 3, DATA.start, 0, DATA.end - DATA.start, 0, 0, 2, 0],
-        [13, 2, 0, 0, offsets[1], contents[1].len() as u32, 4, 1, 4, 16],
+        [13, table, 0, 0, offsets[1], contents[1].len() as u32, 4, 1, 4, 16],
         [21, 3, 0, 0, offsets[2], contents[2].len() as u32, 0, 0, 1, 0],
         [21, 3, 0, 0, offsets[0], contents[0].len() as u32, 0, 0, 1, 0],
     ] {
@@ -50,16 +58,15 @@ fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
     elf
 }
 
-fn ranges(symbols: &[Sym<'_>]) -> Vec<(String, u64, u64)> {
-    let elf = elf(symbols);
-    let symbols = Symbols::new(Some(&elf), 0, true);
+fn ranges(elf: &[u8]) -> Vec<(String, u64, u64)> {
+    let symbols = Symbols::new(Some(elf), 0, true);
     let functions = symbols.functions.iter();
     functions.map(|function| (function.name.to_string(), function.range.start, function.range.end)).collect()
 }
 
 fn assert_ranges(symbols: &[Sym<'_>], expected: &[(&str, u64, u64)]) {
     let expected: Vec<_> = expected.iter().map(|&(name, start, end)| (name.to_owned(), start, end)).collect();
-    assert_eq!(ranges(symbols), expected);
+    assert_eq!(ranges(&elf(symbols)), expected);
 }
 
 #[test]
@@ -97,6 +104,16 @@ fn mapping_symbols_and_assembler_labels_are_no_functions() {
         ],
         &[("$tart", 0x100, 0x110)],
     );
+}
+
+#[test]
+fn labels_left_over_in_a_stripped_image_name_nothing() {
+    let label = ("__bss_start", 0x110, 0, NOTYPE, GLOBAL);
+    let symbols = [label, ("exported", 0x141, 0x10, FUNC, GLOBAL), ("_handler", 0x180, 8, NOTYPE, GLOBAL)];
+    let kept = [("exported".to_owned(), 0x140, 0x150), ("_handler".to_owned(), 0x180, 0x188)];
+    assert_eq!(ranges(&elf_with(DYNSYM, &symbols)), kept);
+    // With all symbols it is known how far a label reaches: to the next one.
+    assert_eq!(ranges(&elf(&symbols))[0], ("__bss_start".to_owned(), 0x110, 0x140));
 }
 
 #[test]
