@@ -21,6 +21,9 @@ fn padding(kind: SectionKind) -> u64 {
     if kind == SectionKind::UninitializedData { 7 } else { 0 }
 }
 
+/// Lists of constructors and destructors: called writable, and written by nothing here.
+const LISTS: [&str; 3] = [".preinit_array", ".init_array", ".fini_array"];
+
 /// What to say of the first section of an ELF whose data is written and shares a page with code that has executed, at
 /// these addresses.
 pub fn describe_shared(elf: &[u8], arch: Arch, load_bias: u64, executed: &BTreeSet<u64>) -> Option<String> {
@@ -29,7 +32,9 @@ pub fn describe_shared(elf: &[u8], arch: Arch, load_bias: u64, executed: &BTreeS
     let page = |address: u64| address & !(bytes - 1);
     file.sections().find_map(|section| {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return None };
-        let is_written = sh_flags.contains(elf::SHF_ALLOC)
+        let is_list = section.name().is_ok_and(|name| LISTS.contains(&name));
+        let is_written = !is_list
+            && sh_flags.contains(elf::SHF_ALLOC)
             && sh_flags.contains(elf::SHF_WRITE)
             && !sh_flags.contains(elf::SHF_EXECINSTR)
             && section.size() > padding(section.kind());

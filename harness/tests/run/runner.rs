@@ -119,9 +119,7 @@ fn stdout_is_the_console_byte_for_byte() {
         let console = fs::read(temp.path().join("out/console.log")).unwrap();
         assert!(console.len() > 20 && output.stdout == console, "{name}");
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // QEMU is slow where data shares a page with code.
-        let lines = stderr.lines().filter(|line| !line.contains(" shares a page of "));
-        assert_eq!(lines.count(), 1, "{name}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
         let end = "the firmware exited with status 0";
         assert!([name, end, "profile in "].iter().all(|word| stderr.contains(word)), "{name}: {stderr}");
     }

@@ -38,7 +38,8 @@ fn jitter_keeps_the_mean_period() {
 
 #[test]
 fn data_in_a_page_with_code_is_named_as_what_makes_qemu_slow() {
-    for (name, shares) in [("riscv64-exit0", true), ("riscv64-branchy", false), ("cortex-m3-exit0", false)] {
+    // riscv64-cpp has its constructors' list behind its code, which is not written.
+    for (name, shares) in [("riscv64-ram", true), ("riscv64-cpp", false), ("cortex-m3-exit0", false)] {
         let run = run(name, &[]).expect_code(0);
         let note = run.stderr.lines().find(|line| line.starts_with("note: "));
         assert_eq!(note.is_some_and(|line| line.contains("shares a page of 4096 bytes")), shares, "{name}: {note:?}");
