@@ -13,24 +13,24 @@ use crate::text::number::Hex;
 const MAX_LISTED: usize = 10;
 
 /// What a person means: a function by name, `FILE:NAME`, an address in code, or a place of the table of
-/// functions as it is called there.
+/// functions as it is called there. Several places are the instances of one generic, by address.
 ///
 /// # Errors
-/// When there is none, or more than one; the message says what to type instead.
-pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputError> {
+/// When there is none, or different functions are called so; the message says what to type instead.
+pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, InputError> {
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
     if let Some(row) = rows.iter().rfind(|row| row.kind != RowKind::Function && row.name == wanted) {
-        return Ok(Place::of(profile, place::address_of(profile, row.start)));
+        return Ok(vec![Place::of(profile, place::address_of(profile, row.start))]);
     }
     let names = &profile.names;
     match names.find(wanted) {
-        Ok(found) => Ok(Place::of(profile, found.address)),
+        Ok(found) => Ok(found.iter().map(|found| Place::of(profile, found.address)).collect()),
         Err(NotFound::NoCode { .. }) => {
             let digits = wanted.get(2..).unwrap_or_default().replace('_', "");
             let place = u64::from_str_radix(&digits, 16).ok().map(|address| Place::of(profile, address & !1));
             let place = place.filter(|place| rows.iter().any(|row| row.name == place.to_string()));
-            place.ok_or_else(|| {
+            place.map(|place| vec![place]).ok_or_else(|| {
                 InputError::new(format!("no function is at {wanted}, and no instruction near it was executed"))
             })
         }
@@ -40,13 +40,15 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
         ))),
         Err(NotFound::Ambiguous { candidates, .. }) => {
             let mut message = format!(
-                "`{wanted}` names {} functions; give one of them by its address, its full name, or as FILE:NAME:",
+                "`{wanted}` names {} functions; give one of them by its address, its full name, its number (NAME#1), or \
+                 as FILE:NAME:",
                 candidates.len()
             );
-            for found in candidates.iter().take(MAX_LISTED) {
+            for (index, found) in candidates.iter().take(MAX_LISTED).enumerate() {
                 let at = names.function_at(found.address);
                 let file = at.and_then(|at| Some(format!("  ({}:{})", at.file.as_ref()?, at.line?)));
-                message += &format!("\n  {}  {}{}", Hex(found.address), found.name, file.unwrap_or_default());
+                let (number, address) = (index + 1, Hex(found.address));
+                message += &format!("\n  #{number}  {address}  {}{}", found.name, file.unwrap_or_default());
             }
             if let more @ 1.. = candidates.len().saturating_sub(MAX_LISTED) {
                 message += &format!("\n  and {more} more");
@@ -66,10 +68,9 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
 /// Functions into which one of this name is inlined.
 fn inlined_into(profile: &Profile, wanted: &str) -> BTreeSet<String> {
     let names = &profile.names;
-    let is_wanted = |frame: &Frame| {
-        let name = names.strings.get(frame.function as usize).map_or("", String::as_str);
-        frame.inlined && (name == wanted || symbols::without_arguments(name) == wanted)
-    };
+    let meant: BTreeSet<usize> =
+        symbols::called(wanted, names.strings.iter().map(String::as_str)).into_iter().collect();
+    let is_wanted = |frame: &Frame| frame.inlined && meant.contains(&(frame.function as usize));
     let with = |stack: &u32| names.stacks.get(*stack as usize).is_some_and(|stack| stack.iter().any(is_wanted));
     let places = names.locations.iter().filter(|(_, stack)| with(stack));
     places.filter_map(|&(pc, _)| Some(names.function_at(pc)?.name.clone())).collect()
@@ -81,8 +82,12 @@ mod tests {
     use crate::profile::testing::empty;
 
     fn named(profile: &Profile, wanted: &str) -> String {
-        match place(profile, wanted) {
-            Ok(place) => format!("{:#x}", place.start().unwrap_or(0)),
+        match places(profile, wanted) {
+            Ok(places) => {
+                let starts: Vec<String> =
+                    places.iter().map(|place| format!("{:#x}", place.start().unwrap_or(0))).collect();
+                starts.join(" ")
+            }
             Err(error) => error.to_string(),
         }
     }
@@ -97,7 +102,9 @@ mod tests {
         assert_eq!(named(&profile, "0x43"), "0x40");
         let error = named(&profile, "init");
         assert!(error.starts_with("`init` names 2 functions; give one of them by its address"), "{error}");
-        assert!(error.contains("\n  0x00000050  init  (src/uart.c:7)"), "{error}");
+        assert!(error.contains("\n  #2  0x00000050  init  (src/uart.c:7)"), "{error}");
+        assert_eq!(named(&profile, "init#2"), "0x50");
+        assert_eq!(named(&profile, "init@0x43"), "0x40");
         let error = named(&profile, "inti");
         assert_eq!(error, "no function is called `inti`; did you mean `init`?");
     }

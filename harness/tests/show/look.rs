@@ -229,7 +229,7 @@ fn without_sources_debug_information_or_symbols_the_counts_are_all_there() {
         assert!(output.status.success());
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
-    let file = run.profile().names.find("crc32_bitwise").map(|found| found.address).unwrap();
+    let file = run.profile().names.find("crc32_bitwise").map(|found| found[0].address).unwrap();
     let file = run.profile().names.function_at(file).unwrap().file.clone().unwrap();
     let nowhere = format!("{}=/nonexistent", Path::new(&file).parent().unwrap().display());
     let (text, notes) = elsewhere(&["annotate", "crc32_bitwise", "--source-map", &nowhere]);

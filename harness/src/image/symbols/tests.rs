@@ -269,7 +269,7 @@ fn functions_are_found_by_what_people_type() {
         ("0x104", 0x104),
         ("0x105", 0x104),
     ] {
-        assert_eq!(symbols.find(typed).map(|found| found.address), Ok(address), "{typed}");
+        assert_eq!(symbols.find(typed).map(|found| found[0].address), Ok(address), "{typed}");
     }
 }
 
@@ -286,7 +286,10 @@ fn what_is_not_found_is_answered_with_what_is_there() {
     assert!(error("0xnonsense").contains("no function is at 0xnonsense"));
     assert!(error("").contains("no function is called"));
     let ambiguous = error("init");
-    assert!(ambiguous.contains("names 2 functions") && ambiguous.contains("0x00000104  uart::init()"), "{ambiguous}");
+    assert!(
+        ambiguous.contains("names 2 functions") && ambiguous.contains("#1  0x00000104  uart::init()"),
+        "{ambiguous}"
+    );
     assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
 }
 
