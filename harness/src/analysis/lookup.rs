@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::functions::{self, RowKind};
+use crate::analysis::metrics::{Metrics, key_name};
 use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
@@ -63,6 +64,52 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
             ))),
         },
     }
+}
+
+/// The functions that a suite means by a name, by what [`Metrics`] call them: all of that name, in whichever files
+/// and inlined or not; else those that [`places`] would find. Several are the instances of one generic; none is what
+/// the image has not.
+///
+/// # Errors
+/// When different functions are called so; the message lists them.
+pub fn keys(profile: &Profile, metrics: &Metrics, wanted: &str) -> Result<BTreeSet<String>, String> {
+    let wanted = wanted.trim();
+    let own = key_name(wanted);
+    if metrics.functions.keys().any(|key| key.name == own) {
+        return Ok(BTreeSet::from([own]));
+    }
+    // Linkage name, name to look for, key.
+    let mut candidates: Vec<(&str, String, String)> = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for function in &profile.names.functions {
+        let key = key_name(&function.name);
+        known.insert(key.clone());
+        candidates.push((&function.linkage_name, key.clone(), key));
+    }
+    for alias in &profile.names.aliases {
+        if let Some(function) = profile.names.function_at(alias.address) {
+            let name = key_name(&symbols::demangle(&alias.linkage_name));
+            candidates.push((&alias.linkage_name, name, key_name(&function.name)));
+        }
+    }
+    // What is only inlined has no symbol.
+    let inlined = metrics.functions.keys().filter(|key| !known.contains(&key.name));
+    candidates.extend(inlined.map(|key| ("", key.name.clone(), key.name.clone())));
+
+    let exact: Vec<usize> = (0..candidates.len()).filter(|&index| candidates[index].0 == wanted).collect();
+    let found =
+        if exact.is_empty() { symbols::called(&own, candidates.iter().map(|(_, name, _)| &**name)) } else { exact };
+    let keys: BTreeSet<String> = found.iter().map(|&index| candidates[index].2.clone()).collect();
+    let functions = found.iter().map(|&index| (candidates[index].0, &*candidates[index].1));
+    if keys.len() > 1 && !symbols::are_instances(functions) {
+        let mut message = format!("`{wanted}` names {} functions; give one of them by its full name:", keys.len());
+        keys.iter().take(MAX_LISTED).for_each(|name| message += &format!("\n  {name}"));
+        if let more @ 1.. = keys.len().saturating_sub(MAX_LISTED) {
+            message += &format!("\n  and {more} more");
+        }
+        return Err(message);
+    }
+    Ok(keys)
 }
 
 /// Functions into which one of this name is inlined.

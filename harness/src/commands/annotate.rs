@@ -23,7 +23,10 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let lister = Lister::new(&profile)?;
     let places = lookup::places(&profile, &args.function)?;
     let listings: Vec<_> = places.iter().map(|&place| lister.list(place, &mut sources)).collect();
-    let screen = Screen { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
+    let screen = Screen {
+        color: args.color.for_stdout(),
+        width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
+    };
     let mut out = BufWriter::new(stdout().lock());
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;

@@ -3,11 +3,13 @@
 //! A measure, a comparison and a value. A value with `%` is a share: of all instructions, of a task's
 //! stack, or of a file's lines.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use wire::definition::NodeKind;
 
-use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, stable_name};
+use crate::analysis::lookup;
+use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, key_name};
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
@@ -297,17 +299,22 @@ impl Assertion {
         let number = |part| Measured { part, whole: None };
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
-            let mut found: Vec<&Numbers> =
-                metrics.named(|known| stable_name(name) == known).map(|(_, numbers)| numbers).collect();
             // `name (file.c)`, where there are namesakes.
-            found.extend(metrics.functions.iter().filter_map(|(key, numbers)| {
+            let of_file = metrics.functions.iter().filter_map(|(key, numbers)| {
                 let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
                 (shown.as_deref() == Some(name)).then_some(numbers)
-            }));
+            });
+            let sum = |found: &[&Numbers]| found.iter().filter_map(|numbers| numbers[metric]).sum();
+            let of_file: Vec<&Numbers> = of_file.collect();
+            if !of_file.is_empty() {
+                return Ok::<u64, String>(sum(&of_file));
+            }
+            let names = lookup::keys(profile, metrics, name)?;
+            let found: Vec<&Numbers> = metrics.named(&names).collect();
             if found.is_empty() {
                 exists(name)?;
             }
-            Ok::<u64, String>(found.into_iter().filter_map(|numbers| numbers[metric]).sum())
+            Ok(sum(&found))
         };
         let task = |name: &str| {
             metrics.tasks.get(name).ok_or_else(|| {
@@ -338,10 +345,10 @@ impl Assertion {
                     whole: Some(profile.samples.len() as u64),
                 }
             }
-            Measure::Span(of, spans) => number(span(profile, *of, spans, exists)?),
+            Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {
                 exists(name)?;
-                number(depth(profile, name))
+                number(depth(profile, &lookup::keys(profile, metrics, name)?))
             }
         })
     }
@@ -369,22 +376,28 @@ impl Spans {
         }
     }
 
-    fn are(&self, span: &Span, profile: &Profile, exceptions: &stacks::Exceptions<'_>) -> bool {
-        let is_called = |address: u64, name: &str| match Place::of(profile, address) {
-            Place::Function(function) => {
-                function.linkage_name == name || stable_name(&function.name) == stable_name(name)
-            }
-            _ => false,
-        };
+    /// Whether a span is one of these; `called` are the names of the functions that the calls are of.
+    fn are(
+        &self,
+        span: &Span,
+        profile: &Profile,
+        exceptions: &stacks::Exceptions<'_>,
+        called: &BTreeSet<String>,
+    ) -> bool {
         match (self, span.kind) {
-            (Spans::Calls(name), SpanKind::Call { entry }) => is_called(entry, name),
+            (Spans::Calls(_), SpanKind::Call { entry }) => is_called(profile, entry, called),
             (Spans::Handler(name), SpanKind::Exception { number }) => {
                 let shown = exceptions.name(number, span.longest_at);
                 shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
-                is_called(start, from) && is_called(end, until)
+                // As they were found when the run was planned, but in the profile's names.
+                let is_at = |address: u64, name: &str| {
+                    let found = profile.names.find(name).unwrap_or_default();
+                    found.iter().any(|found| found.address == address)
+                };
+                is_at(start, from) && is_at(end, until)
             }
             _ => false,
         }
@@ -394,13 +407,22 @@ impl Spans {
 /// A number of the spans; 0 where there was none, so that a limit holds of what never happens.
 fn span(
     profile: &Profile,
+    metrics: &Metrics,
     of: Of,
     spans: &Spans,
     exists: &dyn Fn(&str) -> Result<(), String>,
 ) -> Result<u64, String> {
     let exceptions = stacks::Exceptions::new(profile);
-    let found: Vec<&Span> = profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions)).collect();
+    let called = match spans {
+        Spans::Calls(name) => lookup::keys(profile, metrics, name)?,
+        _ => BTreeSet::new(),
+    };
+    let found: Vec<&Span> =
+        profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions, &called)).collect();
     match spans {
+        Spans::Between(from, until) if found.is_empty() => {
+            return Err(format!("nothing was measured between {from} and {until}"));
+        }
         Spans::Calls(name) if found.is_empty() => exists(name)?,
         Spans::Handler(name) if found.is_empty() => {
             let handlers = profile.spans.iter().filter_map(|span| match span.kind {
@@ -444,12 +466,17 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
     Ok(Measured { part: lines.values().filter(|ran| **ran).count() as u64, whole: Some(lines.len() as u64) })
 }
 
-/// How often a function was on one path of the tree, at most.
-fn depth(profile: &Profile, name: &str) -> u64 {
-    let is_it = |entry: u64| match Place::of(profile, entry) {
-        Place::Function(function) => stable_name(&function.name) == stable_name(name),
+/// Whether the function at an address has one of these names.
+fn is_called(profile: &Profile, address: u64, names: &BTreeSet<String>) -> bool {
+    match Place::of(profile, address) {
+        Place::Function(function) => names.contains(&key_name(&function.name)),
         _ => false,
-    };
+    }
+}
+
+/// How often functions of these names were on one path of the tree, at most.
+fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
+    let is_it = |entry: u64| is_called(profile, entry, names);
     let mut depths: Vec<u64> = Vec::with_capacity(profile.tree.len());
     for node in &profile.tree {
         let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject};
+use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject, key_name};
 use crate::error::InputError;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
@@ -115,7 +115,8 @@ impl Baseline {
                 }
                 [FUNCTION, name, file, ref columns @ ..] => {
                     let numbers = numbers(Subject::Function, columns).with_context(error)?;
-                    metrics.functions.insert(Key { name: name.to_owned(), file: file.to_owned() }, numbers);
+                    // Older baselines have the numbers of closures in names.
+                    metrics.add_function(Key { name: key_name(name), file: file.to_owned() }, &numbers);
                 }
                 [word @ ("compiler" | "image" | "qemu" | "run"), value] => {
                     baseline.made_with.insert((word.to_owned(), value.to_owned()));

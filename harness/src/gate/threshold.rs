@@ -4,6 +4,8 @@
 //! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
 //! instruction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use globset::{Glob, GlobMatcher};
 
 use crate::analysis::compare::{Comparison, Pair, Pairs};
@@ -111,27 +113,47 @@ impl Threshold {
         Ok(Threshold { metric, pattern: pattern.to_owned(), matcher, limit })
     }
 
-    fn matches(&self, name: &str) -> bool {
+    /// Whether the pattern is a name that may have to be looked for.
+    pub fn is_name(&self) -> bool {
+        self.pattern != ALL && !self.pattern.contains(['*', '?', '[', '{'])
+    }
+
+    /// Whether a name matches the pattern as it is.
+    pub fn matches(&self, name: &str) -> bool {
         self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
     }
 }
 
+/// The functions that patterns which are names stand for, where they are not called just so: several are the instances
+/// of a generic.
+pub type Meant = BTreeMap<String, BTreeSet<String>>;
+
 /// Judges all numbers that have a threshold. Of several that match a name the last one counts, and
-/// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side.
-pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement> {
+/// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side. Instances of a generic
+/// that a threshold names are judged together.
+pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -> Vec<Judgement> {
     let mut judgements = Vec::new();
+    let mut sums: BTreeMap<(Metric, &str, bool), (Limit, Pair)> = BTreeMap::new();
     let mut judge_one = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
+        let means = |pattern: &str| meant.get(pattern).is_some_and(|names| names.contains(plain_name));
         for is_ceiling in [false, true] {
             let kind = |threshold: &&Threshold| {
                 threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
             };
             let named = |threshold: &&Threshold| {
-                threshold.pattern != ALL && (threshold.matches(plain_name) || threshold.matches(subject))
+                threshold.pattern != ALL
+                    && (threshold.matches(plain_name) || threshold.matches(subject) || means(&threshold.pattern))
             };
             let candidates = || thresholds.iter().filter(kind);
             let threshold =
                 candidates().rfind(named).or_else(|| candidates().rfind(|threshold| threshold.pattern == ALL));
-            if let Some(&Threshold { limit, .. }) = threshold {
+            if let Some(Threshold { limit, pattern, .. }) = threshold {
+                let limit = *limit;
+                if meant.get(pattern).is_some_and(|names| names.len() > 1) {
+                    let (_, sum) = sums.entry((metric, pattern, is_ceiling)).or_insert((limit, Pair::default()));
+                    sum.add(numbers);
+                    continue;
+                }
                 let crossed = limit.is_crossed(numbers);
                 judgements.push(Judgement { metric, subject: subject.to_owned(), numbers, limit, crossed });
             }
@@ -149,6 +171,13 @@ pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement
     for task in &comparison.tasks {
         judge_all(Subject::Task, &task.name, &task.name, &task.numbers);
     }
+    judgements.extend(sums.into_iter().map(|((metric, pattern, _), (limit, numbers))| Judgement {
+        metric,
+        subject: pattern.to_owned(),
+        numbers,
+        limit,
+        crossed: limit.is_crossed(numbers),
+    }));
     judgements
 }
 
@@ -224,7 +253,7 @@ mod tests {
         let threshold =
             |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
         let thresholds = [threshold("crc*", "5%"), threshold("crc_byte", "0%"), threshold(ALL, "1%")];
-        let judgements = judge(&thresholds, &comparison);
+        let judgements = judge(&thresholds, &Meant::new(), &comparison);
         let crossed: Vec<&str> = judgements
             .iter()
             .filter(|judgement| judgement.crossed)
@@ -249,7 +278,7 @@ mod tests {
         let subjects = [Subject::Run, Subject::Function, Subject::Task];
         let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
         let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, Limit::Ceiling(0)).unwrap());
-        let judgements = judge(&thresholds.collect::<Vec<_>>(), &comparison);
+        let judgements = judge(&thresholds.collect::<Vec<_>>(), &Meant::new(), &comparison);
         assert!(judgements.iter().all(|judgement| judgement.crossed));
         assert_eq!(judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }

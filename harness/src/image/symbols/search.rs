@@ -274,7 +274,8 @@ fn chosen(
 pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Vec<usize> {
     // As tables write the bodies of async functions; not in round brackets, which are arguments.
     let is_async = wanted.contains(ASYNC);
-    let wanted = &without_return_type(wanted).replace(&format!(" {ASYNC}"), MARK).replace(ASYNC, MARK);
+    let wanted = wanted.replace(&format!(" {ASYNC}"), MARK).replace(ASYNC, MARK);
+    let wanted = without_return_type(&wanted);
     let as_typed = |name: &str| if is_async { marked_bodies(name, |_| true, MARK) } else { name.to_owned() };
     let squeezed = squeeze(wanted);
     let whole = |name: &str| squeeze(name) == squeezed;
@@ -311,18 +312,18 @@ pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + C
         let mut groups = groups(name).into_iter().filter(|group| name[group.start..].starts_with('<'));
         inside.contains('<') || groups.any(|group| group.start > 0)
     };
-    let mut rest = functions.clone();
-    let Some((first_linkage, first)) = rest.next() else { return false };
+    let Some((_, first)) = functions.clone().next() else { return false };
     let common = generic(first);
-    let is_common = |(linkage_name, name): (&str, &str)| {
-        generic(name) == common && (linkage_name.is_empty() || impl_block(linkage_name) == impl_block(first_linkage))
-    };
+    // What is only inlined has no linkage name.
+    let blocks = functions.clone().filter(|(linkage_name, _)| !linkage_name.is_empty());
+    let blocks: BTreeSet<Option<&str>> = blocks.map(|(linkage_name, _)| impl_block(linkage_name)).collect();
+    let are_common = blocks.len() <= 1 && functions.clone().all(|(_, name)| generic(name) == common);
     let distinct =
         |of: &dyn Fn(&'n str) -> &'n str| functions.clone().map(|(_, name)| of(name)).collect::<BTreeSet<_>>();
     let are_overloads = distinct(&without_arguments).len() < distinct(&|name| name).len();
     let are_generic = functions.clone().all(|(_, name)| is_generic(name));
     let are_copies = functions.clone().all(|(linkage_name, name)| name == first && is_rust(linkage_name));
-    rest.all(is_common) && !are_overloads && (are_generic || are_copies)
+    are_common && !are_overloads && (are_generic || are_copies)
 }
 
 /// Whether Rust has mangled a name, in either way: the older one ends in a hash.
