@@ -507,6 +507,7 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Alias;
     use crate::profile::testing::empty;
 
     fn check(profile: &Profile, text: &str) -> Outcome {
@@ -531,6 +532,39 @@ mod tests {
         ] {
             assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_that_of_all_instances_of_one_generic_and_of_every_alias() {
+        let mut profile = empty()
+            .function("app::sort::<u8, app::run::{closure#0}>", 0x40, 4)
+            .function("app::sort::<u16, app::run::{closure#1}>", 0x50, 4)
+            .function("__adddf3", 0x60, 4)
+            .function("<app::A as app::Shape>::area", 0x70, 4)
+            .function("<app::B as app::Shape>::area", 0x80, 4)
+            .function("app::never::<u8>", 0x90, 4)
+            .frames(0xa2, &["main", "app::sort::<u32, app::run::{closure#2}>"])
+            .function("main", 0xa0, 8);
+        for pc in [0x40, 0x50, 0x50, 0x60, 0x70, 0x80, 0xa0, 0xa2] {
+            profile = profile.insn(pc, 10);
+        }
+        profile.names.aliases.push(Alias { address: 0x60, linkage_name: "__aeabi_dadd".to_owned() });
+        for (text, holds, actual) in [
+            ("calls(\"app::sort\") == 30", true, "30"),
+            ("self(\"sort\") == 40", true, "40"),
+            ("self(\"app::sort::<u8>\") == 10", true, "10"),
+            ("self(\"sort::<u16, app::run::{closure#7}>\") == 20", true, "20"),
+            ("self(\"__aeabi_dadd\") == 10", true, "10"),
+            ("calls(\"__adddf3\") == 10", true, "10"),
+            ("self(\"A::area\") == 10", true, "10"),
+            ("depth(\"never\") == 0", false, "no function is called never"),
+            ("calls(\"never\") == 0", false, "no function is called never"),
+        ] {
+            assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+        }
+        let unclear = check(&profile, "calls(\"area\") == 20");
+        assert!(!unclear.holds && unclear.actual.starts_with("`area` names 2 functions"), "{unclear:?}");
+        assert!(unclear.actual.contains("\n  <app::B as app::Shape>::area"), "{unclear:?}");
     }
 
     #[test]

@@ -264,6 +264,39 @@ mod tests {
     }
 
     #[test]
+    fn instances_of_a_generic_are_judged_together_and_by_nothing_else() {
+        let change = |name: &str, before, after| {
+            let mut numbers = Pairs::default();
+            numbers[Metric::SelfInsns] = Pair { before, after: Some(after) };
+            Change { name: name.to_owned(), plain_name: name.to_owned(), numbers, fate: Fate::Stays }
+        };
+        let functions =
+            vec![change("sort::<u8>", Some(100), 90), change("sort::<u16>", None, 25), change("main", Some(5), 5)];
+        let comparison = Comparison { functions, ..Comparison::default() };
+        let threshold =
+            |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
+        let meant = Meant::from([("sort".to_owned(), ["sort::<u8>", "sort::<u16>"].map(str::to_owned).into())]);
+        let judged = |thresholds: &[Threshold]| -> Vec<String> {
+            judge(thresholds, &meant, &comparison).iter().map(Judgement::describe).collect()
+        };
+        assert_eq!(
+            judged(&[threshold("sort", "14%"), threshold(ALL, "0%"), threshold("sort", "100")]),
+            [
+                "self instructions of main: 5 \u{2192} 5 (\u{b1}0), limit 0%",
+                "self instructions of sort: 100 \u{2192} 115 (+15.00 %), limit 14%",
+                "self instructions of sort: 115, at most 100 allowed",
+            ]
+        );
+        let later = [threshold("sort", "14%"), threshold("sort*", "10%")];
+        assert_eq!(
+            judged(&later)[0],
+            "self instructions of sort::<u8>: 100 \u{2192} 90 (\u{2212}10.00 %), limit 10%"
+        );
+        let crossed = judge(&[threshold("sort", "14%"), threshold("sort", "115")], &meant, &comparison);
+        assert_eq!(crossed.iter().map(|judgement| judgement.crossed).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
     fn every_compared_metric_is_judged_once_for_each_that_has_it() {
         let mut numbers = Pairs::default();
         for &metric in Metric::ALL {

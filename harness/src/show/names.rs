@@ -69,9 +69,27 @@ fn short(name: &str, width: usize) -> String {
     let arguments = if bare.len() < marked.len() { "(…)" } else { "" };
     let inner = without_inner_paths(bare);
     let last = symbols::without_template_arguments(&inner);
-    let forms = [bare, &inner, &last].map(|form| format!("{form}{arguments}").replace(ASYNC.1, ASYNC.0));
-    let fitting = forms.iter().find(|form| columns(form) <= width);
-    fitting.cloned().unwrap_or_else(|| shorten(&forms[2], width).into_owned())
+    let mut forms: Vec<String> =
+        [bare, &inner].map(|form| format!("{form}{arguments}").replace(ASYNC.1, ASYNC.0)).into();
+    match body(&inner) {
+        // Which task it is tells more than what polls it.
+        Some((start, end)) => {
+            let around = start.checked_sub(1).map_or(String::new(), |before| format!("…{}", &inner[before..]));
+            forms.push(format!("{around}{arguments}").replace(ASYNC.1, ASYNC.0));
+            forms.push(last_part(&inner[start..end]).replace(ASYNC.1, ASYNC.0));
+        }
+        None => forms.push(format!("{last}{arguments}")),
+    }
+    let fitting = forms.iter().find(|form| !form.is_empty() && columns(form) <= width);
+    let least = forms.last().map_or(name, String::as_str);
+    fitting.cloned().unwrap_or_else(|| shorten(least, width).into_owned())
+}
+
+/// Where the first body of an async function stands among the generic arguments of a name.
+fn body(marked: &str) -> Option<(usize, usize)> {
+    let at = marked.find(ASYNC.1)?;
+    let start = marked[..at].rfind(['<', '(', '[', ',', ' ', '&']).map_or(0, |before| before + 1);
+    Some((start, at + ASYNC.1.len()))
 }
 
 /// A name among others that would look the same: what they have in common is cut, what is different stays.
@@ -155,4 +173,77 @@ fn last_part(path: &str) -> &str {
         }
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(names: &[&str], width: usize) -> Vec<String> {
+        cells(&names.iter().map(|name| (*name, width)).collect::<Vec<_>>())
+    }
+
+    const TASKS: [&str; 3] = [
+        "<embassy_executor::raw::TaskStorage<embassy_demo::consumer_task (async)>>::poll",
+        "<embassy_executor::raw::TaskStorage<embassy_demo::producer_task (async)>>::poll",
+        "<embassy_executor::raw::TaskStorage<embassy_demo::ticker_task (async)>>::poll",
+    ];
+
+    #[test]
+    fn what_tells_least_is_left_out_first() {
+        let name = "<alloc::vec::Vec<app::Item> as core::iter::Extend<app::Item>>::extend::<app::Source, app::run::{closure#1}>";
+        for (width, short) in [
+            (200, name),
+            (70, "<Vec<Item> as Extend<Item>>::extend::<Source, run::{closure#1}>"),
+            (45, "<Vec<Item> as Extend<Item>>::extend::<…>"),
+            (30, "<Vec<Item…nd<Item>>::extend::<…>"),
+        ] {
+            let cell = &shown(&[name], width)[0];
+            assert!(columns(cell) <= width, "{cell}");
+            if width > 30 {
+                assert_eq!(cell, short);
+            }
+        }
+        assert_eq!(shown(&["ns::A<ns::B>::f(ns::C const&, int) const"], 16), ["ns::A<B>::f(…)"]);
+    }
+
+    #[test]
+    fn a_task_is_told_by_its_body() {
+        assert_eq!(
+            shown(&TASKS, 50),
+            [
+                "<TaskStorage<consumer_task (async)>>::poll",
+                "<TaskStorage<producer_task (async)>>::poll",
+                "<TaskStorage<ticker_task (async)>>::poll"
+            ]
+        );
+        assert_eq!(shown(&TASKS, 32)[1], "…<producer_task (async)>>::poll");
+        assert_eq!(shown(&TASKS, 24)[1], "producer_task (async)");
+        assert_eq!(shown(&["app::blink (async)"], 16), ["blink (async)"]);
+    }
+
+    #[test]
+    fn rows_of_different_names_never_look_the_same() {
+        let sorts = [
+            "hello::generic_sort::<u32, u32, hello::sorts::{closure#4}>",
+            "hello::generic_sort::<u32, u32, hello::sorts::{closure#2}>",
+            "hello::generic_sort::<(u16, i8), core::cmp::Reverse<u16>, hello::sorts::{closure#3}>",
+        ];
+        let long = |end: &str| format!("{}::{end}::{}", "a".repeat(90), "b".repeat(90));
+        let long = ["x", "y", "x"].map(long);
+        let mut names: Vec<&str> = sorts.iter().chain(&TASKS).copied().collect();
+        names.extend(long.iter().map(String::as_str));
+        // As those of static functions in several files.
+        names.extend(["init", "init", "read(int)", "read(char)", "a::read(long)"]);
+        for width in 4..120 {
+            let cells = shown(&names, width);
+            for (one, cell) in cells.iter().enumerate() {
+                assert!(columns(cell) <= width.max(6), "{width}: {cell}");
+                for (other, alike) in cells.iter().enumerate() {
+                    assert_eq!(names[one] == names[other], cell == alike, "{width}: {cells:#?}");
+                }
+            }
+        }
+        assert_eq!(shown(&sorts, 39)[1], "hel…sort::<u32, u32…sorts::{closure#2}>");
+    }
 }

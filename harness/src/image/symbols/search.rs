@@ -456,8 +456,13 @@ fn paths(name: &str) -> Vec<String> {
         }
     }
     let mut paths = inner(name, 0);
-    // As it is written is a path, too, for what has no name of its own: `<&A as B>::f`.
-    paths.push(squeeze(without_arguments(name)));
+    // As it is written is a path, too, for what has no name of its own: `<&A as B>::f`; and `A<u8>::f`.
+    let name = without_arguments(name);
+    paths.push(squeeze(name));
+    if let Some((inside, rest)) = self_type(name) {
+        let (own, of) = as_trait(inside).unwrap_or((inside, ""));
+        paths.extend([own, of].map(|head| squeeze(&format!("{head}{rest}"))));
+    }
     paths
 }
 
