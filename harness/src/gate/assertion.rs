@@ -257,6 +257,16 @@ impl Assertion {
         }
     }
 
+    /// Why the name of a function in it is that of several different ones; None: it is not.
+    pub fn unclear(&self, profile: &Profile, metrics: &Metrics) -> Option<String> {
+        let name = match &self.measure {
+            Measure::Metric(metric, name) if metric.subject() == Subject::Function => name,
+            Measure::Depth(name) | Measure::Span(_, Spans::Calls(name)) => name,
+            _ => return None,
+        };
+        lookup::keys(profile, metrics, name).err()
+    }
+
     /// Checks a profile. `exists` says of a function's name why the image has none of that name.
     pub fn check(
         &self,
@@ -563,6 +573,8 @@ mod tests {
             assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
         }
         let unclear = check(&profile, "calls(\"area\") == 20");
+        let assertion = Assertion::parse("depth(\"area\") == 1").unwrap();
+        assert_eq!(assertion.unclear(&profile, &Metrics::of(&profile)), Some(unclear.actual.clone()));
         assert!(!unclear.holds && unclear.actual.starts_with("`area` names 2 functions"), "{unclear:?}");
         assert!(unclear.actual.contains("\n  <app::B as app::Shape>::area"), "{unclear:?}");
     }

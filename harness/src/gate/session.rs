@@ -253,6 +253,9 @@ impl Session<'_> {
         if let Some(new) = &new {
             result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
             result.findings.extend(assertions(case, profile, &new.metrics));
+            if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
+                result.raise(ExitCode::Usage);
+            }
         }
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
