@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn what_tells_least_is_left_out_first() {
-        let name = "<alloc::vec::Vec<app::Item> as core::iter::Extend<app::Item>>::extend::<app::Source, app::run::{closure#1}>";
+        let name = "<alloc::vec::Vec<app::Item> as core::iter::Extend<app::Item>>::extend\
+                    ::<app::Source, app::run::{closure#1}>";
         for (width, short) in [
             (200, name),
             (70, "<Vec<Item> as Extend<Item>>::extend::<Source, run::{closure#1}>"),
