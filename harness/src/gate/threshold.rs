@@ -118,9 +118,9 @@ impl Threshold {
         self.pattern != ALL && !self.pattern.contains(['*', '?', '[', '{'])
     }
 
-    /// Whether a name matches the pattern as it is.
+    /// Whether a name matches the pattern as it is. The brackets of `<[u8]>::f` and `f::{closure}` are wildcards, too.
     pub fn matches(&self, name: &str) -> bool {
-        self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
+        self.pattern == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
     }
 }
 
@@ -292,6 +292,7 @@ mod tests {
             judged(&later)[0],
             "self instructions of sort::<u8>: 100 \u{2192} 90 (\u{2212}10.00 %), limit 10%"
         );
+        assert!(threshold("<[u8]>::f::{closure}", "0%").matches("<[u8]>::f::{closure}"));
         let crossed = judge(&[threshold("sort", "14%"), threshold("sort", "115")], &meant, &comparison);
         assert_eq!(crossed.iter().map(|judgement| judgement.crossed).collect::<Vec<_>>(), [true, false]);
     }
