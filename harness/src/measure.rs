@@ -19,7 +19,7 @@ use crate::image::symbols::Symbols;
 use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
-use crate::profile::{Code, Facts, InTarget, Profile};
+use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -76,14 +76,16 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let symbol_file = read_symbol_file(&image)?;
     let symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
     let find = |option: &str, name: &str| match symbols.find(name) {
-        Ok(found) => Ok(found.address),
+        Ok(found) => Ok(found.iter().map(|found| found.address).collect::<Vec<u64>>()),
         Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
     };
-    let bound = |option: &str, name: &Option<String>| name.as_deref().map(|name| find(option, name)).transpose();
+    let bound =
+        |option: &str, name: &Option<String>| name.as_deref().map_or(Ok(Vec::new()), |name| find(option, name));
     let from = bound("--from", &options.window.from)?;
     let until = bound("--until", &options.window.until)?;
     let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
     let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
+    let generic_spans = generic_spans(&options.spans, &spans)?;
 
     let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
@@ -106,8 +108,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         options,
         icount_shift,
         functions: &functions,
-        from,
-        until,
+        from: &from,
+        until: &until,
         spans: &spans,
         unwind: &unwind,
         kernel: kernel.as_ref(),
@@ -124,6 +126,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
+    profile.facts.generic_spans = generic_spans;
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     if let Some(line) = shared {
         listener.slow(&format!("note: {line}"));
@@ -147,6 +150,30 @@ fn describe_unread(why: &Unread, choice: &Choice) -> String {
          {known}",
         memory::QUESTION
     )
+}
+
+/// The spans that begin or end at several functions, by the first addresses, which the plugin names spans by.
+///
+/// # Errors
+/// When two different ones have the same first addresses.
+fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<GenericSpan>, InputError> {
+    for (index, (from, until)) in spans.iter().enumerate() {
+        let is_alike = |other: &&(Vec<u64>, Vec<u64>)| (other.0[0], other.1[0]) == (from[0], until[0]);
+        if spans[..index].iter().find(is_alike).is_some_and(|other| other != &spans[index]) {
+            let (from, until) = &asked[index];
+            return Err(InputError::new(format!(
+                "--span {from}..{until}: another --span is between instances of the same functions; ask for it in a \
+                 run of its own"
+            )));
+        }
+    }
+    let named = asked.iter().zip(spans).filter(|(_, (from, until))| from.len() > 1 || until.len() > 1);
+    let named = named.map(|((from, until), (begin, end))| GenericSpan {
+        from: begin[0],
+        until: end[0],
+        name: format!("{from}..{until}"),
+    });
+    Ok(named.collect())
 }
 
 /// Which machine was chosen and what else there was.
@@ -259,6 +286,7 @@ fn profile(
         jitter_seed: options.jitter_seed,
         bin_bytes: options.bin_bytes,
         window: options.window.clone(),
+        generic_spans: Vec::new(),
         before_window_insns: records.before_window_insns,
         input: options.input.clone(),
         input_bytes: records.control.get(Word::InputBytes),

@@ -36,8 +36,8 @@ pub(crate) struct Clock {
     for_insns: Option<u64>,
     max_insns: Option<u64>,
     /// Addresses that open the window and close it.
-    from: Option<u64>,
-    until: Option<u64>,
+    from: Vec<u64>,
+    until: Vec<u64>,
     is_window_open: bool,
     /// Instruction of the run at which the console's input is to be looked after.
     input_at: Option<u64>,
@@ -160,8 +160,8 @@ impl Clock {
             jitter_seed: request.jitter_seed,
             for_insns: request.for_insns,
             max_insns: request.max_insns,
-            from: request.from,
-            until: request.until,
+            from: request.from.clone(),
+            until: request.until.clone(),
             is_window_open: false,
             input_at: None,
             vcpus: (0..vcpus).map(vcpu).collect(),
@@ -194,22 +194,22 @@ impl Clock {
 
     /// Whether an instruction of the firmware opens the window.
     pub(crate) fn opens_late(&self) -> bool {
-        self.from.is_some()
+        !self.from.is_empty()
     }
 
     /// Whether the window opens or closes at this address.
     pub(crate) fn is_bound(&self, pc: u64) -> bool {
-        self.from == Some(pc) || self.until == Some(pc)
+        self.from.contains(&pc) || self.until.contains(&pc)
     }
 
     /// Whether the window, still closed, opens at this address.
     pub(crate) fn opens_at(&self, pc: u64) -> bool {
-        !self.is_window_open && self.from == Some(pc)
+        !self.is_window_open && self.from.contains(&pc)
     }
 
     /// Whether the open window closes at this address.
     pub(crate) fn closes_at(&self, pc: u64) -> bool {
-        self.is_window_open && self.until == Some(pc)
+        self.is_window_open && self.until.contains(&pc)
     }
 
     /// Says when to look after the input.
@@ -254,7 +254,7 @@ impl Clock {
         self.is_window_open = true;
         let mut before_insns = 0;
         for vcpu in 0..self.vcpus() {
-            let insns = if self.from.is_some() { ledger.insns(vcpu) } else { 0 };
+            let insns = if !self.from.is_empty() { ledger.insns(vcpu) } else { 0 };
             before_insns += insns;
             self.vcpus[vcpu as usize].before_insns = insns;
             self.vcpus[vcpu as usize].suspect = None;

@@ -12,7 +12,7 @@
 //! - An interrupt or trap has no caller: its instructions are not those of what it interrupted.
 //! - What no sample was taken in, in a profile without the exact tree, has no known caller.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::functions::{self, Table};
@@ -65,6 +65,39 @@ impl Party {
             Party::BootRom => BOOT_ROM.to_owned(),
             Party::Outside(name) => name.clone(),
         }
+    }
+}
+
+/// Functions that are looked at as one: the instances of a generic. Calls among them are its recursion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Together(BTreeSet<u64>);
+
+impl Together {
+    /// Functions by their first addresses.
+    pub fn new(starts: impl IntoIterator<Item = u64>) -> Together {
+        Together(starts.into_iter().collect())
+    }
+
+    /// The party that stands for one: of those together, the one at the lowest address.
+    fn party(&self, party: Party) -> Party {
+        match (party, self.0.first()) {
+            (Party::Code(start), Some(&first)) if self.0.contains(&start) => Party::Code(first),
+            (party, _) => party,
+        }
+    }
+
+    /// The party of each member of a tree.
+    fn parties(&self, tree: &CallTree) -> Vec<Option<Party>> {
+        tree.members.iter().map(|member| Party::of_member(member).map(|party| self.party(party))).collect()
+    }
+
+    /// The member that stands for each: the first of those together.
+    fn numbers(&self, parties: &[Option<Party>]) -> Vec<u32> {
+        let common = self.0.first().map(|&first| Party::Code(first));
+        let is_common = |party: &Option<Party>| common.is_some() && *party == common;
+        let first = parties.iter().position(is_common);
+        let number = |(index, party)| first.filter(|_| is_common(party)).unwrap_or(index) as u32;
+        parties.iter().enumerate().map(number).collect()
     }
 }
 
@@ -128,6 +161,11 @@ impl CallGraph {
     /// The graph of a profile and its call paths. Either view of these will do: an interrupt has no caller, wherever
     /// it is shown.
     pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
+        CallGraph::with(profile, tree, &Together::default())
+    }
+
+    /// The same with some functions as one.
+    pub fn with(profile: &Profile, tree: &CallTree, together: &Together) -> CallGraph {
         let table = functions::table(profile);
         let mut graph = CallGraph {
             total_insns: table.total_insns,
@@ -136,17 +174,14 @@ impl CallGraph {
             ..CallGraph::default()
         };
         for row in &table.rows {
-            let node = PartyTotals {
-                self_insns: row.self_insns,
-                calls: row.calls,
-                samples: row.samples,
-                inclusive: Inclusive::default(),
-            };
-            graph.nodes.insert(Party::of_start(row.start), node);
+            let node = graph.nodes.entry(together.party(Party::of_start(row.start))).or_default();
+            node.self_insns += row.self_insns;
+            node.calls += row.calls;
+            node.samples += row.samples;
         }
-        graph.count_calls(profile, &table);
+        graph.count_calls(profile, &table, together);
         if graph.has_inclusive {
-            graph.add_paths(tree);
+            graph.add_paths(tree, together);
         }
         graph
     }
@@ -173,24 +208,26 @@ impl CallGraph {
         edges
     }
 
-    fn count_calls(&mut self, profile: &Profile, table: &Table) {
+    fn count_calls(&mut self, profile: &Profile, table: &Table, together: &Together) {
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-            let Some(pair) = parties(profile, arc) else { continue };
-            let edge = self.edges.entry(pair).or_default();
+            let Some((caller, callee)) = parties(profile, arc) else { continue };
+            let edge = self.edges.entry((together.party(caller), together.party(callee))).or_default();
             edge.calls += arc.count;
             if !arc.links {
-                *edge.tail_calls.entry(Party::at(profile, arc.site)).or_default() += arc.count;
+                *edge.tail_calls.entry(together.party(Party::at(profile, arc.site))).or_default() += arc.count;
             }
         }
         for (start, entries) in functions::entries(profile, table) {
             if entries.others > 0 {
-                self.edges.entry((Party::no_caller(), Party::Code(start))).or_default().calls += entries.others;
+                let callee = together.party(Party::Code(start));
+                self.edges.entry((Party::no_caller(), callee)).or_default().calls += entries.others;
             }
         }
     }
 
-    fn add_paths(&mut self, tree: &CallTree) {
-        let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
+    fn add_paths(&mut self, tree: &CallTree, together: &Together) {
+        let parties = together.parties(tree);
+        let numbers = together.numbers(&parties);
         let starts_anew = |member: u32| starts_anew(&tree.members[member as usize]);
         let sums = sums(tree);
         // The functions on the path to where the loop is, since the last interrupt.
@@ -214,26 +251,27 @@ impl CallGraph {
                 }
             }
             let outer = levels.last();
-            let mut level = Level { caller: path.member, ..outer.copied().unwrap_or_default() };
+            let member = numbers[path.member as usize];
+            let mut level = Level { caller: member, ..outer.copied().unwrap_or_default() };
             (level.is_first, level.pair) = (false, None);
-            if starts_anew(path.member) {
+            if starts_anew(member) {
                 segments += 1;
                 level.segment = segments;
-            } else if parties[path.member as usize].is_some() {
+            } else if parties[member as usize].is_some() {
                 // No member has this number: the party has no caller.
                 let caller = outer.map_or(u32::MAX, |outer| outer.caller);
-                let pair = (level.segment, caller, path.member);
+                let pair = (level.segment, caller, member);
                 if pairs_on_path.insert(pair) {
                     level.pair = Some(pair);
-                    edges.push(((caller, path.member), sum));
+                    edges.push(((caller, member), sum));
                 }
-                if on_path.insert((level.segment, path.member)) {
+                if on_path.insert((level.segment, member)) {
                     level.is_first = true;
-                    nodes.entry(path.member).or_default().add(sum);
+                    nodes.entry(member).or_default().add(sum);
                 }
-            } else if tree.members[path.member as usize].frame.role == FrameRole::Inlined {
+            } else if tree.members[member as usize].frame.role == FrameRole::Inlined {
                 // An inlined function is no party: its calls are those of the function that it is inlined into.
-                level.caller = outer.map_or(path.member, |outer| outer.caller);
+                level.caller = outer.map_or(member, |outer| outer.caller);
             }
             levels.push(level);
         }
@@ -306,9 +344,10 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The surroundings of a function in a profile's call paths, up to so many calls away.
-    pub fn new(tree: &CallTree, function: &Party, depth: usize) -> Surroundings {
-        let parties: Vec<Option<Party>> = tree.members.iter().map(Party::of_member).collect();
+    /// The surroundings of a function in a profile's call paths, up to so many calls away, with some functions as one.
+    pub fn new(tree: &CallTree, function: &Party, depth: usize, together: &Together) -> Surroundings {
+        let parties = together.parties(tree);
+        let function = &together.party(function.clone());
         let mut around = Surroundings::default();
         // What was called since the function, where it is on the path; by number less one.
         let mut since: Vec<Option<Vec<Party>>> = Vec::with_capacity(tree.paths.len());
@@ -505,7 +544,7 @@ mod tests {
 
     #[test]
     fn chains_of_callers_and_callees_are_followed_as_far_as_asked() {
-        let around = Surroundings::new(&tree(&recursive()), &Party::Code(0x50), 2);
+        let around = Surroundings::new(&tree(&recursive()), &Party::Code(0x50), 2, &Together::default());
         let code = Party::Code;
         let callers = [(vec![code(0x40)], 760), (vec![code(0x40), Party::no_caller()], 760)];
         let shown = |side: &BTreeMap<Vec<Party>, Inclusive>| -> Vec<(Vec<Party>, u64)> {

@@ -94,6 +94,12 @@ impl Pairs {
 }
 
 impl Pair {
+    /// Adds another number's; what is on one side only counts there.
+    pub fn add(&mut self, other: Pair) {
+        let sum = |one: Option<u64>, other: Option<u64>| other.map_or(one, |number| Some(one.unwrap_or(0) + number));
+        (self.before, self.after) = (sum(self.before, other.before), sum(self.after, other.after));
+    }
+
     /// After minus before; what is not there is 0.
     pub fn difference(self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))

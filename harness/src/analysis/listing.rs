@@ -302,7 +302,7 @@ mod tests {
 
     fn list(profile: &Profile, wanted: &str) -> Listing {
         let lister = Lister::new(profile).unwrap();
-        lister.list(lookup::place(profile, wanted).unwrap(), &mut Sources::default())
+        lister.list(lookup::places(profile, wanted).unwrap()[0], &mut Sources::default())
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::functions::{self, RowKind};
+use crate::analysis::metrics::{Metrics, key_name};
 use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
@@ -13,24 +14,24 @@ use crate::text::number::Hex;
 const MAX_LISTED: usize = 10;
 
 /// What a person means: a function by name, `FILE:NAME`, an address in code, or a place of the table of
-/// functions as it is called there.
+/// functions as it is called there. Several places are the instances of one generic, by address.
 ///
 /// # Errors
-/// When there is none, or more than one; the message says what to type instead.
-pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputError> {
+/// When there is none, or different functions are called so; the message says what to type instead.
+pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, InputError> {
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
     if let Some(row) = rows.iter().rfind(|row| row.kind != RowKind::Function && row.name == wanted) {
-        return Ok(Place::of(profile, place::address_of(profile, row.start)));
+        return Ok(vec![Place::of(profile, place::address_of(profile, row.start))]);
     }
     let names = &profile.names;
     match names.find(wanted) {
-        Ok(found) => Ok(Place::of(profile, found.address)),
+        Ok(found) => Ok(found.iter().map(|found| Place::of(profile, found.address)).collect()),
         Err(NotFound::NoCode { .. }) => {
             let digits = wanted.get(2..).unwrap_or_default().replace('_', "");
             let place = u64::from_str_radix(&digits, 16).ok().map(|address| Place::of(profile, address & !1));
             let place = place.filter(|place| rows.iter().any(|row| row.name == place.to_string()));
-            place.ok_or_else(|| {
+            place.map(|place| vec![place]).ok_or_else(|| {
                 InputError::new(format!("no function is at {wanted}, and no instruction near it was executed"))
             })
         }
@@ -40,13 +41,15 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
         ))),
         Err(NotFound::Ambiguous { candidates, .. }) => {
             let mut message = format!(
-                "`{wanted}` names {} functions; give one of them by its address, its full name, or as FILE:NAME:",
+                "`{wanted}` names {} functions; give one of them by its address, its full name, its number (NAME#1), or \
+                 as FILE:NAME:",
                 candidates.len()
             );
-            for found in candidates.iter().take(MAX_LISTED) {
+            for (index, found) in candidates.iter().take(MAX_LISTED).enumerate() {
                 let at = names.function_at(found.address);
                 let file = at.and_then(|at| Some(format!("  ({}:{})", at.file.as_ref()?, at.line?)));
-                message += &format!("\n  {}  {}{}", Hex(found.address), found.name, file.unwrap_or_default());
+                let (number, address) = (index + 1, Hex(found.address));
+                message += &format!("\n  #{number}  {address}  {}{}", found.name, file.unwrap_or_default());
             }
             if let more @ 1.. = candidates.len().saturating_sub(MAX_LISTED) {
                 message += &format!("\n  and {more} more");
@@ -63,13 +66,58 @@ pub fn place<'p>(profile: &'p Profile, wanted: &str) -> Result<Place<'p>, InputE
     }
 }
 
+/// The functions that a suite means by a name, by what [`Metrics`] call them: all of that name, in whichever files
+/// and inlined or not; else those that [`places`] would find. Several are the instances of one generic; none is what
+/// the image has not.
+///
+/// # Errors
+/// When different functions are called so; the message lists them.
+pub fn keys(profile: &Profile, metrics: &Metrics, wanted: &str) -> Result<BTreeSet<String>, String> {
+    let wanted = wanted.trim();
+    let own = key_name(wanted);
+    if metrics.functions.keys().any(|key| key.name == own) {
+        return Ok(BTreeSet::from([own]));
+    }
+    // Linkage name, name to look for, key.
+    let mut candidates: Vec<(&str, String, String)> = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for function in &profile.names.functions {
+        let key = key_name(&function.name);
+        known.insert(key.clone());
+        candidates.push((&function.linkage_name, key.clone(), key));
+    }
+    for alias in &profile.names.aliases {
+        if let Some(function) = profile.names.function_at(alias.address) {
+            let name = key_name(&symbols::demangle(&alias.linkage_name));
+            candidates.push((&alias.linkage_name, name, key_name(&function.name)));
+        }
+    }
+    // What is only inlined has no symbol.
+    let inlined = metrics.functions.keys().filter(|key| !known.contains(&key.name));
+    candidates.extend(inlined.map(|key| ("", key.name.clone(), key.name.clone())));
+
+    let exact: Vec<usize> = (0..candidates.len()).filter(|&index| candidates[index].0 == wanted).collect();
+    let found =
+        if exact.is_empty() { symbols::called(&own, candidates.iter().map(|(_, name, _)| &**name)) } else { exact };
+    let keys: BTreeSet<String> = found.iter().map(|&index| candidates[index].2.clone()).collect();
+    let functions = found.iter().map(|&index| (candidates[index].0, &*candidates[index].1));
+    if keys.len() > 1 && !symbols::are_instances(functions) {
+        let mut message = format!("`{wanted}` names {} functions; give one of them by its full name:", keys.len());
+        keys.iter().take(MAX_LISTED).for_each(|name| message += &format!("\n  {name}"));
+        if let more @ 1.. = keys.len().saturating_sub(MAX_LISTED) {
+            message += &format!("\n  and {more} more");
+        }
+        return Err(message);
+    }
+    Ok(keys)
+}
+
 /// Functions into which one of this name is inlined.
 fn inlined_into(profile: &Profile, wanted: &str) -> BTreeSet<String> {
     let names = &profile.names;
-    let is_wanted = |frame: &Frame| {
-        let name = names.strings.get(frame.function as usize).map_or("", String::as_str);
-        frame.inlined && (name == wanted || symbols::without_arguments(name) == wanted)
-    };
+    let meant: BTreeSet<usize> =
+        symbols::called(wanted, names.strings.iter().map(String::as_str)).into_iter().collect();
+    let is_wanted = |frame: &Frame| frame.inlined && meant.contains(&(frame.function as usize));
     let with = |stack: &u32| names.stacks.get(*stack as usize).is_some_and(|stack| stack.iter().any(is_wanted));
     let places = names.locations.iter().filter(|(_, stack)| with(stack));
     places.filter_map(|&(pc, _)| Some(names.function_at(pc)?.name.clone())).collect()
@@ -81,8 +129,12 @@ mod tests {
     use crate::profile::testing::empty;
 
     fn named(profile: &Profile, wanted: &str) -> String {
-        match place(profile, wanted) {
-            Ok(place) => format!("{:#x}", place.start().unwrap_or(0)),
+        match places(profile, wanted) {
+            Ok(places) => {
+                let starts: Vec<String> =
+                    places.iter().map(|place| format!("{:#x}", place.start().unwrap_or(0))).collect();
+                starts.join(" ")
+            }
             Err(error) => error.to_string(),
         }
     }
@@ -97,7 +149,9 @@ mod tests {
         assert_eq!(named(&profile, "0x43"), "0x40");
         let error = named(&profile, "init");
         assert!(error.starts_with("`init` names 2 functions; give one of them by its address"), "{error}");
-        assert!(error.contains("\n  0x00000050  init  (src/uart.c:7)"), "{error}");
+        assert!(error.contains("\n  #2  0x00000050  init  (src/uart.c:7)"), "{error}");
+        assert_eq!(named(&profile, "init#2"), "0x50");
+        assert_eq!(named(&profile, "init@0x43"), "0x40");
         let error = named(&profile, "inti");
         assert_eq!(error, "no function is called `inti`; did you mean `init`?");
     }

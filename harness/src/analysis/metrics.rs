@@ -310,12 +310,43 @@ pub fn stable_name(name: &str) -> &str {
     }
 }
 
+/// The name by which a function is known from run to run: [`stable_name`], without the numbers that Rust gives to
+/// closures in the order of the source. What is then called alike is one, and its numbers are added up.
+pub fn key_name(name: &str) -> String {
+    let mut text = String::new();
+    let mut rest = stable_name(name);
+    while let Some((before, number)) = rest.split_once('#') {
+        let digits = number.len() - number.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+        // `{closure#0}`, `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, which baselines have always had.
+        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
+        let is_number = digits > 0 && number[digits..].starts_with('}');
+        text += before;
+        if is_number && before.rsplit_once('{').is_some_and(|(_, word)| is_word(word)) {
+            rest = &number[digits..];
+        } else {
+            text.push('#');
+            rest = number;
+        }
+    }
+    text + rest
+}
+
 /// The last part of a path, whichever way it is written.
 pub fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 impl Metrics {
+    /// Adds the numbers of a function of this key.
+    pub fn add_function(&mut self, key: Key, numbers: &Numbers) {
+        let sum = self.functions.entry(key).or_default();
+        for metric in Metric::of(Subject::Function) {
+            if let Some(number) = numbers[metric] {
+                *sum[metric].get_or_insert(0) += number;
+            }
+        }
+    }
+
     /// The numbers of a profile.
     pub fn of(profile: &Profile) -> Metrics {
         let mut metrics = Metrics::default();
@@ -344,9 +375,9 @@ impl Metrics {
         self.run[Metric::Total].unwrap_or(0)
     }
 
-    /// Functions whose name matches, of all files.
-    pub fn named<'a>(&'a self, matches: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = (&'a Key, &'a Numbers)> {
-        self.functions.iter().filter(move |(key, _)| matches(&key.name))
+    /// The numbers of the functions of these names, of all files.
+    pub fn named<'a>(&'a self, names: &'a BTreeSet<String>) -> impl Iterator<Item = &'a Numbers> {
+        self.functions.iter().filter(|(key, _)| names.contains(&key.name)).map(|(_, numbers)| numbers)
     }
 }
 
@@ -364,7 +395,7 @@ fn called(profile: &Profile) -> Vec<functions::Row> {
 impl Key {
     fn new(name: &str, file: Option<&str>) -> Key {
         let file = file.map_or("", file_name);
-        Key { name: stable_name(name).to_owned(), file: file.to_owned() }
+        Key { name: key_name(name), file: file.to_owned() }
     }
 
     /// The function whose source an instruction was made from, and whether it was inlined into another one.
@@ -446,6 +477,25 @@ mod tests {
             (".part.0", ".part.0"),
         ] {
             assert_eq!(stable_name(name), stable);
+        }
+    }
+
+    #[test]
+    fn numbers_of_closures_are_no_part_of_a_name_and_those_of_lambdas_are() {
+        for (name, key) in [
+            ("app::sorts::{closure#12}", "app::sorts::{closure}"),
+            (
+                "app::sort::<u8, app::sorts::{closure#0}>::{closure#1}",
+                "app::sort::<u8, app::sorts::{closure}>::{closure}",
+            ),
+            (
+                "<F as core::ops::FnOnce<()>>::call_once::{shim:vtable#0}",
+                "<F as core::ops::FnOnce<()>>::call_once::{shim:vtable}",
+            ),
+            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()(int) const"),
+            ("a#b {c#} {#1} #", "a#b {c#} {} #"),
+        ] {
+            assert_eq!(key_name(name), key);
         }
     }
 

@@ -80,6 +80,13 @@ impl<'a> Place<'a> {
     }
 }
 
+/// The name of a span between two functions, or between the instances of generics.
+pub fn between(profile: &Profile, from: u64, until: u64) -> String {
+    let generic = profile.facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
+    let plain = || format!("{}..{}", Place::of(profile, from), Place::of(profile, until));
+    generic.map_or_else(plain, |span| span.name.clone())
+}
+
 /// Its name as reports show it: the function's name, or something in square brackets.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

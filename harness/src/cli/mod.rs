@@ -182,6 +182,9 @@ pub struct TopArgs {
     /// Order of the table
     #[arg(long, value_name = "COLUMN", default_value = "self")]
     pub sort: Sort,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
 }
 
 /// A column of the table of functions.
@@ -213,6 +216,17 @@ pub struct AnnotateArgs {
     /// When to write in colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
+}
+
+/// How wide tables are.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct WideArgs {
+    /// Show names and paths whole instead of as the terminal has room; a file or pipe gets whole names anyway
+    #[arg(long)]
+    pub wide: bool,
 }
 
 /// Which bins to show, and how.
@@ -230,6 +244,9 @@ pub struct BinsArgs {
     /// Order of the bins
     #[arg(long, value_name = "ORDER", default_value = "address")]
     pub by: Order,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
 }
 
 /// Which function's callers to show.
@@ -294,6 +311,9 @@ pub struct ProfileArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,

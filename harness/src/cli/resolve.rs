@@ -142,6 +142,7 @@ impl Options {
         let mut options = Options::settle(args.firmware, args.measure)?;
         options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
         options.top_rows = (args.top > 0).then_some(args.top);
+        options.is_wide = args.wide.wide;
         options.strict = args.strict;
         Ok(options)
     }
@@ -197,6 +198,7 @@ impl Options {
             firmware_args: Vec::new(),
             output: args.output,
             top_rows: None,
+            is_wide: false,
             strict: false,
             jitter_seed: args.seeded_jitter,
             max_depth: (!args.no_stacks).then_some(args.max_depth),

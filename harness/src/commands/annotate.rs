@@ -21,10 +21,14 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let profile = Profile::load(&args.profile)?;
     let lister = Lister::new(&profile)?;
-    let listing = lister.list(lookup::place(&profile, &args.function)?, &mut sources);
-    let screen = Screen { color: args.color.for_stdout(), width_columns: terminal::width_columns() };
+    let places = lookup::places(&profile, &args.function)?;
+    let listings: Vec<_> = places.iter().map(|&place| lister.list(place, &mut sources)).collect();
+    let screen = Screen {
+        color: args.color.for_stdout(),
+        width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
+    };
     let mut out = BufWriter::new(stdout().lock());
-    annotation::write(&listing, screen, &mut out)?;
+    annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)

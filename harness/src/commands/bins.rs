@@ -21,7 +21,7 @@ pub fn run(args: &BinsArgs) -> Result<ExitCode> {
         bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),
         top_rows: (args.top > 0).then_some(args.top),
         order: args.by,
-        width_columns: terminal::width_columns(),
+        width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
     };
     let mut out = BufWriter::new(stdout().lock());
     bins::write(&profile, table, &mut out)?;

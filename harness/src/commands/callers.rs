@@ -16,9 +16,9 @@ use crate::show::callers::{CallersLimits, write};
 /// When the profile cannot be read, or has no such function.
 pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
-    let place = lookup::place(&profile, &args.function)?;
+    let places = lookup::places(&profile, &args.function)?;
     let mut out = BufWriter::new(stdout().lock());
-    write(&profile, place, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
+    write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

@@ -18,7 +18,7 @@ use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
-use crate::show::overview;
+use crate::show::overview::{self, TableSize};
 use crate::text::terminal::Printable;
 
 /// What a run says and how far it has come, on standard error.
@@ -58,7 +58,8 @@ fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCo
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
     let mut out = Printable(stdout().lock());
-    overview::write(profile, &table, &crosscheck, options.top_rows, &mut out)?;
+    let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
+    overview::write(profile, &table, &crosscheck, size, &mut out)?;
     let mut code = ExitCode::of_end(&profile.facts.end);
     if describe::describe_unopened(profile).is_some() {
         code = code.min(ExitCode::Firmware);

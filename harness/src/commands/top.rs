@@ -10,7 +10,7 @@ use crate::analysis::functions::{self, Row};
 use crate::cli::{Sort, TopArgs};
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
-use crate::show::overview;
+use crate::show::overview::{self, TableSize};
 use crate::text::terminal::Printable;
 
 /// Runs the command.
@@ -29,7 +29,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
     let mut out = BufWriter::new(stdout().lock());
-    overview::write(&profile, &table, &check, (args.top > 0).then_some(args.top), &mut Printable(&mut out))?;
+    let size = TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide };
+    overview::write(&profile, &table, &check, size, &mut Printable(&mut out))?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

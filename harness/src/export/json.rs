@@ -19,7 +19,7 @@ use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
-use crate::analysis::place::Place;
+use crate::analysis::place::{Place, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::profile::input::{Input, When};
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
@@ -714,9 +714,7 @@ impl Span {
             SpanKind::Exception { number } => ("exception", exceptions.name(number, span.longest_at)),
             SpanKind::Masked => ("masked", "interrupts masked".to_owned()),
             SpanKind::PendSv => ("pendsv", "PendSV pending".to_owned()),
-            SpanKind::Between { from, until } => {
-                ("between", format!("{}..{}", Place::of(profile, from), Place::of(profile, until)))
-            }
+            SpanKind::Between { from, until } => ("between", between(profile, from, until)),
         };
         Span {
             kind,

@@ -3,11 +3,13 @@
 //! A measure, a comparison and a value. A value with `%` is a share: of all instructions, of a task's
 //! stack, or of a file's lines.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use wire::definition::NodeKind;
 
-use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, stable_name};
+use crate::analysis::lookup;
+use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, key_name};
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
@@ -255,6 +257,16 @@ impl Assertion {
         }
     }
 
+    /// Why the name of a function in it is that of several different ones; None: it is not.
+    pub fn unclear(&self, profile: &Profile, metrics: &Metrics) -> Option<String> {
+        let name = match &self.measure {
+            Measure::Metric(metric, name) if metric.subject() == Subject::Function => name,
+            Measure::Depth(name) | Measure::Span(_, Spans::Calls(name)) => name,
+            _ => return None,
+        };
+        lookup::keys(profile, metrics, name).err()
+    }
+
     /// Checks a profile. `exists` says of a function's name why the image has none of that name.
     pub fn check(
         &self,
@@ -297,17 +309,22 @@ impl Assertion {
         let number = |part| Measured { part, whole: None };
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
-            let mut found: Vec<&Numbers> =
-                metrics.named(|known| stable_name(name) == known).map(|(_, numbers)| numbers).collect();
             // `name (file.c)`, where there are namesakes.
-            found.extend(metrics.functions.iter().filter_map(|(key, numbers)| {
+            let of_file = metrics.functions.iter().filter_map(|(key, numbers)| {
                 let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
                 (shown.as_deref() == Some(name)).then_some(numbers)
-            }));
+            });
+            let sum = |found: &[&Numbers]| found.iter().filter_map(|numbers| numbers[metric]).sum();
+            let of_file: Vec<&Numbers> = of_file.collect();
+            if !of_file.is_empty() {
+                return Ok::<u64, String>(sum(&of_file));
+            }
+            let names = lookup::keys(profile, metrics, name)?;
+            let found: Vec<&Numbers> = metrics.named(&names).collect();
             if found.is_empty() {
                 exists(name)?;
             }
-            Ok::<u64, String>(found.into_iter().filter_map(|numbers| numbers[metric]).sum())
+            Ok(sum(&found))
         };
         let task = |name: &str| {
             metrics.tasks.get(name).ok_or_else(|| {
@@ -338,10 +355,10 @@ impl Assertion {
                     whole: Some(profile.samples.len() as u64),
                 }
             }
-            Measure::Span(of, spans) => number(span(profile, *of, spans, exists)?),
+            Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {
                 exists(name)?;
-                number(depth(profile, name))
+                number(depth(profile, &lookup::keys(profile, metrics, name)?))
             }
         })
     }
@@ -369,22 +386,28 @@ impl Spans {
         }
     }
 
-    fn are(&self, span: &Span, profile: &Profile, exceptions: &stacks::Exceptions<'_>) -> bool {
-        let is_called = |address: u64, name: &str| match Place::of(profile, address) {
-            Place::Function(function) => {
-                function.linkage_name == name || stable_name(&function.name) == stable_name(name)
-            }
-            _ => false,
-        };
+    /// Whether a span is one of these; `called` are the names of the functions that the calls are of.
+    fn are(
+        &self,
+        span: &Span,
+        profile: &Profile,
+        exceptions: &stacks::Exceptions<'_>,
+        called: &BTreeSet<String>,
+    ) -> bool {
         match (self, span.kind) {
-            (Spans::Calls(name), SpanKind::Call { entry }) => is_called(entry, name),
+            (Spans::Calls(_), SpanKind::Call { entry }) => is_called(profile, entry, called),
             (Spans::Handler(name), SpanKind::Exception { number }) => {
                 let shown = exceptions.name(number, span.longest_at);
                 shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
-                is_called(start, from) && is_called(end, until)
+                // As they were found when the run was planned, but in the profile's names.
+                let is_at = |address: u64, name: &str| {
+                    let found = profile.names.find(name).unwrap_or_default();
+                    found.iter().any(|found| found.address == address)
+                };
+                is_at(start, from) && is_at(end, until)
             }
             _ => false,
         }
@@ -394,13 +417,22 @@ impl Spans {
 /// A number of the spans; 0 where there was none, so that a limit holds of what never happens.
 fn span(
     profile: &Profile,
+    metrics: &Metrics,
     of: Of,
     spans: &Spans,
     exists: &dyn Fn(&str) -> Result<(), String>,
 ) -> Result<u64, String> {
     let exceptions = stacks::Exceptions::new(profile);
-    let found: Vec<&Span> = profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions)).collect();
+    let called = match spans {
+        Spans::Calls(name) => lookup::keys(profile, metrics, name)?,
+        _ => BTreeSet::new(),
+    };
+    let found: Vec<&Span> =
+        profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions, &called)).collect();
     match spans {
+        Spans::Between(from, until) if found.is_empty() => {
+            return Err(format!("nothing was measured between {from} and {until}"));
+        }
         Spans::Calls(name) if found.is_empty() => exists(name)?,
         Spans::Handler(name) if found.is_empty() => {
             let handlers = profile.spans.iter().filter_map(|span| match span.kind {
@@ -444,12 +476,17 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
     Ok(Measured { part: lines.values().filter(|ran| **ran).count() as u64, whole: Some(lines.len() as u64) })
 }
 
-/// How often a function was on one path of the tree, at most.
-fn depth(profile: &Profile, name: &str) -> u64 {
-    let is_it = |entry: u64| match Place::of(profile, entry) {
-        Place::Function(function) => stable_name(&function.name) == stable_name(name),
+/// Whether the function at an address has one of these names.
+fn is_called(profile: &Profile, address: u64, names: &BTreeSet<String>) -> bool {
+    match Place::of(profile, address) {
+        Place::Function(function) => names.contains(&key_name(&function.name)),
         _ => false,
-    };
+    }
+}
+
+/// How often functions of these names were on one path of the tree, at most.
+fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
+    let is_it = |entry: u64| is_called(profile, entry, names);
     let mut depths: Vec<u64> = Vec::with_capacity(profile.tree.len());
     for node in &profile.tree {
         let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
@@ -480,6 +517,7 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Alias;
     use crate::profile::testing::empty;
 
     fn check(profile: &Profile, text: &str) -> Outcome {
@@ -504,6 +542,41 @@ mod tests {
         ] {
             assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_that_of_all_instances_of_one_generic_and_of_every_alias() {
+        let mut profile = empty()
+            .function("app::sort::<u8, app::run::{closure#0}>", 0x40, 4)
+            .function("app::sort::<u16, app::run::{closure#1}>", 0x50, 4)
+            .function("__adddf3", 0x60, 4)
+            .function("<app::A as app::Shape>::area", 0x70, 4)
+            .function("<app::B as app::Shape>::area", 0x80, 4)
+            .function("app::never::<u8>", 0x90, 4)
+            .frames(0xa2, &["main", "app::sort::<u32, app::run::{closure#2}>"])
+            .function("main", 0xa0, 8);
+        for pc in [0x40, 0x50, 0x50, 0x60, 0x70, 0x80, 0xa0, 0xa2] {
+            profile = profile.insn(pc, 10);
+        }
+        profile.names.aliases.push(Alias { address: 0x60, linkage_name: "__aeabi_dadd".to_owned() });
+        for (text, holds, actual) in [
+            ("calls(\"app::sort\") == 30", true, "30"),
+            ("self(\"sort\") == 40", true, "40"),
+            ("self(\"app::sort::<u8>\") == 10", true, "10"),
+            ("self(\"sort::<u16, app::run::{closure#7}>\") == 20", true, "20"),
+            ("self(\"__aeabi_dadd\") == 10", true, "10"),
+            ("calls(\"__adddf3\") == 10", true, "10"),
+            ("self(\"A::area\") == 10", true, "10"),
+            ("depth(\"never\") == 0", false, "no function is called never"),
+            ("calls(\"never\") == 0", false, "no function is called never"),
+        ] {
+            assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+        }
+        let unclear = check(&profile, "calls(\"area\") == 20");
+        let assertion = Assertion::parse("depth(\"area\") == 1").unwrap();
+        assert_eq!(assertion.unclear(&profile, &Metrics::of(&profile)), Some(unclear.actual.clone()));
+        assert!(!unclear.holds && unclear.actual.starts_with("`area` names 2 functions"), "{unclear:?}");
+        assert!(unclear.actual.contains("\n  <app::B as app::Shape>::area"), "{unclear:?}");
     }
 
     #[test]

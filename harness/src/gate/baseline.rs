@@ -23,7 +23,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject};
+use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject, key_name};
 use crate::error::InputError;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
@@ -115,7 +115,8 @@ impl Baseline {
                 }
                 [FUNCTION, name, file, ref columns @ ..] => {
                     let numbers = numbers(Subject::Function, columns).with_context(error)?;
-                    metrics.functions.insert(Key { name: name.to_owned(), file: file.to_owned() }, numbers);
+                    // Older baselines have the numbers of closures in names.
+                    metrics.add_function(Key { name: key_name(name), file: file.to_owned() }, &numbers);
                 }
                 [word @ ("compiler" | "image" | "qemu" | "run"), value] => {
                     baseline.made_with.insert((word.to_owned(), value.to_owned()));
@@ -290,6 +291,7 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::testing::empty;
 
     fn baseline() -> Baseline {
         let mut baseline = Baseline::default();
@@ -329,6 +331,45 @@ mod tests {
             let error = format!("{:#}", Baseline::from_text(damage).unwrap_err());
             assert!(error.contains(what), "{damage:?}: {error}");
         }
+    }
+
+    /// A run of `sorts`, which has closures, before and after another closure has come in front of them.
+    fn with_closures(first: u32) -> Baseline {
+        let mut profile = empty().function("app::sorts", 0x40, 0x10).insn(0x40, 5);
+        for (closure, (start, insns)) in (first..).zip([(0x50, 70), (0x60, 900)]) {
+            profile = profile
+                .function(&format!("app::sorts::{{closure#{closure}}}"), start, 8)
+                .function(&format!("app::sort::<u32, app::sorts::{{closure#{closure}}}>"), start + 8, 8)
+                .insn(start, insns)
+                .insn(start + 8, insns + 1);
+        }
+        Baseline::of(&profile)
+    }
+
+    #[test]
+    fn a_baseline_holds_when_the_number_of_a_closure_moves() {
+        let (before, after) = (with_closures(0), with_closures(1));
+        assert_eq!(before.to_text(), after.to_text());
+        let lines: Vec<String> =
+            before.to_text().lines().filter(|line| line.starts_with(FUNCTION)).map(str::to_owned).collect();
+        assert_eq!(
+            lines,
+            [
+                "function\tapp::sort::<u32, app::sorts::{closure}>\tblinky.c\t972\t0\t-\t972",
+                "function\tapp::sorts\tblinky.c\t5\t0\t-\t5",
+                "function\tapp::sorts::{closure}\tblinky.c\t970\t0\t-\t970"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_baseline_of_before_with_numbers_of_closures_is_read_as_it_would_be_written_now() {
+        let head = "harness baseline 1\ntotal\t12\n";
+        let old = format!(
+            "{head}function\tf::{{closure#0}}\ta.rs\t4\t1\t-\t-\nfunction\tf::{{closure#3}}\ta.rs\t8\t0\t-\t2\n"
+        );
+        let baseline = Baseline::from_text(&old).unwrap();
+        assert_eq!(baseline.to_text(), format!("{head}function\tf::{{closure}}\ta.rs\t12\t1\t-\t2\n"));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::{fs, thread};
 use anyhow::Result;
 
 use crate::analysis::compare::{Comparison, compare};
-use crate::analysis::metrics::{Metric, Metrics, stable_name};
+use crate::analysis::lookup;
+use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
 use crate::analysis::{crosscheck, functions};
 use crate::exit_code::ExitCode;
 use crate::export;
@@ -20,7 +21,7 @@ use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::lines;
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
-use crate::gate::threshold::judge;
+use crate::gate::threshold::{Meant, Threshold, judge};
 use crate::image::symbols::Symbols;
 use crate::machine;
 use crate::measure::{Listener, measure};
@@ -252,6 +253,9 @@ impl Session<'_> {
         if let Some(new) = &new {
             result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
             result.findings.extend(assertions(case, profile, &new.metrics));
+            if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
+                result.raise(ExitCode::Usage);
+            }
         }
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
@@ -271,7 +275,12 @@ impl Session<'_> {
         let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
-        let findings = thresholds(case, profile, &compared);
+        let (meant, unclear) = meant(case, profile, &new.metrics);
+        if !unclear.is_empty() {
+            result.raise(ExitCode::Usage);
+        }
+        result.findings.extend(unclear);
+        let findings = thresholds(case, profile, &meant, &compared);
         if findings.iter().any(|finding| !finding.passed) {
             result.raise(ExitCode::Regression);
         }
@@ -345,9 +354,35 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     findings.collect()
 }
 
+/// The functions that thresholds' patterns stand for where those are names, and a finding for each that names
+/// different functions.
+fn meant(case: &Case, profile: &Profile, metrics: &Metrics) -> (Meant, Vec<Finding>) {
+    let (mut meant, mut unclear) = (Meant::new(), Vec::new());
+    let of_functions =
+        |threshold: &&Threshold| threshold.metric.subject() == Subject::Function && threshold.is_name();
+    for threshold in case.thresholds.iter().filter(of_functions) {
+        if metrics.functions.keys().any(|key| threshold.matches(&key.name)) {
+            continue;
+        }
+        match lookup::keys(profile, metrics, &threshold.pattern) {
+            Ok(names) => {
+                meant.insert(threshold.pattern.clone(), names);
+            }
+            Err(actual) => unclear.push(Finding {
+                kind: FindingKind::Threshold,
+                passed: false,
+                expected: format!("{} of {} has a threshold", threshold.metric.word(), threshold.pattern),
+                actual,
+                place: None,
+            }),
+        }
+    }
+    (meant, unclear)
+}
+
 /// A finding for each threshold that was crossed, or one that says that none was.
-fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Finding> {
-    let judgements = judge(&case.thresholds, compared);
+fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparison) -> Vec<Finding> {
+    let judgements = judge(&case.thresholds, meant, compared);
     let finding = |passed, expected: &str, actual, place| Finding {
         kind: FindingKind::Threshold,
         passed,
@@ -357,7 +392,7 @@ fn thresholds(case: &Case, profile: &Profile, compared: &Comparison) -> Vec<Find
     };
     let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
         let mut functions = profile.names.functions.iter();
-        let function = functions.find(|function| stable_name(&function.name) == judgement.subject);
+        let function = functions.find(|function| key_name(&function.name) == judgement.subject);
         let place = function.and_then(|function| Some((function.file.clone()?, function.line?)));
         finding(false, "stays within its threshold", judgement.describe(), place)
     });

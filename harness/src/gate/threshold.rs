@@ -4,6 +4,8 @@
 //! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
 //! instruction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use globset::{Glob, GlobMatcher};
 
 use crate::analysis::compare::{Comparison, Pair, Pairs};
@@ -111,27 +113,47 @@ impl Threshold {
         Ok(Threshold { metric, pattern: pattern.to_owned(), matcher, limit })
     }
 
-    fn matches(&self, name: &str) -> bool {
-        self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
+    /// Whether the pattern is a name that may have to be looked for.
+    pub fn is_name(&self) -> bool {
+        self.pattern != ALL && !self.pattern.contains(['*', '?', '[', '{'])
+    }
+
+    /// Whether a name matches the pattern as it is. The brackets of `<[u8]>::f` and `f::{closure}` are wildcards, too.
+    pub fn matches(&self, name: &str) -> bool {
+        self.pattern == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
     }
 }
 
+/// The functions that patterns which are names stand for, where they are not called just so: several are the instances
+/// of a generic.
+pub type Meant = BTreeMap<String, BTreeSet<String>>;
+
 /// Judges all numbers that have a threshold. Of several that match a name the last one counts, and
-/// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side.
-pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement> {
+/// [`ALL`] only where no other matches; a ceiling and a limit of growth may stand side by side. Instances of a generic
+/// that a threshold names are judged together.
+pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -> Vec<Judgement> {
     let mut judgements = Vec::new();
+    let mut sums: BTreeMap<(Metric, &str, bool), (Limit, Pair)> = BTreeMap::new();
     let mut judge_one = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
+        let means = |pattern: &str| meant.get(pattern).is_some_and(|names| names.contains(plain_name));
         for is_ceiling in [false, true] {
             let kind = |threshold: &&Threshold| {
                 threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
             };
             let named = |threshold: &&Threshold| {
-                threshold.pattern != ALL && (threshold.matches(plain_name) || threshold.matches(subject))
+                threshold.pattern != ALL
+                    && (threshold.matches(plain_name) || threshold.matches(subject) || means(&threshold.pattern))
             };
             let candidates = || thresholds.iter().filter(kind);
             let threshold =
                 candidates().rfind(named).or_else(|| candidates().rfind(|threshold| threshold.pattern == ALL));
-            if let Some(&Threshold { limit, .. }) = threshold {
+            if let Some(Threshold { limit, pattern, .. }) = threshold {
+                let limit = *limit;
+                if meant.get(pattern).is_some_and(|names| names.len() > 1) {
+                    let (_, sum) = sums.entry((metric, pattern, is_ceiling)).or_insert((limit, Pair::default()));
+                    sum.add(numbers);
+                    continue;
+                }
                 let crossed = limit.is_crossed(numbers);
                 judgements.push(Judgement { metric, subject: subject.to_owned(), numbers, limit, crossed });
             }
@@ -149,6 +171,13 @@ pub fn judge(thresholds: &[Threshold], comparison: &Comparison) -> Vec<Judgement
     for task in &comparison.tasks {
         judge_all(Subject::Task, &task.name, &task.name, &task.numbers);
     }
+    judgements.extend(sums.into_iter().map(|((metric, pattern, _), (limit, numbers))| Judgement {
+        metric,
+        subject: pattern.to_owned(),
+        numbers,
+        limit,
+        crossed: limit.is_crossed(numbers),
+    }));
     judgements
 }
 
@@ -224,7 +253,7 @@ mod tests {
         let threshold =
             |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
         let thresholds = [threshold("crc*", "5%"), threshold("crc_byte", "0%"), threshold(ALL, "1%")];
-        let judgements = judge(&thresholds, &comparison);
+        let judgements = judge(&thresholds, &Meant::new(), &comparison);
         let crossed: Vec<&str> = judgements
             .iter()
             .filter(|judgement| judgement.crossed)
@@ -232,6 +261,40 @@ mod tests {
             .collect();
         assert_eq!(crossed, ["crc_byte", "sort"]);
         assert_eq!(judgements[0].describe(), "self instructions of crc_byte: 100 \u{2192} 103 (+3.00 %), limit 0%");
+    }
+
+    #[test]
+    fn instances_of_a_generic_are_judged_together_and_by_nothing_else() {
+        let change = |name: &str, before, after| {
+            let mut numbers = Pairs::default();
+            numbers[Metric::SelfInsns] = Pair { before, after: Some(after) };
+            Change { name: name.to_owned(), plain_name: name.to_owned(), numbers, fate: Fate::Stays }
+        };
+        let functions =
+            vec![change("sort::<u8>", Some(100), 90), change("sort::<u16>", None, 25), change("main", Some(5), 5)];
+        let comparison = Comparison { functions, ..Comparison::default() };
+        let threshold =
+            |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
+        let meant = Meant::from([("sort".to_owned(), ["sort::<u8>", "sort::<u16>"].map(str::to_owned).into())]);
+        let judged = |thresholds: &[Threshold]| -> Vec<String> {
+            judge(thresholds, &meant, &comparison).iter().map(Judgement::describe).collect()
+        };
+        assert_eq!(
+            judged(&[threshold("sort", "14%"), threshold(ALL, "0%"), threshold("sort", "100")]),
+            [
+                "self instructions of main: 5 \u{2192} 5 (\u{b1}0), limit 0%",
+                "self instructions of sort: 100 \u{2192} 115 (+15.00 %), limit 14%",
+                "self instructions of sort: 115, at most 100 allowed",
+            ]
+        );
+        let later = [threshold("sort", "14%"), threshold("sort*", "10%")];
+        assert_eq!(
+            judged(&later)[0],
+            "self instructions of sort::<u8>: 100 \u{2192} 90 (\u{2212}10.00 %), limit 10%"
+        );
+        assert!(threshold("<[u8]>::f::{closure}", "0%").matches("<[u8]>::f::{closure}"));
+        let crossed = judge(&[threshold("sort", "14%"), threshold("sort", "115")], &meant, &comparison);
+        assert_eq!(crossed.iter().map(|judgement| judgement.crossed).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
@@ -249,7 +312,7 @@ mod tests {
         let subjects = [Subject::Run, Subject::Function, Subject::Task];
         let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
         let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, Limit::Ceiling(0)).unwrap());
-        let judgements = judge(&thresholds.collect::<Vec<_>>(), &comparison);
+        let judgements = judge(&thresholds.collect::<Vec<_>>(), &Meant::new(), &comparison);
         assert!(judgements.iter().all(|judgement| judgement.crossed));
         assert_eq!(judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }

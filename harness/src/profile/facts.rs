@@ -44,6 +44,8 @@ pub struct Facts {
     pub bin_bytes: u64,
     /// The measuring window as asked for.
     pub window: Window,
+    /// Those spans that begin or end at the instances of a generic.
+    pub generic_spans: Vec<GenericSpan>,
     /// Instructions executed before the window opened.
     pub before_window_insns: u64,
     /// What was to be typed on the console, in order.
@@ -79,6 +81,17 @@ impl Facts {
     pub fn is_arm(&self) -> bool {
         self.isa().is_some_and(|isa| !isa.is_riscv())
     }
+}
+
+/// A span between functions of which one is all instances of a generic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenericSpan {
+    /// The first of the addresses that begin it.
+    pub from: u64,
+    /// The first of those that end it.
+    pub until: u64,
+    /// As it was asked for: `FROM..UNTIL`.
+    pub name: String,
 }
 
 /// The measuring window as asked for.

@@ -27,12 +27,12 @@ mod names;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use facts::{DEFAULT_FOR_INSNS, End, Facts, Note, Window};
+pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Window};
 pub use files::FILE_NAME;
 pub use in_target::InTarget;
-pub use names::{Frame, Function, LineCode, Names};
+pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x09\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0a\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct Names {
     /// All functions of the image, executed or not, as the linker placed them, by address; they do not overlap.
     pub functions: Vec<Function>,
+    /// Other names of functions, by address: several symbols may be at one.
+    pub aliases: Vec<Alias>,
+    /// Which Rust closures are the bodies of async functions, by demangled path, sorted: only DWARF tells them from
+    /// others.
+    pub async_bodies: Vec<String>,
     /// Names and paths that [`Frame`]s refer to.
     pub strings: Vec<String>,
     /// Distinct frame lists, outermost function first.
@@ -49,6 +54,15 @@ pub struct Function {
     pub file: Option<String>,
     /// Line of its definition.
     pub line: Option<u32>,
+}
+
+/// A symbol at the start of a function that is shown by another one's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alias {
+    /// First address of the function.
+    pub address: u64,
+    /// Name in the symbol table.
+    pub linkage_name: String,
 }
 
 /// One frame at an address: the function itself or one inlined into it.

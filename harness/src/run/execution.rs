@@ -139,7 +139,7 @@ impl Plan<'_> {
                 let Range { start, end } = header.state;
                 return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
             }
-            if self.from.is_some() && records.control.get(Word::WindowOpen) == 0 {
+            if !self.from.is_empty() && records.control.get(Word::WindowOpen) == 0 {
                 return Err("has nothing from inside the window, which never opened".to_owned());
             }
             let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
@@ -148,7 +148,7 @@ impl Plan<'_> {
                 _ => "could not be copied as the run ended".to_owned(),
             })?;
             let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
-            if self.from.is_none() {
+            if self.from.is_empty() {
                 return Ok(table);
             }
             let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;

@@ -27,6 +27,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Rows of the table, None for all.
     pub top_rows: Option<usize>,
+    /// `--wide`: names are whole on a terminal, too.
+    pub is_wide: bool,
     /// A difference in the cross-check is a failure.
     pub strict: bool,
     /// Mean distance of samples.

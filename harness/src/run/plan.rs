@@ -34,12 +34,12 @@ pub struct Plan<'a> {
     pub icount_shift: u8,
     /// Addresses of the firmware's functions, sorted.
     pub functions: &'a [Range<u64>],
-    /// Address that opens the window.
-    pub from: Option<u64>,
-    /// Address that closes it.
-    pub until: Option<u64>,
+    /// Addresses that open the window.
+    pub from: &'a [u64],
+    /// Addresses that close it.
+    pub until: &'a [u64],
     /// Addresses between which instructions are counted.
-    pub spans: &'a [(u64, u64)],
+    pub spans: &'a [(Vec<u64>, Vec<u64>)],
     /// How stacks are walked.
     pub unwind: &'a unwind::Table,
     /// The firmware's kernel, if it has one that is known.

@@ -7,6 +7,7 @@ use console::Style;
 use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
 use crate::analysis::metrics;
+use crate::image::symbols;
 use crate::text::number::{Hex, group, percent, share};
 use crate::text::terminal::{clip, printable, source};
 
@@ -26,6 +27,43 @@ pub struct Screen {
     pub color: bool,
     /// Lines are cut to this; None: not at all.
     pub width_columns: Option<usize>,
+}
+
+/// Writes the listing of a function, or those of all instances of a generic: first what they are together, each with
+/// the number by which it can be asked for, then one after another.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_all(listings: &[Listing], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
+    if let [listing] = listings {
+        return write(listing, screen, out);
+    }
+    let total_insns = listings.first().map_or(0, |listing| listing.total_insns);
+    let sum = |of: fn(&Row) -> u64| listings.iter().map(|listing| of(&listing.row)).sum::<u64>();
+    let name = listings.first().map(|listing| symbols::generic(&listing.row.name)).unwrap_or_default();
+    writeln!(
+        out,
+        "{}: {} instances, {} instructions ({} of {}), {} calls, {} samples\n",
+        Style::new().bold().force_styling(screen.color).apply_to(printable(&name)),
+        listings.len(),
+        group(sum(|row| row.self_insns)),
+        share(sum(|row| row.self_insns), total_insns),
+        group(total_insns),
+        group(sum(|row| row.calls)),
+        group(sum(|row| row.samples)),
+    )?;
+    let insns = |listing: &Listing| group(listing.row.self_insns);
+    let width = listings.iter().map(|listing| insns(listing).len()).max().unwrap_or(0);
+    for (index, listing) in listings.iter().enumerate() {
+        let Row { self_insns, name, start, .. } = &listing.row;
+        let (share, insns, at) = (share(*self_insns, total_insns), insns(listing), Hex(start.unwrap_or(0)));
+        writeln!(out, "  #{}  {share:>7}  {insns:>width$}  {at}  {}", index + 1, printable(name))?;
+    }
+    for (index, listing) in listings.iter().enumerate() {
+        write!(out, "\n#{}  ", index + 1)?;
+        write(listing, screen, out)?;
+    }
+    Ok(())
 }
 
 /// Writes the function's totals, its hottest source lines, and all of its code.

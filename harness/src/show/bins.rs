@@ -7,8 +7,9 @@ use clap::ValueEnum;
 
 use crate::analysis::place::Place;
 use crate::profile::Profile;
+use crate::show::names;
 use crate::text::number::{Hex, group, share};
-use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, pad, printable, shorten};
+use crate::text::terminal::{columns, pad, printable};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: usize = 20;
@@ -35,7 +36,7 @@ pub struct BinsTable {
     pub top_rows: Option<usize>,
     /// Order of the bins.
     pub order: Order,
-    /// Width of the terminal; None: there is none to ask.
+    /// Width of the terminal; None: names are whole.
     pub width_columns: Option<usize>,
 }
 
@@ -102,7 +103,7 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     rows.extend(shown.iter().map(|bin| {
         let bar = bar(bin.insns, most_insns);
         let insns = group(bin.insns);
-        [Hex(bin.start).to_string(), insns, share(bin.insns), group(bin.samples), bar, place(profile, bin, table)]
+        [Hex(bin.start).to_string(), insns, share(bin.insns), group(bin.samples), bar, String::new()]
     }));
     rows.extend(sums.iter().map(|(name, insns, samples)| {
         [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]
@@ -110,10 +111,12 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2), width(3)];
     let before: usize = widths.iter().map(|width| width + 2).sum::<usize>() + BAR_COLUMNS + 2;
-    let room = table.width_columns.unwrap_or(DEFAULT_WIDTH_COLUMNS).saturating_sub(before).max(MIN_NAME_COLUMNS);
+    let room = table.width_columns.map(|width| width.saturating_sub(before).max(MIN_NAME_COLUMNS));
+    for (row, place) in rows[1..].iter_mut().zip(places(profile, &shown, table, room)) {
+        row[5] = place;
+    }
     for [address, insns, share, samples, bar, place] in &rows {
         let [a, b, c, d] = widths;
-        let place = shorten(place, room);
         let line =
             format!("{address:<a$}  {insns:>b$}  {share:>c$}  {samples:>d$}  {}  {place}", pad(bar, BAR_COLUMNS));
         writeln!(out, "{}", line.trim_end())?;
@@ -121,9 +124,20 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// The last column, `memcpy+0x8`: where the bin begins in the function that executed most in it; and how many more of
+/// The last column of all rows, whose names take no more than the room.
+fn places(profile: &Profile, bins: &[&Bin], table: BinsTable, room: Option<usize>) -> Vec<String> {
+    let places: Vec<(String, String)> = bins.iter().map(|bin| place(profile, bin, table)).collect();
+    let Some(room) = room else { return places.into_iter().map(|(name, rest)| name + &rest).collect() };
+    let readable = places.iter().map(|(name, _)| names::async_bodies(&profile.names, name));
+    let readable: Vec<String> = readable.collect();
+    let widths = places.iter().map(|(_, rest)| room.saturating_sub(columns(rest)).max(MIN_NAME_COLUMNS));
+    let cells: Vec<(&str, usize)> = readable.iter().map(String::as_str).zip(widths).collect();
+    names::cells(&cells).into_iter().zip(places).map(|(name, (_, rest))| name + &rest).collect()
+}
+
+/// Name and rest of the last column, `memcpy` and `+0x8`: where the bin begins in the function that executed most in it; and how many more of
 /// the image's functions have code there.
-fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> String {
+fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     let last = bin.start.saturating_add(table.bin_bytes - 1);
     let functions = &profile.names.functions;
     let first = functions.partition_point(|function| function.start.saturating_add(function.size_bytes) <= bin.start);
@@ -137,7 +151,7 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> String {
     };
     let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{name}{offset}{more}")
+    (name.into_owned(), offset + &more)
 }
 
 /// The bar of a bin, in eighths of columns.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings};
+use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::evidence;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::View;
+use crate::image::symbols;
 use crate::profile::Profile;
 use crate::text::number::{group, group_known, share};
 use crate::text::terminal::printable;
@@ -26,19 +27,27 @@ type Cells = [String; 4];
 
 const INDENT: &str = "    ";
 
-/// Writes the callers, the function, itself and what it calls, and the tasks and interrupts it ran in.
+/// Writes the callers, the function, itself and what it calls, and the tasks and interrupts it ran in. Several places
+/// are shown as one function.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
+    let Some(&place) = places.first() else { return Ok(()) };
+    let together = Together::new(places.iter().filter_map(|place| place.start()));
     let tree = CallTree::new(profile, View::default());
-    let graph = CallGraph::new(profile, &tree);
+    let graph = CallGraph::with(profile, &tree, &together);
     let function = place.start().map_or(Party::BootRom, Party::Code);
     let node = graph.nodes.get(&function).copied().unwrap_or_default();
-    let around =
-        if graph.has_inclusive { Surroundings::new(&tree, &function, limits.depth) } else { Surroundings::default() };
+    let around = if graph.has_inclusive {
+        Surroundings::new(&tree, &function, limits.depth, &together)
+    } else {
+        Surroundings::default()
+    };
     let whole = graph.has_inclusive.then_some(node.inclusive.insns);
-    let mut block = Block { profile, graph: &graph, limits, whole, lines: Vec::new() };
+    let one = function.name(profile);
+    let name = if places.len() > 1 { symbols::generic(&one) } else { one };
+    let mut block = Block { profile, graph: &graph, limits, whole, together: (&function, &name), lines: Vec::new() };
 
     block.rows(Direction { chains: &around.callers, is_above: true }, &mut vec![], &function);
     let location = match place {
@@ -48,10 +57,11 @@ pub fn write(profile: &Profile, place: Place<'_>, limits: CallersLimits, out: &m
         },
         _ => String::new(),
     };
-    let name = printable(&format!("{}{location}", function.name(profile))).into_owned();
+    let instances = if places.len() > 1 { format!("  ({} instances)", places.len()) } else { String::new() };
+    let line = printable(&format!("{name}{location}{instances}")).into_owned();
     // Where code without a name begins is not known, and so neither how often it was entered.
     let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
-    block.line(calls, whole, Some(graph.total_insns), name);
+    block.line(calls, whole, Some(graph.total_insns), line);
     let total = whole.or(Some(graph.total_insns));
     block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
     block.rows(Direction { chains: &around.callees, is_above: false }, &mut vec![], &function);
@@ -107,10 +117,17 @@ struct Block<'a> {
     limits: CallersLimits,
     /// Instructions of the function and all that it calls, where they are known.
     whole: Option<u64>,
+    /// The function that is shown, and its name: that of a generic where it is several.
+    together: (&'a Party, &'a str),
     lines: Vec<Cells>,
 }
 
 impl Block<'_> {
+    fn name(&self, party: &Party) -> String {
+        let (function, name) = self.together;
+        printable(&if party == function { name.to_owned() } else { party.name(self.profile) }).into_owned()
+    }
+
     fn line(&mut self, calls: Option<u64>, insns: Option<u64>, of: Option<u64>, name: String) {
         let part = insns.zip(of).map_or_else(|| "-".to_owned(), |(insns, of)| share(insns, of));
         self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, name]);
@@ -170,7 +187,7 @@ impl Block<'_> {
             if direction.is_above {
                 beyond(self);
             }
-            let name = format!("{indent}{}{}", printable(&other.name(self.profile)), self.through(edge));
+            let name = format!("{indent}{}{}", self.name(&other), self.through(edge));
             // Calls in which no sample was taken are not free.
             let known = insns.filter(|&insns| insns > 0 || graph.is_exact);
             self.line(Some(edge.calls), known, self.whole, name);
@@ -187,9 +204,10 @@ impl Block<'_> {
 
     /// The functions that jumped, where calls were taken over by tail calls; empty where none was.
     fn through(&self, edge: &Edge) -> String {
-        let jumps = edge.tail_calls.iter().map(|(party, count)| {
-            format!("{} by tail call from {}", group(*count), printable(&party.name(self.profile)))
-        });
+        let jumps = edge
+            .tail_calls
+            .iter()
+            .map(|(party, count)| format!("{} by tail call from {}", group(*count), self.name(party)));
         let jumps: Vec<String> = jumps.collect();
         if jumps.is_empty() { String::new() } else { format!("  ({})", jumps.join(", ")) }
     }
@@ -214,7 +232,7 @@ mod tests {
 
     fn shown(profile: &Profile, function: &str, limits: CallersLimits) -> String {
         let mut out = Vec::new();
-        write(profile, lookup::place(profile, function).unwrap(), limits, &mut out).unwrap();
+        write(profile, &lookup::places(profile, function).unwrap(), limits, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -1,14 +1,26 @@
 //! All that the terminal shows of one run: the tables, and the sentences below them.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
 use crate::analysis::functions::Table;
 use crate::profile::Profile;
+use crate::show::names::with_async_bodies;
+use crate::show::summary::SummarySize;
 use crate::show::{spans, summary, tasks};
 use crate::text::number::group;
 use crate::text::terminal;
+
+/// How much of the table of functions is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableSize {
+    /// Most functions; None shows all.
+    pub top_rows: Option<usize>,
+    /// Names and paths are whole on a terminal, too.
+    pub is_wide: bool,
+}
 
 /// Writes the tables, and the sentences on how the run went and ended.
 ///
@@ -18,14 +30,19 @@ pub fn write(
     profile: &Profile,
     table: &Table,
     check: &CrossCheck,
-    top_rows: Option<usize>,
+    size: TableSize,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut size = summary::SummarySize { top_rows, ..Default::default() };
-    if let Some(columns) = terminal::width_columns() {
-        size.width_columns = columns;
-    }
-    summary::write(table, check, size, out)?;
+    let width_columns = if size.is_wide { None } else { terminal::width_columns() };
+    // What is whole is as other commands take it.
+    let readable =
+        if width_columns.is_some() { with_async_bodies(&profile.names, table) } else { Cow::Borrowed(table) };
+    summary::write(
+        &readable,
+        check,
+        SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide },
+        out,
+    )?;
     tasks::write(profile, out)?;
     spans::write(profile, out)?;
     writeln!(out)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::place::Place;
+use crate::analysis::place::{Place, between};
 use crate::analysis::stacks::Exceptions;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, plural};
@@ -38,9 +38,7 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
             SpanKind::Call { .. } | SpanKind::Exception { .. } => continue,
             SpanKind::Masked => "interrupts masked".to_owned(),
             SpanKind::PendSv => "PendSV pending".to_owned(),
-            SpanKind::Between { from, until } => {
-                format!("{}..{}", Place::of(profile, from), Place::of(profile, until))
-            }
+            SpanKind::Between { from, until } => between(profile, from, until),
         };
         if span.count == 0 {
             lines.push(format!("{name}: never"));

@@ -5,12 +5,15 @@ use std::ops::RangeInclusive;
 
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
-use crate::image::symbols;
+use crate::show::names;
 use crate::text::number::{group, share};
 use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, shorten};
 
 /// Between two columns.
 const GAP: &str = "  ";
+
+/// Names up to this width make their column wider where there is no terminal to fit into.
+const DEFAULT_NAME_COLUMNS: usize = 60;
 
 /// Names are not shortened below this, however narrow the terminal is.
 const MIN_NAME_COLUMNS: usize = 16;
@@ -23,13 +26,15 @@ const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
 pub struct SummarySize {
     /// Most functions shown; None shows all.
     pub top_rows: Option<usize>,
-    /// Width of the terminal.
-    pub width_columns: usize,
+    /// Width that the table is cut to; None: names are whole.
+    pub width_columns: Option<usize>,
+    /// Paths are whole, too.
+    pub is_wide: bool,
 }
 
 impl Default for SummarySize {
     fn default() -> Self {
-        SummarySize { top_rows: Some(20), width_columns: DEFAULT_WIDTH_COLUMNS }
+        SummarySize { top_rows: Some(20), width_columns: Some(DEFAULT_WIDTH_COLUMNS), is_wide: false }
     }
 }
 
@@ -61,21 +66,21 @@ pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut imp
     }
     lines.push(sum_line("Total".to_owned(), table.total_insns, table.total_samples, table));
 
-    // The first location that leaves room for all names, or the narrowest.
-    let mut widths = [0; 6];
-    for most in LOCATION_COLUMNS.rev() {
-        for (line, row) in lines.iter_mut().skip(1).zip(top) {
-            line[5] = location(row, most);
+    let name_columns = match size.width_columns {
+        Some(width) => fit(&mut lines, top, width),
+        None => {
+            let most = if size.is_wide { usize::MAX } else { *LOCATION_COLUMNS.end() };
+            for (line, row) in lines.iter_mut().skip(1).zip(top) {
+                line[5] = location(row, most);
+            }
+            // One long name is not to push the numbers of all rows out of sight: it sticks out.
+            let names = lines.iter().map(|line| columns(&line[0]));
+            names.filter(|&width| width <= DEFAULT_NAME_COLUMNS).max().unwrap_or(0)
         }
-        widths = widths_of(&lines);
-        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= size.width_columns {
-            break;
-        }
-    }
-    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
-    widths[0] = widths[0].min(size.width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    };
+    let widths = widths_of(&lines);
     for [name, numbers @ .., location] in &lines {
-        let mut text = pad(&short_name(name, widths[0]), widths[0]);
+        let mut text = pad(name, name_columns);
         for (number, width) in numbers.iter().zip(&widths[1..]) {
             text += &format!("{GAP}{number:>width$}");
         }
@@ -91,6 +96,30 @@ pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut imp
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// Shortens locations and names so that the lines, of which the first is the heading and the next are the rows', fit
+/// into a width. The columns of the names.
+fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
+    // The first location that leaves room for all names, or the narrowest.
+    let mut widths = [0; 6];
+    for most in LOCATION_COLUMNS.rev() {
+        for (line, row) in lines.iter_mut().skip(1).zip(rows) {
+            line[5] = location(row, most);
+        }
+        widths = widths_of(lines);
+        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= width_columns {
+            break;
+        }
+    }
+    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    let name_columns = widths[0].min(width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[0].as_str(), name_columns)).collect();
+    let cells = names::cells(&names);
+    for (line, cell) in lines.iter_mut().zip(cells) {
+        line[0] = cell;
+    }
+    name_columns
 }
 
 fn widths_of(lines: &[Cells]) -> [usize; 6] {
@@ -129,22 +158,6 @@ fn location(row: &Row, most_columns: usize) -> String {
     let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
     let name = suffixes.last().copied().unwrap_or_default();
     shorten(fitting.copied().unwrap_or(name), room).into_owned() + &line
-}
-
-/// A name in at most so many columns: whole, or without its arguments, those of its templates, and its
-/// middle, as much of that as it takes.
-fn short_name(name: &str, width: usize) -> String {
-    let fits = |name: &str| columns(name) <= width;
-    if fits(name) {
-        return name.to_owned();
-    }
-    let bare = symbols::without_arguments(name);
-    let arguments = if bare.len() < name.len() { "(…)" } else { "" };
-    let with_template = format!("{bare}{arguments}");
-    if fits(&with_template) {
-        return with_template;
-    }
-    shorten(&format!("{}{arguments}", symbols::without_template_arguments(bare)), width).into_owned()
 }
 
 #[cfg(test)]
@@ -206,7 +219,8 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
             profile = profile.function(name, at, 4).insn(at, at);
         }
         for width_columns in [60, 80, 100, 200] {
-            let text = shown(&profile, SummarySize { width_columns, ..SummarySize::default() });
+            let size = SummarySize { width_columns: Some(width_columns), ..SummarySize::default() };
+            let text = shown(&profile, size);
             let widest = text.lines().take(6).map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width_columns.max(75), "{widest}:\n{text}");
         }

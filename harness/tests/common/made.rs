@@ -25,6 +25,7 @@ pub fn empty(period_insns: u64) -> Profile {
             jitter_seed: None,
             bin_bytes: 2,
             window: Window::default(),
+            generic_spans: Vec::new(),
             before_window_insns: 0,
             input: Vec::new(),
             input_bytes: 0,

@@ -167,8 +167,8 @@ fn functions_are_defined_where_the_source_says() {
         let elf = fs::read(image(name)).unwrap();
         let symbols = Symbols::new(Some(&elf), 0x1000_0000, is_arm(&elf));
         let found = symbols.find(function).unwrap();
-        let (names, _) = symbols.names(&[found.address]);
-        let function = names.function_at(found.address).unwrap();
+        let (names, _) = symbols.names(&[found[0].address]);
+        let function = names.function_at(found[0].address).unwrap();
         assert_eq!(function.file.as_deref(), Some(file), "{name}");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let source = fs::read_to_string(root.join(file)).unwrap();

@@ -5,5 +5,6 @@ mod common;
 
 mod callers;
 mod differential;
+mod generics;
 mod look;
 mod report;

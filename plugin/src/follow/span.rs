@@ -49,8 +49,10 @@ pub(crate) struct Betweens(Vec<Between>);
 
 /// One of them.
 struct Between {
-    from: u64,
-    until: u64,
+    /// Any of these begins one.
+    from: Vec<u64>,
+    /// Any of these ends all that have begun.
+    until: Vec<u64>,
     slot: u32,
     /// By vCPU.
     open: Vec<Open>,
@@ -217,24 +219,28 @@ impl Betweens {
     /// Defines what was asked for, so that it is in the profile if it never comes.
     pub(crate) fn new(request: &Request, vcpus: u32, ledger: &mut Ledger) -> Betweens {
         let mut list: Vec<Between> = Vec::new();
-        for &(from, until) in &request.spans {
-            let same = list.iter().find(|between| (between.from, between.until) == (from, until));
+        for (from, until) in &request.spans {
+            let same = list.iter().find(|between| (&between.from, &between.until) == (from, until));
             let slot = same.map(|between| between.slot);
-            let slot = slot.unwrap_or_else(|| define(SpanKind::Between { from, until }, ledger));
-            list.push(Between { from, until, slot, open: vec![Open::default(); vcpus as usize] });
+            // The first addresses name it.
+            let kind = SpanKind::Between { from: from[0], until: until[0] };
+            let slot = slot.unwrap_or_else(|| define(kind, ledger));
+            let open = vec![Open::default(); vcpus as usize];
+            list.push(Between { from: from.clone(), until: until.clone(), slot, open });
         }
         Betweens(list)
     }
 
     /// Whether one begins at an address, and whether one ends there.
     pub(crate) fn bounds(&self, pc: u64) -> (bool, bool) {
-        (self.0.iter().any(|between| between.from == pc), self.0.iter().any(|between| between.until == pc))
+        let any = |is: fn(&Between, &u64) -> bool| self.0.iter().any(|between| is(between, &pc));
+        (any(|between, pc| between.from.contains(pc)), any(|between, pc| between.until.contains(pc)))
     }
 
     /// Those that begin at this address begin.
     pub(crate) fn begin(&mut self, vcpu: u32, pc: u64, ledger: &Ledger) {
         let insns = ledger.insns(vcpu);
-        for between in self.0.iter_mut().filter(|between| between.from == pc) {
+        for between in self.0.iter_mut().filter(|between| between.from.contains(&pc)) {
             let Open { count, sum, first, last } = &mut between.open[vcpu as usize];
             if *count == 0 {
                 *first = insns;
@@ -246,11 +252,11 @@ impl Betweens {
     /// Those that end at this address end.
     pub(crate) fn end(&mut self, vcpu: u32, pc: u64, ledger: &Ledger) {
         let insns = ledger.insns(vcpu);
-        for between in self.0.iter_mut().filter(|between| between.until == pc) {
+        for between in self.0.iter_mut().filter(|between| between.until.contains(&pc)) {
             let Open { count: spans, sum, first, last } = std::mem::take(&mut between.open[vcpu as usize]);
             if spans > 0 {
                 let sum = (u128::from(insns) * u128::from(spans) - sum) as u64;
-                count(between.slot, vcpu, [spans, sum, insns - last, insns - first], between.from, ledger);
+                count(between.slot, vcpu, [spans, sum, insns - last, insns - first], between.from[0], ledger);
             }
         }
     }

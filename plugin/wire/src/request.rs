@@ -20,7 +20,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -61,11 +61,11 @@ pub struct Request {
     /// Instructions from reset after which the run has failed.
     pub max_insns: Option<u64>,
     /// Address whose execution opens the window; None: reset does.
-    pub from: Option<u64>,
+    pub from: Vec<u64>,
     /// Address whose execution closes the window.
-    pub until: Option<u64>,
-    /// Addresses between which instructions are counted: from, until.
-    pub spans: Vec<(u64, u64)>,
+    pub until: Vec<u64>,
+    /// Addresses between which instructions are counted: from any of the ones until any of the others.
+    pub spans: Vec<(Vec<u64>, Vec<u64>)>,
     /// Address of the firmware's first instruction.
     pub entry: Option<u64>,
     /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
@@ -153,8 +153,6 @@ impl Request {
             self.jitter_seed,
             self.for_insns,
             self.max_insns,
-            self.from,
-            self.until,
             self.entry,
             self.finisher,
             self.max_depth.map(u64::from),
@@ -164,15 +162,17 @@ impl Request {
         for flag in [self.is_exact, self.has_marks, self.is_oracle] {
             out.push(flag.into());
         }
-        put_list(out, &self.spans, |out, &(from, until)| {
-            varint::put(out, from);
-            varint::put(out, until);
+        put_addresses(out, &self.from);
+        put_addresses(out, &self.until);
+        put_list(out, &self.spans, |out, (from, until)| {
+            put_addresses(out, from);
+            put_addresses(out, until);
         });
         put_list(out, &self.memory, put_range);
         put_list(out, self.snapshot.as_slice(), put_range);
         put_list(out, &self.functions, put_range);
-        put_list(out, &self.loops, |out, &address| varint::put(out, address));
-        put_list(out, &self.forgetful, |out, &address| varint::put(out, address));
+        put_addresses(out, &self.loops);
+        put_addresses(out, &self.forgetful);
         put_bytes(out, &rows);
         put_bytes(out, self.console.as_bytes());
         put_bytes(out, &steps);
@@ -205,11 +205,11 @@ impl Request {
         let isa = usize::from(reader.byte("request's isa")?);
         let isa = *Isa::ALL.get(isa).ok_or(malformed("request's isa", reader))?;
         let period_insns = reader.varint("request's period")?;
-        let mut numbers = [None; 8];
+        let mut numbers = [None; 6];
         for number in &mut numbers {
             *number = read_option(reader)?;
         }
-        let [jitter_seed, for_insns, max_insns, from, until, entry, finisher, max_depth] = numbers;
+        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
         let mut flags = [false; 3];
@@ -217,14 +217,14 @@ impl Request {
             *flag = read_flag(reader)?;
         }
         let [is_exact, has_marks, is_oracle] = flags;
-        let spans =
-            read_list(reader, |reader| Ok((reader.varint("request's span")?, reader.varint("request's span")?)))?;
+        let from = read_addresses(reader)?;
+        let until = read_addresses(reader)?;
+        let spans = read_list(reader, |reader| Ok((read_addresses(reader)?, read_addresses(reader)?)))?;
         let memory = read_list(reader, read_range)?;
         let snapshot = read_at_most_one(reader, read_range)?;
         let functions = read_list(reader, read_range)?;
-        let address = |reader: &mut Reader<'_>| reader.varint("request's address");
-        let loops = read_list(reader, address)?;
-        let forgetful = read_list(reader, address)?;
+        let loops = read_addresses(reader)?;
+        let forgetful = read_addresses(reader)?;
         let unwind = unwind::read(read_bytes(reader)?)?;
         let console = std::str::from_utf8(read_bytes(reader)?).map_err(|_| malformed("request's console", reader))?;
         let console = console.to_owned();
@@ -261,7 +261,7 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 7] = [
+        let rules: [(bool, &'static str); 8] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
@@ -269,6 +269,7 @@ impl Request {
             (self.forgetful.is_sorted(), "request's forgetful functions"),
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
+            (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
@@ -396,6 +397,14 @@ fn read_list<T>(
     Ok(items)
 }
 
+fn put_addresses(out: &mut Vec<u8>, addresses: &[u64]) {
+    put_list(out, addresses, |out, &address| varint::put(out, address));
+}
+
+fn read_addresses(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+    read_list(reader, |reader| reader.varint("request's address"))
+}
+
 fn read_at_most_one<T>(
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
@@ -416,8 +425,8 @@ mod tests {
             jitter_seed: None,
             for_insns: None,
             max_insns: None,
-            from: None,
-            until: None,
+            from: vec![],
+            until: vec![],
             spans: vec![],
             entry: None,
             finisher: None,
@@ -464,9 +473,9 @@ mod tests {
             jitter_seed: Some(u64::MAX),
             for_insns: Some(1),
             max_insns: Some(counters::MAX_INSNS - 1),
-            from: Some(0x100),
-            until: Some(0),
-            spans: vec![(0x100, 0x200), (u64::MAX, 0)],
+            from: vec![0x100, 0x180],
+            until: vec![0],
+            spans: vec![(vec![0x100], vec![0x200, 0x300]), (vec![u64::MAX], vec![0])],
             entry: Some(0x80),
             finisher: Some(0x10_0000),
             memory: vec![0x8000_0000..0x8800_0000, 0..0x1000],

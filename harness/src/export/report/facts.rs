@@ -109,7 +109,8 @@ fn command(profile: &Profile, view: View) -> String {
     }
     for span in &profile.spans {
         if let SpanKind::Between { from, until } = span.kind {
-            option("--span", format!("{from:#x}..{until:#x}"));
+            let generic = facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
+            option("--span", generic.map_or_else(|| format!("{from:#x}..{until:#x}"), |span| span.name.clone()));
         }
     }
     for input in &facts.input {

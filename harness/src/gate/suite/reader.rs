@@ -7,7 +7,7 @@ use std::str::FromStr;
 use toml::Spanned;
 
 use crate::analysis::metrics::{Metric, Subject};
-use crate::cli::{MeasureArgs, ProfileArgs};
+use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Expect, ExpectedLine};
@@ -129,7 +129,9 @@ impl Reader<'_> {
             ..unsaid
         };
         // A suite prints no table of functions.
-        let args = ProfileArgs { firmware: elf.to_owned(), top: 0, strict: entry.strict == Some(true), measure };
+        let wide = WideArgs::default();
+        let args =
+            ProfileArgs { firmware: elf.to_owned(), top: 0, wide, strict: entry.strict == Some(true), measure };
         let mut options = Options::resolve(args)
             .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
         let mut input = Vec::new();

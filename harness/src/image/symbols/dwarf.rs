@@ -276,6 +276,26 @@ impl Mender<'_> {
     }
 }
 
+/// Adds the async bodies of one unit. rustc's debug information names such a closure's function `{async_fn#0}`,
+/// `{async_block#0}` and so on.
+fn unit_async_bodies(unit: &UnitRef<'_, Slice<'_>>, bodies: &mut BTreeSet<String>) -> Result<(), gimli::Error> {
+    let mut entries = unit.entries();
+    let Some(root) = entries.next_dfs()? else { return Ok(()) };
+    if root.attr_value(gimli::DW_AT_language) != Some(AttributeValue::Language(gimli::DW_LANG_Rust)) {
+        return Ok(());
+    }
+    while let Some(entry) = entries.next_dfs()? {
+        let text = |of| entry.attr_value(of).and_then(|value| unit.attr_string(value).ok());
+        if entry.tag() == gimli::DW_TAG_subprogram
+            && text(gimli::DW_AT_name).is_some_and(|name| name.slice().starts_with(b"{async_"))
+            && let Some(linkage_name) = text(gimli::DW_AT_linkage_name)
+        {
+            bodies.insert(super::demangle(&linkage_name.to_string_lossy()).into_owned());
+        }
+    }
+    Ok(())
+}
+
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
@@ -363,6 +383,18 @@ impl<'a> Dwarf<'a> {
             producers.extend(text.map(|text| text.to_string_lossy().into_owned()));
         }
         producers
+    }
+
+    /// The closures that Rust has made of async functions and blocks, by demangled path.
+    pub(super) fn async_bodies(&self) -> BTreeSet<String> {
+        let mut bodies = BTreeSet::new();
+        let mut headers = self.sections.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = self.sections.unit(header) else { continue };
+            // Damage ends the search in this unit.
+            let _ = unit_async_bodies(&unit.unit_ref(&self.sections), &mut bodies);
+        }
+        bodies
     }
 
     /// The frames at an address, outermost first, and whether split DWARF would have told more.

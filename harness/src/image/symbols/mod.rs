@@ -29,8 +29,11 @@ use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
 
-use crate::profile::{Frame, Function, LineCode, Names};
-pub use search::{Found, NotFound, without_arguments, without_template_arguments};
+use crate::profile::{Alias, Frame, Function, LineCode, Names};
+pub use search::{
+    Found, NotFound, are_instances, called, generic, nearest, with_async_bodies, without_arguments,
+    without_template_arguments,
+};
 
 /// The functions of one firmware image, where it was loaded.
 pub struct Symbols<'data> {
@@ -204,10 +207,22 @@ impl<'data> Symbols<'data> {
                 writer.add_line(line, self.load_bias);
             }
         }
+        writer.names.aliases = self.aliases();
+        writer.names.async_bodies = dwarf.as_ref().map(Dwarf::async_bodies).unwrap_or_default().into_iter().collect();
         writer.names.producers = dwarf.as_ref().map(Dwarf::producers).unwrap_or_default().into_iter().collect();
 
         let functions = self.functions.iter().map(|function| self.describe(function, dwarf.as_ref())).collect();
         (writer.finish(functions), warnings)
+    }
+
+    /// The names of functions beside those that they are shown by, by address.
+    fn aliases(&self) -> Vec<Alias> {
+        let aliases = self.labels.iter().filter_map(|label| {
+            let function = self.function_at(label.address)?;
+            let is_alias = function.range.start == label.address && function.name != label.name;
+            is_alias.then(|| Alias { address: label.address, linkage_name: label.name.clone().into_owned() })
+        });
+        aliases.collect()
     }
 
     fn describe(&self, function: &Extent<'_>, dwarf: Option<&Dwarf<'_>>) -> Function {

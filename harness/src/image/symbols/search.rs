@@ -1,10 +1,11 @@
 //! Finds a function by the name that a person types.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
 use super::{Symbols, demangle};
-use crate::profile::{Function, Names};
+use crate::profile::Names;
 
 /// A place that was found by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,11 +67,12 @@ impl fmt::Display for NotFound {
             NotFound::Ambiguous { wanted, candidates } => {
                 write!(
                     f,
-                    "`{wanted}` names {} functions; give one of them by its full name or by its address:",
+                    "`{wanted}` names {} functions; give one of them by its full name, its address (0x…) or its number \
+                     (NAME#1):",
                     candidates.len()
                 )?;
-                for candidate in candidates.iter().take(MAX_LISTED) {
-                    write!(f, "\n  {:#010x}  {}", candidate.address, candidate.name)?;
+                for (index, candidate) in candidates.iter().take(MAX_LISTED).enumerate() {
+                    write!(f, "\n  #{}  {:#010x}  {}", index + 1, candidate.address, candidate.name)?;
                 }
                 match candidates.len().saturating_sub(MAX_LISTED) {
                     0 => Ok(()),
@@ -85,21 +87,23 @@ impl fmt::Display for NotFound {
 impl std::error::Error for NotFound {}
 
 impl Symbols<'_> {
-    /// The function with this name: as in the symbol table; else demangled, with or without its arguments,
-    /// with or without the namespaces (and template arguments) around it, where that names only one.
-    /// `0x…` is an address inside one.
+    /// The function with this name, by address: one, or all instances of one generic. It is named as in the symbol
+    /// table (by any symbol of its address); else demangled, with or without its arguments, with or without the
+    /// path (and generic arguments) around it. `name#2` and `name@0x…` choose among several; `0x…` is an address
+    /// inside one.
     ///
     /// # Errors
-    /// When there is none, or more than one.
-    pub fn find(&self, wanted: &str) -> Result<Found, NotFound> {
+    /// When there is none, or there are different ones.
+    pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
             let place = address.and_then(|address| Some(found(address, &self.function_at(address)?.name)));
-            return place.ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
+            return place.map(|place| vec![place]).ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
         }
-        among(wanted, self.labels.iter().map(|label| (&*label.name, label)), |label| {
-            found(label.address, &label.name)
-        })
+        let labels = self.labels.iter().map(|label| (&*label.name, label.address));
+        let chosen = |linkage_name: &str, address| found(address, linkage_name);
+        let function_start = |address| self.function_at(address).map(|function| function.range.start);
+        among(wanted, labels, chosen, function_start)
     }
 }
 
@@ -109,26 +113,44 @@ impl Names {
     ///
     /// # Errors
     /// As [`Symbols::find`].
-    pub fn find(&self, wanted: &str) -> Result<Found, NotFound> {
+    pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
             let function = address.and_then(|address| self.function_at(address));
-            return function.map(of).ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
+            let start = function.map(|function| vec![self.of(function.start, &function.linkage_name)]);
+            return start.ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
         }
-        let same_name = among(wanted, self.functions.iter().map(named), of);
+        let own = self.functions.iter().map(|function| (&*function.linkage_name, function.start));
+        let aliases = self.aliases.iter().map(|alias| (&*alias.linkage_name, alias.address));
+        let found = |linkage_name: &str, address| self.of(address, linkage_name);
+        let function_start = |address| self.function_at(address).map(|function| function.start);
+        let same_name = among(wanted, own.chain(aliases), found, function_start);
         match (&same_name, file_and_name(wanted)) {
             (Err(NotFound::Missing { .. }), Some((file, name))) => {
                 let there = self.functions.iter().filter(|function| {
                     let rest = function.file.as_ref().and_then(|path| path.strip_suffix(file));
                     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(['/', '\\']))
                 });
-                match among(name, there.map(named), of) {
+                let there = there.map(|function| (&*function.linkage_name, function.start));
+                match among(name, there, found, function_start) {
                     // Not one is in such a file: names of the whole image are nearer.
                     Err(NotFound::NoSymbols { .. }) => same_name,
                     found => found,
                 }
             }
             _ => same_name,
+        }
+    }
+
+    /// A function, found by one of its names, as it is shown.
+    fn of(&self, start: u64, linkage_name: &str) -> Found {
+        match self.function_at(start) {
+            Some(function) => Found {
+                address: function.start,
+                name: function.name.clone(),
+                linkage_name: function.linkage_name.clone(),
+            },
+            None => found(start, linkage_name),
         }
     }
 }
@@ -149,65 +171,203 @@ fn file_and_name(wanted: &str) -> Option<(&str, &str)> {
     Some((&wanted[..colon], &wanted[colon + 1..]))
 }
 
-fn named(function: &Function) -> (&str, &Function) {
-    (&function.linkage_name, function)
+/// Which of several functions of one name is meant.
+enum Choice {
+    /// All instances of one generic.
+    All,
+    /// `name#2`: by its number in the order of addresses, from 1.
+    Number(usize),
+    /// `name@0x…`: by an address inside it.
+    Address(u64),
 }
 
-fn of(function: &Function) -> Found {
-    let Function { name, linkage_name, start, .. } = function;
-    Found { address: *start, name: name.clone(), linkage_name: linkage_name.clone() }
+/// Name and choice: `sort#2`, `sort@0x8000`. The `#` of `{closure#2}` is no choice.
+fn choice(wanted: &str) -> (&str, Choice) {
+    if let Some((name, digits)) = wanted.rsplit_once('#')
+        && let Ok(number @ 1..) = digits.parse()
+    {
+        return (name.trim_end(), Choice::Number(number));
+    }
+    if let Some((name, at)) = wanted.rsplit_once('@')
+        && let Some(Some(address)) = address(at)
+    {
+        return (name.trim_end(), Choice::Address(address));
+    }
+    (wanted, Choice::All)
 }
 
-/// Looks for a name among functions, given by linkage names; they are only demangled where those do not do.
-fn among<'a, T>(
+/// One name of a function.
+struct Candidate<'a> {
+    linkage_name: &'a str,
+    name: String,
+    address: u64,
+}
+
+/// Looks for a name among functions, given by linkage name and address; they are only demangled where those do not
+/// do.
+fn among<'a>(
     wanted: &str,
-    functions: impl Iterator<Item = (&'a str, T)> + Clone,
-    found: impl Fn(T) -> Found,
-) -> Result<Found, NotFound> {
+    functions: impl Iterator<Item = (&'a str, u64)> + Clone,
+    found: impl Fn(&str, u64) -> Found,
+    function_start: impl Fn(u64) -> Option<u64>,
+) -> Result<Vec<Found>, NotFound> {
     if functions.clone().next().is_none() {
         return Err(NotFound::NoSymbols { wanted: wanted.to_owned() });
     }
-    let exact = functions.clone().filter(|&(linkage_name, _)| linkage_name == wanted);
-    let exact: Vec<_> = exact.map(|(_, function)| found(function)).collect();
-    if !exact.is_empty() {
-        return unique(wanted, exact);
+    let candidate = |(linkage_name, address): (&'a str, u64)| Candidate {
+        linkage_name,
+        name: demangle(linkage_name).into_owned(),
+        address,
+    };
+    let (name, choice) = choice(wanted);
+    let exact = functions.clone().filter(|&(linkage_name, _)| linkage_name == name);
+    let exact: Vec<Candidate<'_>> = exact.map(candidate).collect();
+    let same = if exact.is_empty() {
+        let all: Vec<Candidate<'_>> = functions.map(candidate).collect();
+        let same = called(name, all.iter().map(|candidate| &*candidate.name));
+        if same.is_empty() {
+            let nearest = nearest(name, all.iter().map(|candidate| &*candidate.name));
+            return Err(NotFound::Missing { wanted: wanted.to_owned(), nearest });
+        }
+        let mut is_same = same.into_iter().peekable();
+        let numbered = all.into_iter().enumerate();
+        numbered.filter_map(|(index, one)| is_same.next_if_eq(&index).map(|_| one)).collect()
+    } else {
+        exact
+    };
+    chosen(wanted, choice, same, found, function_start)
+}
+
+/// The functions that all candidates stand for: instances of one, unless one is chosen.
+fn chosen(
+    wanted: &str,
+    choice: Choice,
+    mut candidates: Vec<Candidate<'_>>,
+    found: impl Fn(&str, u64) -> Found,
+    function_start: impl Fn(u64) -> Option<u64>,
+) -> Result<Vec<Found>, NotFound> {
+    // Stable: of one address, the first of its names.
+    candidates.sort_by_key(|candidate| candidate.address);
+    candidates.dedup_by_key(|candidate| candidate.address);
+    let is_one = candidates.len() == 1 || are_instances(candidates.iter().map(|one| (one.linkage_name, &*one.name)));
+    let mut all: Vec<Found> = candidates.iter().map(|one| found(one.linkage_name, one.address)).collect();
+    let missing = |candidates: Vec<Found>| NotFound::Ambiguous { wanted: wanted.to_owned(), candidates };
+    match choice {
+        Choice::All if is_one => Ok(all),
+        Choice::All => Err(missing(all)),
+        Choice::Number(number) if number <= all.len() => Ok(vec![all.swap_remove(number - 1)]),
+        Choice::Number(_) => Err(missing(all)),
+        Choice::Address(address) => {
+            let is_there = |found: &Found| {
+                found.address == address || function_start(address).is_some_and(|start| start == found.address)
+            };
+            match all.iter().position(is_there) {
+                Some(index) => Ok(vec![all.swap_remove(index)]),
+                None => Err(missing(all)),
+            }
+        }
     }
-    let all: Vec<Found> = functions.map(|(_, function)| found(function)).collect();
-    let squeezed = squeeze(without_return_type(wanted));
-    let readings: [fn(&str) -> String; 3] =
-        [squeeze, |name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
+}
+
+/// Which of these demangled names are called so, by index: the first reading that fits any. By the whole name, then
+/// without arguments, then without generic ones, then by the end of the path.
+pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Vec<usize> {
+    // As tables write the bodies of async functions; not in round brackets, which are arguments.
+    let is_async = wanted.contains(ASYNC);
+    let wanted = wanted.replace(&format!(" {ASYNC}"), MARK).replace(ASYNC, MARK);
+    let wanted = without_return_type(&wanted);
+    let as_typed = |name: &str| if is_async { marked_bodies(name, |_| true, MARK) } else { name.to_owned() };
+    let squeezed = squeeze(wanted);
+    let whole = |name: &str| squeeze(name) == squeezed;
+    let bare = |name: &str| squeeze(without_arguments(name)) == squeezed;
+    let plain = |name: &str| paths(name).contains(&squeezed);
+    let ends = |name: &str| name.strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::"));
+    let bare_end = |name: &str| ends(&squeeze(without_arguments(name)));
+    let plain_end = |name: &str| paths(name).iter().any(|path| ends(path));
+    // `sort::<u32>` of `sort::<u32, u8>`.
+    let begun = generic_arguments(wanted);
+    let stem = paths(wanted).swap_remove(0);
+    let begins = |name: &str| {
+        let arguments = generic_arguments(name);
+        let is_stem = |path: &String| path.strip_suffix(&stem).is_some_and(|o| o.is_empty() || o.ends_with("::"));
+        !begun.is_empty() && arguments.starts_with(&begun) && paths(name).iter().any(is_stem)
+    };
+    let readings: [&dyn Fn(&str) -> bool; 6] = [&whole, &bare, &plain, &bare_end, &plain_end, &begins];
     for reading in readings {
-        let same = all.iter().filter(|found| reading(&found.name) == squeezed).cloned();
-        let same: Vec<_> = same.collect();
+        let same = names.clone().enumerate().filter(|(_, name)| reading(&as_typed(name)));
+        let same: Vec<usize> = same.map(|(index, _)| index).collect();
         if !same.is_empty() {
-            return unique(wanted, same);
+            return same;
         }
     }
-    let suffixes: [fn(&str) -> String; 2] =
-        [|name| squeeze(without_arguments(name)), |name| plain(without_arguments(name))];
-    for reading in suffixes {
-        let inside = all
-            .iter()
-            .filter(|found| reading(&found.name).strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::")));
-        let inside: Vec<_> = inside.cloned().collect();
-        if !inside.is_empty() {
-            return unique(wanted, inside);
-        }
+    Vec::new()
+}
+
+/// Whether functions, given by linkage and demangled name, are instances of one generic function (or copies of one
+/// that Rust has made). Overloads, functions of one name in several files and methods of several types are not.
+pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + Clone) -> bool {
+    let is_generic = |name: &str| {
+        let name = without_arguments(name);
+        let inside = self_type(name).map_or("", |(inside, _)| inside);
+        let mut groups = groups(name).into_iter().filter(|group| name[group.start..].starts_with('<'));
+        inside.contains('<') || groups.any(|group| group.start > 0)
+    };
+    let Some((_, first)) = functions.clone().next() else { return false };
+    let common = generic(first);
+    // What is only inlined has no linkage name.
+    let blocks = functions.clone().filter(|(linkage_name, _)| !linkage_name.is_empty());
+    let blocks: BTreeSet<Option<&str>> = blocks.map(|(linkage_name, _)| impl_block(linkage_name)).collect();
+    let are_common = blocks.len() <= 1 && functions.clone().all(|(_, name)| generic(name) == common);
+    let distinct =
+        |of: &dyn Fn(&'n str) -> &'n str| functions.clone().map(|(_, name)| of(name)).collect::<BTreeSet<_>>();
+    let are_overloads = distinct(&without_arguments).len() < distinct(&|name| name).len();
+    let are_generic = functions.clone().all(|(_, name)| is_generic(name));
+    let are_copies = functions.clone().all(|(linkage_name, name)| name == first && is_rust(linkage_name));
+    are_common && !are_overloads && (are_generic || are_copies)
+}
+
+/// Whether Rust has mangled a name, in either way: the older one ends in a hash.
+fn is_rust(linkage_name: &str) -> bool {
+    let hash = linkage_name.strip_prefix("_ZN").and_then(|name| name.strip_suffix('E')).and_then(|name| {
+        let start = name.len().checked_sub("17h0123456789abcdef".len())?;
+        name.get(start..)?.strip_prefix("17h")
+    });
+    linkage_name.starts_with("_R") || hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// What all instances of a generic have in common: the path without generic arguments. Those of a trait stay, since
+/// `<A as From<u8>>` and `<A as From<u16>>` are written apart.
+pub fn generic(name: &str) -> String {
+    let name = without_arguments(name);
+    let Some((inside, rest)) = self_type(name) else { return plain(name) };
+    let named = |name: &str| {
+        let is_path = name.starts_with(|first: char| first.is_alphanumeric() || first == '_');
+        if is_path { plain(name) } else { squeeze(name) }
+    };
+    match as_trait(inside) {
+        Some((own, of)) => format!("<{} as {}>{}", named(own), squeeze(of), plain(rest)),
+        None => format!("{}{}", named(inside), plain(rest)),
     }
-    Err(NotFound::Missing { wanted: wanted.to_owned(), nearest: nearest(wanted, &all) })
+}
+
+/// Which of a module's `impl` blocks a v0-mangled method is of
+/// (<https://doc.rust-lang.org/rustc/symbol-mangling/v0.html#path-inherent-impl>); None: it is in none.
+fn impl_block(linkage_name: &str) -> Option<&str> {
+    let mut rest = linkage_name.strip_prefix("_R")?;
+    loop {
+        rest = match rest.as_bytes().first()? {
+            b'I' => &rest[1..],
+            b'N' => rest.get(2..)?,
+            b'M' | b'X' => break,
+            _ => return None,
+        };
+    }
+    let disambiguator = rest[1..].starts_with('s').then(|| rest.find('_')).flatten();
+    Some(disambiguator.map_or("", |end| &rest[1..end]))
 }
 
 fn found(address: u64, linkage_name: &str) -> Found {
     Found { address, name: demangle(linkage_name).into_owned(), linkage_name: linkage_name.to_owned() }
-}
-
-/// The one place that all candidates stand for, under the first of its names.
-fn unique(wanted: &str, mut candidates: Vec<Found>) -> Result<Found, NotFound> {
-    candidates.dedup_by_key(|found| found.address);
-    if candidates.len() > 1 {
-        return Err(NotFound::Ambiguous { wanted: wanted.to_owned(), candidates });
-    }
-    Ok(candidates.swap_remove(0))
 }
 
 fn squeeze(name: &str) -> String {
@@ -266,14 +426,132 @@ pub fn without_template_arguments(name: &str) -> String {
     short + &name[rest..]
 }
 
-/// The same without template arguments and white space.
+/// A name without generic arguments and white space.
 fn plain(name: &str) -> String {
-    let groups = groups(name);
-    let kept = name.char_indices().filter(|(at, character)| {
-        !character.is_whitespace()
-            && !groups.iter().any(|group| group.contains(at) && name[group.start..].starts_with('<'))
-    });
-    kept.map(|(_, character)| character).collect()
+    let mut short = String::new();
+    let mut rest = 0;
+    for group in groups(name).into_iter().filter(|group| name[group.start..].starts_with('<')) {
+        let before = &name[rest..group.start];
+        // Rust's turbofish, whose colons belong to it.
+        short += before.strip_suffix("::").unwrap_or(before);
+        rest = group.end;
+    }
+    squeeze(&(short + &name[rest..]))
+}
+
+/// Most types inside each other that a path is looked for in.
+const MAX_NESTED: usize = 8;
+
+/// The paths that a name is typed by, without arguments of any kind; `<A as B>::f` by `A::f` and `B::f`.
+fn paths(name: &str) -> Vec<String> {
+    fn inner(name: &str, nested: usize) -> Vec<String> {
+        let name = without_arguments(name);
+        match self_type(name).filter(|_| nested < MAX_NESTED) {
+            Some((inside, rest)) => {
+                let (own, of) = as_trait(inside).map_or((inside, None), |(own, of)| (own, Some(of)));
+                let heads = [Some(own), of].into_iter().flatten().flat_map(|head| inner(head, nested + 1));
+                heads.map(|head| head + &plain(rest)).collect()
+            }
+            None => vec![plain(name)],
+        }
+    }
+    let mut paths = inner(name, 0);
+    // As it is written is a path, too, for what has no name of its own: `<&A as B>::f`; and `A<u8>::f`.
+    let name = without_arguments(name);
+    paths.push(squeeze(name));
+    if let Some((inside, rest)) = self_type(name) {
+        let (own, of) = as_trait(inside).unwrap_or((inside, ""));
+        paths.extend([own, of].map(|head| squeeze(&format!("{head}{rest}"))));
+    }
+    paths
+}
+
+/// The parts of `<T>::f`: what is in the brackets, and what comes after them.
+fn self_type(name: &str) -> Option<(&str, &str)> {
+    let group = groups(name).into_iter().next().filter(|group| group.start == 0 && name.starts_with('<'))?;
+    Some((&name[1..group.end - 1], &name[group.end..]))
+}
+
+/// The parts of `A as B`.
+fn as_trait(inside: &str) -> Option<(&str, &str)> {
+    let groups = groups(inside);
+    let is_outside = |at: usize| !groups.iter().any(|group| group.contains(&at));
+    let at = inside.match_indices(" as ").map(|(at, _)| at).find(|&at| is_outside(at))?;
+    Some((&inside[..at], &inside[at + " as ".len()..]))
+}
+
+/// The generic arguments at the end of a name, each without white space.
+fn generic_arguments(name: &str) -> Vec<String> {
+    let name = without_arguments(name).trim_end();
+    let last = groups(name).pop().filter(|group| group.end == name.len() && name[group.start..].starts_with('<'));
+    let Some(inside) = last.map(|group| &name[group.start + 1..group.end - 1]) else { return Vec::new() };
+    let groups = groups(inside);
+    let is_outside = |at: usize| !groups.iter().any(|group| group.contains(&at));
+    let commas = inside.match_indices(',').map(|(at, _)| at).filter(|&at| is_outside(at));
+    let mut start = 0;
+    let mut arguments = Vec::new();
+    for end in commas.chain([inside.len()]) {
+        arguments.push(squeeze(&inside[start..end]));
+        start = end + 1;
+    }
+    arguments
+}
+
+/// What stands behind the name of an async function where its body is meant.
+const ASYNC: &str = "(async)";
+
+/// The same while names are compared.
+const MARK: &str = "{async}";
+
+/// A name in which the bodies of async functions read as those: `producer_task (async)` for
+/// `producer_task::{closure#0}`, and so inside of generic arguments. `is_body` says which closures are such.
+pub fn with_async_bodies(name: &str, is_body: impl Fn(&str) -> bool) -> String {
+    marked_bodies(name, is_body, &format!(" {ASYNC}"))
+}
+
+fn marked_bodies(name: &str, is_body: impl Fn(&str) -> bool, mark: &str) -> String {
+    const BODY: &str = "::{closure#0}";
+    let mut text = String::new();
+    let mut rest = 0;
+    for (at, _) in name.match_indices(BODY) {
+        let start = path_start(&name[..at]);
+        let end = at + BODY.len();
+        if start >= rest && is_body(&name[start..end]) {
+            text += &name[rest..start];
+            text += &without_wrapper(&name[start..at]);
+            text += mark;
+            rest = end;
+        }
+    }
+    text + &name[rest..]
+}
+
+/// Where the path at the end of a text begins.
+fn path_start(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, character) in text.char_indices().rev() {
+        match character {
+            '>' | '}' | ')' | ']' => depth += 1,
+            '<' | '{' | '(' | '[' if depth == 0 => return at + 1,
+            '<' | '{' | '(' | '[' => depth -= 1,
+            ',' | ' ' | '&' | '*' | ';' | '=' if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    0
+}
+
+/// A path without what Embassy's task macro puts around a task's body: `app::__blink_task::__blink_task_inner_function`
+/// is `app::blink`.
+fn without_wrapper(path: &str) -> String {
+    let unwrapped = || {
+        let (outer, inner) = path.rsplit_once("::")?;
+        let wrapper = inner.strip_suffix("_inner_function")?;
+        let outer = outer.strip_suffix(wrapper)?;
+        let task = wrapper.strip_prefix("__")?.strip_suffix("_task")?;
+        Some(format!("{outer}{task}"))
+    };
+    unwrapped().unwrap_or_else(|| path.to_owned())
 }
 
 /// The outermost pairs of brackets in a demangled name.
@@ -284,6 +562,8 @@ fn groups(name: &str) -> Vec<Range<usize>> {
         let after_operator = name[..at].trim_end_matches(['<', '>', '=', '-']).ends_with("operator");
         match character {
             '<' | '>' if after_operator => {}
+            // The arrow of a function's type.
+            '>' if name[..at].ends_with('-') => {}
             '(' | '<' | '{' | '[' => open.push((at, character)),
             ')' | '>' | '}' | ']' => {
                 let opening = match character {
@@ -306,13 +586,12 @@ fn groups(name: &str) -> Vec<Range<usize>> {
 }
 
 /// Names that contain what was typed, or differ in few letters.
-fn nearest(wanted: &str, all: &[Found]) -> Vec<String> {
+pub fn nearest<'n>(wanted: &str, all: impl Iterator<Item = &'n str>) -> Vec<String> {
     let typed = wanted.to_lowercase();
     let limit = (typed.chars().count() / 3).max(2);
     let mut near: Vec<(usize, &str)> = all
-        .iter()
-        .filter_map(|found| {
-            let short = plain(without_arguments(&found.name)).to_lowercase();
+        .filter_map(|name| {
+            let short = paths(name).swap_remove(0).to_lowercase();
             let last = short.rsplit("::").next().unwrap_or(&short);
             let distance = distance(&typed, &short, limit).min(distance(&typed, last, limit));
             let rank = if distance <= limit {
@@ -322,7 +601,7 @@ fn nearest(wanted: &str, all: &[Found]) -> Vec<String> {
             } else {
                 return None;
             };
-            Some((rank, found.name.as_str()))
+            Some((rank, name))
         })
         .collect();
     near.sort_unstable();

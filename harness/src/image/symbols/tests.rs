@@ -286,7 +286,7 @@ fn functions_are_found_by_what_people_type() {
         ("0x104", 0x104),
         ("0x105", 0x104),
     ] {
-        assert_eq!(symbols.find(typed).map(|found| found.address), Ok(address), "{typed}");
+        assert_eq!(symbols.find(typed).map(|found| found[0].address), Ok(address), "{typed}");
     }
 }
 
@@ -303,8 +303,136 @@ fn what_is_not_found_is_answered_with_what_is_there() {
     assert!(error("0xnonsense").contains("no function is at 0xnonsense"));
     assert!(error("").contains("no function is called"));
     let ambiguous = error("init");
-    assert!(ambiguous.contains("names 2 functions") && ambiguous.contains("0x00000104  uart::init()"), "{ambiguous}");
+    assert!(
+        ambiguous.contains("names 2 functions") && ambiguous.contains("#1  0x00000104  uart::init()"),
+        "{ambiguous}"
+    );
     assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
+}
+
+/// As rustc 1.96 mangles a generic function of three instances, methods of three types, one method that is there twice,
+/// two `impl`s of one type, an alias, and tasks' bodies.
+fn rust() -> Vec<u8> {
+    elf(&[
+        (
+            "_RINvCsbPuHFK9Csyf_5hello12generic_sortTtaEINtNtCs8cpljGkdL56_4core3cmp7ReversetENCNvB2_5sortss1_0EB2_",
+            0x101,
+            4,
+            FUNC,
+            LOCAL,
+        ),
+        ("_RINvCsbPuHFK9Csyf_5hello12generic_sortmmNCNvB2_5sortss0_0EB2_", 0x105, 4, FUNC, LOCAL),
+        ("_RINvCsbPuHFK9Csyf_5hello12generic_sortmmNCNvB2_5sortss2_0EB2_", 0x109, 4, FUNC, LOCAL),
+        ("_RNvXCsbPuHFK9Csyf_5helloNtB2_6SquareNtB2_5Shape4area", 0x10d, 4, FUNC, LOCAL),
+        ("_RNvXs0_CsbPuHFK9Csyf_5helloNtB5_5GroupNtB5_5Shape4area", 0x111, 4, FUNC, LOCAL),
+        (
+            "_RNvXsZ_NtCs9wkKbgSYVEN_5alloc6stringNtB5_6StringNtNtCs8cpljGkdL56_4core3fmt5Write9write_str",
+            0x115,
+            4,
+            FUNC,
+            LOCAL,
+        ),
+        (
+            "_RNvXsZ_NtCs9wkKbgSYVEN_5alloc6stringNtB5_6StringNtNtCs8cpljGkdL56_4core3fmt5Write9write_str",
+            0x119,
+            4,
+            FUNC,
+            LOCAL,
+        ),
+        // `impl A<u8>` and `impl A<u16>`.
+        ("_RNvMCs1_1aINtB2_1AhE3get", 0x11d, 4, FUNC, LOCAL),
+        ("_RNvMs_Cs1_1aINtB4_1AtE3get", 0x121, 4, FUNC, LOCAL),
+        ("_RNvNtCsf1NHIXH95FL_17compiler_builtins5float3add", 0x125, 4, FUNC, GLOBAL),
+        ("__aeabi_dadd", 0x125, 4, FUNC, WEAK),
+        (
+            "_RNCNvNvCshbRVOZUvOi3_12embassy_demo20___producer_task_task35___producer_task_task_inner_function0B5_",
+            0x129,
+            4,
+            FUNC,
+            LOCAL,
+        ),
+    ])
+}
+
+#[test]
+fn a_generic_is_found_with_all_its_instances_and_different_functions_are_not_taken_for_one() {
+    let elf = rust();
+    let symbols = Symbols::new(Some(&elf), 0, true);
+    let names = symbols.names(&[]).0;
+    let starts = |found: Vec<Found>| found.into_iter().map(|found| found.address).collect::<Vec<u64>>();
+    for (typed, addresses) in [
+        ("generic_sort", &[0x100, 0x104, 0x108][..]),
+        ("hello::generic_sort", &[0x100, 0x104, 0x108]),
+        ("generic_sort#2", &[0x104]),
+        ("generic_sort@0x10b", &[0x108]),
+        ("hello::generic_sort::<u32>", &[0x104, 0x108]),
+        ("generic_sort::<u32, u32, hello::sorts::{closure#2}>", &[0x104]),
+        ("hello::generic_sort::<u32, u32, hello::sorts::{closure#4}>", &[0x108]),
+        ("Square::area", &[0x10c]),
+        ("hello::Group::area", &[0x110]),
+        ("<hello::Group as hello::Shape>::area", &[0x110]),
+        ("Shape::area#1", &[0x10c]),
+        ("String::write_str", &[0x114, 0x118]),
+        ("Write::write_str", &[0x114, 0x118]),
+        ("A<u16>::get", &[0x120]),
+        ("__aeabi_dadd", &[0x124]),
+        ("float::add", &[0x124]),
+        ("producer_task (async)", &[0x128]),
+        ("embassy_demo::producer_task(async)", &[0x128]),
+    ] {
+        assert_eq!(symbols.find(typed).map(starts), Ok(addresses.to_vec()), "{typed}");
+        assert_eq!(names.find(typed).map(starts), Ok(addresses.to_vec()), "{typed}");
+    }
+    for (typed, count) in [("area", 2), ("Shape::area", 2), ("A::get", 2), ("generic_sort#4", 3), ("area@0x124", 2)] {
+        let error = symbols.find(typed).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{typed}` names {count} functions")), "{error}");
+        assert!(error.contains("\n  #2  0x"), "{error}");
+        assert_eq!(names.find(typed).unwrap_err().to_string(), error);
+    }
+    for typed in ["sort", "generic_sort::<u8>", "generic_sort::<>x", "generic_sort#", "#1", "<", "area::<u8>"] {
+        assert!(matches!(symbols.find(typed), Err(NotFound::Missing { .. })), "{typed}");
+    }
+}
+
+#[test]
+fn instances_of_a_template_are_one_and_overloads_are_not() {
+    for (names, are_one) in [
+        (&["fold<int>(int)", "fold<char>(char)"][..], true),
+        (&["Ring<int, 8>::push(int)", "Ring<char, 8>::push(char)"], true),
+        (&["Ring<int, 8>::push(int)", "Ring<int, 8>::push(char)"], false),
+        (&["send(int)", "send(char)"], false),
+        (&["fold<int>(int)", "fold(char)"], false),
+        (&["init", "init"], false),
+        (&["operator< (A)", "operator< (B)"], false),
+        (&["<Foo as From<u8>>::from", "<Foo as From<u16>>::from"], false),
+        (&["<Vec<u8> as Drop>::drop", "<Vec<u16> as Drop>::drop"], true),
+        (&["<&u8 as Debug>::fmt", "<&u16 as Debug>::fmt"], false),
+        (&["<[u8]>::sort::<u8>", "<[u16]>::sort::<u16>"], false),
+    ] {
+        assert_eq!(are_instances(names.iter().map(|&name| ("", name))), are_one, "{names:?}");
+    }
+    let legacy =
+        ["_ZN3app4sort17h0123456789abcdefE", "_ZN3app4sort17hfedcba9876543210E"].map(|name| (name, "app::sort"));
+    assert!(are_instances(legacy.into_iter()));
+    assert!(!are_instances([("_ZN3app4sortEv", "app::sort()"), ("_ZN3app4sortEv", "app::sort()")].into_iter()));
+}
+
+#[test]
+fn bodies_of_async_functions_read_as_such_wherever_they_stand() {
+    for (name, readable) in [
+        ("app::blink::{closure#0}", "app::blink (async)"),
+        (
+            "<exec::Storage<app::__blink_task::__blink_task_inner_function::{closure#0}>>::poll",
+            "<exec::Storage<app::blink (async)>>::poll",
+        ),
+        ("join::<a::f::{closure#0}, b::g::<u8>::{closure#0}>", "join::<a::f (async), b::g::<u8> (async)>"),
+        ("app::blink::{closure#0}::{closure#0}", "app::blink (async)::{closure#0}"),
+        ("app::blink::{closure#1}", "app::blink::{closure#1}"),
+        ("__a_inner_function::{closure#0}", "__a_inner_function (async)"),
+    ] {
+        assert_eq!(with_async_bodies(name, |_| true), readable);
+        assert_eq!(with_async_bodies(name, |_| false), name);
+    }
 }
 
 #[test]

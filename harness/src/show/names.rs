@@ -1,0 +1,250 @@
+//! Functions' names in the cells of a table: as short as its width wants them, and never so that two functions look the
+//! same. What is left out first is what tells least: arguments, the modules of types, generic arguments, the middle.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::functions::{RowKind, Table};
+use crate::image::symbols;
+use crate::profile::Names;
+use crate::text::terminal::{columns, shorten};
+
+/// How the body of an async function is marked in a table, and while a name is taken apart: there, what is in round
+/// brackets would be arguments.
+const ASYNC: (&str, &str) = (" (async)", "{async}");
+
+/// A table of functions in which the bodies of async functions read as such.
+pub fn with_async_bodies<'t>(names: &Names, table: &'t Table) -> Cow<'t, Table> {
+    if names.async_bodies.is_empty() {
+        return Cow::Borrowed(table);
+    }
+    let mut table = table.clone();
+    for row in table.rows.iter_mut().filter(|row| row.kind == RowKind::Function) {
+        row.name = async_bodies(names, &row.name);
+    }
+    Cow::Owned(table)
+}
+
+/// A name in which the bodies of async functions read as such: `producer_task (async)`.
+pub fn async_bodies(names: &Names, name: &str) -> String {
+    let is_body = |path: &str| names.async_bodies.binary_search_by(|body| body.as_str().cmp(path)).is_ok();
+    symbols::with_async_bodies(name, is_body)
+}
+
+/// The names of a table's rows, each in at most so many columns. Different names are different cells.
+pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
+    let mut cells: Vec<String> = rows.iter().map(|&(name, width)| short(name, width)).collect();
+    let mut alike: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (cell, &(name, _)) in cells.iter().zip(rows) {
+        alike.entry(cell).or_default().insert(name);
+    }
+    let apart = cells.iter().zip(rows).map(|(cell, &(name, width))| {
+        let group = alike.get(cell.as_str()).filter(|group| group.len() > 1)?;
+        Some(told_apart(name, group, width))
+    });
+    let apart: Vec<Option<String>> = apart.collect();
+    for (cell, apart) in cells.iter_mut().zip(apart) {
+        *cell = apart.unwrap_or_else(|| std::mem::take(cell));
+    }
+    // Where there is no room for a difference, a number is one.
+    let mut shown: BTreeMap<String, &str> = BTreeMap::new();
+    for (cell, &(name, width)) in cells.iter_mut().zip(rows) {
+        let mut number = 1;
+        while *shown.entry(cell.clone()).or_insert(name) != name {
+            number += 1;
+            let end = format!(" ({number})");
+            *cell = shorten(name, width.saturating_sub(end.len())).into_owned() + &end;
+        }
+    }
+    cells
+}
+
+/// A name in at most so many columns: whole, or without as much of it as it takes.
+fn short(name: &str, width: usize) -> String {
+    if columns(name) <= width {
+        return name.to_owned();
+    }
+    let marked = name.replace(ASYNC.0, ASYNC.1);
+    let bare = symbols::without_arguments(&marked);
+    let arguments = if bare.len() < marked.len() { "(…)" } else { "" };
+    let inner = without_inner_paths(bare);
+    let last = symbols::without_template_arguments(&inner);
+    let mut forms: Vec<String> =
+        [bare, &inner].map(|form| format!("{form}{arguments}").replace(ASYNC.1, ASYNC.0)).into();
+    match body(&inner) {
+        // Which task it is tells more than what polls it.
+        Some((start, end)) => {
+            let around = start.checked_sub(1).map_or(String::new(), |before| format!("…{}", &inner[before..]));
+            forms.push(format!("{around}{arguments}").replace(ASYNC.1, ASYNC.0));
+            forms.push(last_part(&inner[start..end]).replace(ASYNC.1, ASYNC.0));
+        }
+        None => forms.push(format!("{last}{arguments}")),
+    }
+    let fitting = forms.iter().find(|form| !form.is_empty() && columns(form) <= width);
+    let least = forms.last().map_or(name, String::as_str);
+    fitting.cloned().unwrap_or_else(|| shorten(least, width).into_owned())
+}
+
+/// Where the first body of an async function stands among the generic arguments of a name.
+fn body(marked: &str) -> Option<(usize, usize)> {
+    let at = marked.find(ASYNC.1)?;
+    let start = marked[..at].rfind(['<', '(', '[', ',', ' ', '&']).map_or(0, |before| before + 1);
+    Some((start, at + ASYNC.1.len()))
+}
+
+/// A name among others that would look the same: what they have in common is cut, what is different stays.
+fn told_apart(name: &str, group: &BTreeSet<&str>, width: usize) -> String {
+    let whole = |name: &str| name.to_owned();
+    let inner = |name: &str| {
+        let marked = name.replace(ASYNC.0, ASYNC.1);
+        without_inner_paths(symbols::without_arguments(&marked)).replace(ASYNC.1, ASYNC.0)
+    };
+    let are_told_apart = group.iter().map(|name| inner(name)).collect::<BTreeSet<_>>().len() == group.len();
+    let form: &dyn Fn(&str) -> String = if are_told_apart { &inner } else { &whole };
+    let own: Vec<char> = form(name).chars().collect();
+    let (mut start, mut end) = (own.len(), own.len());
+    for other in group.iter().filter(|other| **other != name) {
+        let other: Vec<char> = form(other).chars().collect();
+        start = start.min(own.iter().zip(&other).take_while(|(one, other)| one == other).count());
+        end = end.min(own.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count());
+    }
+    // A whole word is easier to read than where it differs.
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    while start > 0 && is_word(own[start - 1]) {
+        start -= 1;
+    }
+    let mut end = own.len() - end.min(own.len() - start);
+    while end < own.len() && is_word(own[end]) {
+        end += 1;
+    }
+    let text = |range: std::ops::Range<usize>| own[range].iter().collect::<String>();
+    let (before, different, after) = (text(0..start), text(start..end), text(end..own.len()));
+    let cut = |text: &str, room: usize| if room == 0 { String::new() } else { shorten(text, room).into_owned() };
+    let different = cut(&different, width - width / 3);
+    let room = width.saturating_sub(columns(&different));
+    let after = cut(&after, room.saturating_sub(columns(&before)).max(room / 2));
+    let before = cut(&before, room.saturating_sub(columns(&after)));
+    before + &different + &after
+}
+
+/// A name whose types are without their modules: `<String as Write>::write_str`.
+fn without_inner_paths(name: &str) -> String {
+    let mut text = String::new();
+    let mut path = String::new();
+    let (mut depth, mut braces) = (0_usize, 0_usize);
+    let put = |text: &mut String, path: &mut String, depth: usize| {
+        text.push_str(if depth > 0 { last_part(path) } else { path });
+        path.clear();
+    };
+    for character in name.chars() {
+        match character {
+            '{' => braces += 1,
+            '}' => braces = braces.saturating_sub(1),
+            _ => {}
+        }
+        if braces > 0 || character.is_alphanumeric() || matches!(character, '_' | ':' | '{' | '}' | '#' | '$') {
+            path.push(character);
+            continue;
+        }
+        put(&mut text, &mut path, depth);
+        match character {
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        text.push(character);
+    }
+    put(&mut text, &mut path, depth);
+    text
+}
+
+/// The last part of a path, with the one before it where it is a closure.
+fn last_part(path: &str) -> &str {
+    // What comes after `<A as B>` is not the beginning of a path.
+    if path.starts_with("::") {
+        return path;
+    }
+    let mut start = path.len();
+    while let Some((before, last)) = path[..start].rsplit_once("::") {
+        let is_closure = last.starts_with('{');
+        start = before.len();
+        if !is_closure {
+            return &path[start + "::".len()..];
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(names: &[&str], width: usize) -> Vec<String> {
+        cells(&names.iter().map(|name| (*name, width)).collect::<Vec<_>>())
+    }
+
+    const TASKS: [&str; 3] = [
+        "<embassy_executor::raw::TaskStorage<embassy_demo::consumer_task (async)>>::poll",
+        "<embassy_executor::raw::TaskStorage<embassy_demo::producer_task (async)>>::poll",
+        "<embassy_executor::raw::TaskStorage<embassy_demo::ticker_task (async)>>::poll",
+    ];
+
+    #[test]
+    fn what_tells_least_is_left_out_first() {
+        let name = "<alloc::vec::Vec<app::Item> as core::iter::Extend<app::Item>>::extend\
+                    ::<app::Source, app::run::{closure#1}>";
+        for (width, short) in [
+            (200, name),
+            (70, "<Vec<Item> as Extend<Item>>::extend::<Source, run::{closure#1}>"),
+            (45, "<Vec<Item> as Extend<Item>>::extend::<…>"),
+            (30, "<Vec<Item…nd<Item>>::extend::<…>"),
+        ] {
+            let cell = &shown(&[name], width)[0];
+            assert!(columns(cell) <= width, "{cell}");
+            if width > 30 {
+                assert_eq!(cell, short);
+            }
+        }
+        assert_eq!(shown(&["ns::A<ns::B>::f(ns::C const&, int) const"], 16), ["ns::A<B>::f(…)"]);
+    }
+
+    #[test]
+    fn a_task_is_told_by_its_body() {
+        assert_eq!(
+            shown(&TASKS, 50),
+            [
+                "<TaskStorage<consumer_task (async)>>::poll",
+                "<TaskStorage<producer_task (async)>>::poll",
+                "<TaskStorage<ticker_task (async)>>::poll"
+            ]
+        );
+        assert_eq!(shown(&TASKS, 32)[1], "…<producer_task (async)>>::poll");
+        assert_eq!(shown(&TASKS, 24)[1], "producer_task (async)");
+        assert_eq!(shown(&["app::blink (async)"], 16), ["blink (async)"]);
+    }
+
+    #[test]
+    fn rows_of_different_names_never_look_the_same() {
+        let sorts = [
+            "hello::generic_sort::<u32, u32, hello::sorts::{closure#4}>",
+            "hello::generic_sort::<u32, u32, hello::sorts::{closure#2}>",
+            "hello::generic_sort::<(u16, i8), core::cmp::Reverse<u16>, hello::sorts::{closure#3}>",
+        ];
+        let long = |end: &str| format!("{}::{end}::{}", "a".repeat(90), "b".repeat(90));
+        let long = ["x", "y", "x"].map(long);
+        let mut names: Vec<&str> = sorts.iter().chain(&TASKS).copied().collect();
+        names.extend(long.iter().map(String::as_str));
+        // As those of static functions in several files.
+        names.extend(["init", "init", "read(int)", "read(char)", "a::read(long)"]);
+        for width in 4..120 {
+            let cells = shown(&names, width);
+            for (one, cell) in cells.iter().enumerate() {
+                assert!(columns(cell) <= width.max(6), "{width}: {cell}");
+                for (other, alike) in cells.iter().enumerate() {
+                    assert_eq!(names[one] == names[other], cell == alike, "{width}: {cells:#?}");
+                }
+            }
+        }
+        assert_eq!(shown(&sorts, 39)[1], "hel…sort::<u32, u32…sorts::{closure#2}>");
+    }
+}
