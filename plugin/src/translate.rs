@@ -15,8 +15,8 @@ use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful,
-    OnFrom, OnFunction, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore,
-    OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
+    OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove,
+    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -60,6 +60,7 @@ enum AtInsn {
     Leave,
     ExceptionReturn,
     Forgetful,
+    Idle,
     Delete,
     Switch,
     Until,
@@ -76,7 +77,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 21] = [
+const AT_INSN: [AtInsn; 22] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -89,6 +90,7 @@ const AT_INSN: [AtInsn; 21] = [
     AtInsn::ExceptionReturn,
     // What must be read while the function's arguments and return address are in their registers.
     AtInsn::Forgetful,
+    AtInsn::Idle,
     AtInsn::Delete,
     // After the instruction's stores, and so before `Store` in any case.
     AtInsn::Switch,
@@ -356,6 +358,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
         }
         AtInsn::Forgetful if state.code.is_forgetful(pc) => insn.call::<OnForgetful>(id),
+        AtInsn::Idle if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.idles_at(pc)) => {
+            insn.call::<OnIdle>(id);
+        }
         AtInsn::Delete if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.deletes_at(pc)) => {
             insn.call::<OnDelete>(id);
         }

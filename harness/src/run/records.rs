@@ -124,6 +124,11 @@ impl Records {
                         painted_bytes: highest(TaskCounter::Painted)?.map(|bytes| bytes - 1),
                     });
                 }
+                Definition::Idle { task } => {
+                    if let Some(task) = (task as usize).checked_sub(1).and_then(|index| tasks.get_mut(index)) {
+                        task.is_idle = true;
+                    }
+                }
                 Definition::Node { slot, parent, kind } => tree.push(Node {
                     parent,
                     kind,

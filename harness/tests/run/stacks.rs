@@ -34,6 +34,20 @@ fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {
 }
 
 #[test]
+fn the_idle_task_is_known_with_and_without_a_handle() {
+    for name in ["cortex-m3-freertos", "cortex-m3-freertos-lto", "riscv64-freertos-lto"] {
+        // The window of the last opens long after the idle task has begun: it ends the run.
+        for options in [&["--exact"][..], &["--period", "10007"], &["--from", "semihost"]] {
+            let profile = run(name, options).profile();
+            let idle: Vec<&str> =
+                profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
+            assert_eq!(idle, ["IDLE"], "{name} {options:?}");
+            assert_eq!(profile.facts.unseen_switches, 0, "{name} {options:?}");
+        }
+    }
+}
+
+#[test]
 fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
     for name in ["cortex-m3-tasks-ends", "riscv64-tasks-ends"] {
         let profile = run(name, &["--exact", "--period", "97"]).profile();

@@ -137,6 +137,19 @@ impl Hook for OnForgetful {
     };
 }
 
+/// At the start of the function that an idle task begins with.
+pub(crate) struct OnIdle;
+
+impl Hook for OnIdle {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(tasks) = &mut follow.tasks {
+            tasks.idle(here.vcpu, guest, ledger);
+        }
+    };
+}
+
 /// At the start of the function that deletes a task.
 pub(crate) struct OnDelete;
 

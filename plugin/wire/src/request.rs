@@ -108,6 +108,8 @@ pub struct Kernel {
     pub running: Option<Range<u64>>,
     /// Variables that hold the idle tasks' control blocks.
     pub idle: Vec<u64>,
+    /// Functions that the idle tasks, and no others, begin with.
+    pub idle_entries: Vec<u64>,
     /// Bytes of a control block that are the task's name.
     pub name: Option<Range<u64>>,
     /// Offset of the stack pointer that is saved as a task is switched out.
@@ -280,7 +282,9 @@ impl Kernel {
     fn put(out: &mut Vec<u8>, kernel: &Kernel) {
         put_range(out, &kernel.current);
         put_list(out, kernel.running.as_slice(), put_range);
-        put_list(out, &kernel.idle, |out, &address| varint::put(out, address));
+        for addresses in [&kernel.idle, &kernel.idle_entries] {
+            put_list(out, addresses, |out, &address| varint::put(out, address));
+        }
         put_list(out, kernel.name.as_slice(), put_range);
         for number in [
             kernel.saved_sp,
@@ -299,6 +303,7 @@ impl Kernel {
         let current = read_range(reader)?;
         let running = read_at_most_one(reader, read_range)?;
         let idle = read_list(reader, |reader| reader.varint("kernel's idle task"))?;
+        let idle_entries = read_list(reader, |reader| reader.varint("kernel's idle task"))?;
         let name = read_at_most_one(reader, read_range)?;
         let malformed = Malformed { what: "kernel", offset: reader.offset };
         let mut numbers = [None; 6];
@@ -313,7 +318,19 @@ impl Kernel {
         };
         let paint = paint.map(u8::try_from).transpose().map_err(|_| malformed)?;
         let switchers = read_list(reader, read_range)?;
-        Ok(Kernel { current, running, idle, name, saved_sp, stack, stack_end, paint, switchers, delete })
+        Ok(Kernel {
+            current,
+            running,
+            idle,
+            idle_entries,
+            name,
+            saved_sp,
+            stack,
+            stack_end,
+            paint,
+            switchers,
+            delete,
+        })
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -442,6 +459,7 @@ mod tests {
             current: 0x2000_0000..0x2000_0004,
             running: Some(0x2000_0010..0x2000_0014),
             idle: vec![0x2000_0020],
+            idle_entries: vec![0x140],
             name: Some(0x34..0x44),
             saved_sp: Some(0),
             stack: Some(0x30),
