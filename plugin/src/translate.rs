@@ -6,7 +6,7 @@
 
 use decode::{Flow, decode};
 use wire::counters::{
-    ALARM, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, STACK_SET, here,
+    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, STACK_SET, here,
 };
 use wire::definition::{Transfer, TransferKind};
 
@@ -14,9 +14,10 @@ use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
 use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful,
-    OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove,
-    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
+    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment,
+    OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount,
+    OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -67,17 +68,19 @@ enum AtInsn {
     Bound,
     Mask,
     From,
+    Event,
     Count,
     Transfer,
     Vector,
     Semihosting,
     TrapReturn,
     Wait,
+    EventWait,
     Store,
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 22] = [
+const AT_INSN: [AtInsn; 24] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -100,6 +103,8 @@ const AT_INSN: [AtInsn; 22] = [
     AtInsn::Bound,
     AtInsn::Mask,
     AtInsn::From,
+    // What wakes the processor ends a sleep that does not include it.
+    AtInsn::Event,
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
@@ -111,6 +116,7 @@ const AT_INSN: [AtInsn; 22] = [
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
     AtInsn::Wait,
+    AtInsn::EventWait,
     // After the instruction's stores.
     AtInsn::Store,
 ];
@@ -127,6 +133,9 @@ struct Planned {
     site: Option<Site>,
     breakpoint: bool,
     wait: bool,
+    /// A `wfe`, and a `sev`.
+    event_wait: bool,
+    event: bool,
     trap_return: bool,
     /// [`here`] of the function that it is in.
     here: u64,
@@ -280,7 +289,7 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
     match what {
         AtBlock::Exception => {
             let pc = plan[0].pc;
-            if (state.stacks.is_some() || state.follow.tree.is_some())
+            if (state.stacks.is_some() || state.follow.tree.is_some() || state.guest.facts.has_events)
                 && state.guest.may_be_handler(pc, state.code.may_be_entry(pc))
             {
                 qemu_block.call::<OnException>(insn_id(block, 0));
@@ -391,6 +400,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call::<OnTrapReturn>(id);
         }
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
+        AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
+        // Where it would sleep already, the turns of its loop cost no callback.
+        AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
         // Under icount QEMU executes a device access as its block's last instruction, so a store
         // that ends the run (test finisher, reset request) is never anywhere else.
         AtInsn::Store if is_last && planned.may_store => insn.call_after_store::<OnStore>(id),
@@ -486,11 +498,16 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             pc,
             size: decoded.len_bytes,
             ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            bound: clock.is_bound(pc) || between != (false, false) || (exact && is_elsewhere),
+            bound: clock.is_bound(pc)
+                || between != (false, false)
+                || (exact && is_elsewhere)
+                || decode::is_sev(isa, bytes),
             transfer,
             site,
             breakpoint: decode::is_breakpoint(isa, bytes),
             wait: decode::is_wfi(isa, bytes),
+            event_wait: decode::is_wfe(isa, bytes),
+            event: decode::is_sev(isa, bytes),
             trap_return: decode::is_trap_return(isa, bytes),
             here: here(code.function_of(pc)),
             leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
@@ -524,6 +541,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
             looks_at_clock: decode::is_breakpoint(isa, bytes)
                 || decode::is_wfi(isa, bytes)
+                || decode::is_wfe(isa, bytes)
+                || decode::is_sev(isa, bytes)
                 || follow.tasks.as_ref().is_some_and(|tasks| {
                     tasks.deletes_at(pc)
                         || (may_store && tasks.may_switch_at(pc))

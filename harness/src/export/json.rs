@@ -201,8 +201,10 @@ struct Facts<'a> {
     max_depth: Option<u32>,
     /// Whether every call and return was followed (--exact): instructions and calls of paths are exact.
     exact: bool,
-    /// Executions of the instruction that waits for an interrupt.
+    /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
     waits: u64,
+    /// Instructions executed where a processor would have slept in a `wfe`, in none of the kernel's idle tasks.
+    slept_insns: u64,
     /// Switches between tasks that were only noticed later: counts per task are then estimates.
     unseen_switches: u64,
     /// How the run ended.
@@ -615,6 +617,7 @@ impl<'a> Facts<'a> {
             max_depth: facts.max_depth,
             exact: !profile.tree.is_empty(),
             waits: facts.waits,
+            slept_insns: facts.slept_insns,
             unseen_switches: facts.unseen_switches,
             end: match facts.end {
                 End::For => "for",

@@ -36,6 +36,7 @@ pub(crate) fn empty() -> Profile {
             end: End::For,
             max_depth: None,
             waits: 0,
+            slept_insns: 0,
             unseen_switches: 0,
             resynchronised: 0,
             unresolved_transfers: 0,

@@ -35,6 +35,10 @@ pub struct Records {
     pub stacks: Vec<StackFrame>,
     /// Tasks of the firmware's kernel.
     pub tasks: Vec<Task>,
+    /// How often a processor would have slept at a `wfe`.
+    pub sleeps: u64,
+    /// Instructions executed until something would have woken it, but for those of the kernel's idle tasks.
+    pub slept_insns: u64,
     /// The exact call tree.
     pub tree: Vec<Node>,
     /// Instructions and bytes printed by then, where that was looked at.
@@ -176,11 +180,21 @@ impl Records {
         if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
             node.insns += counts.clock_insns.saturating_sub(attributed);
         }
+        // What sleeps as the run ends has not been woken.
+        let (mut sleeps, mut slept_insns) = (sum(counters::SLEEPS)?, sum(counters::SLEPT)?);
+        for (vcpu, counts) in (0..).zip(&vcpus) {
+            let idles =
+                last(counters::TASK, vcpu)?.and_then(|index| tasks.get(index)).is_some_and(|task| task.is_idle);
+            if counter(counters::ASLEEP, vcpu)? != 0 && !idles {
+                slept_insns += counts.clock_insns.saturating_sub(counter(counters::ASLEEP_SINCE, vcpu)?);
+            }
+        }
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if control.get(Word::WindowOpen) == 0 {
             // Everything so far was before the window; the counters are only cleared when it opens.
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
             vcpus.fill(VcpuCounts::default());
+            (sleeps, slept_insns) = (0, 0);
         }
         spans.sort_by_key(|span| span.kind);
         Ok(Records {
@@ -195,6 +209,8 @@ impl Records {
             console_marks,
             spans,
             notes,
+            sleeps,
+            slept_insns,
         })
     }
 }

@@ -32,6 +32,7 @@ pub fn empty(period_insns: u64) -> Profile {
             end: End::For,
             max_depth: Some(64),
             waits: 0,
+            slept_insns: 0,
             unseen_switches: 0,
             resynchronised: 0,
             unresolved_transfers: 0,

@@ -1,11 +1,12 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`watermark`], [`activation`], [`context`], [`span`], [`tree`], [`arrival`],
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`context`], [`span`], [`tree`], [`arrival`],
 //! [`exception`], [`task`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
 pub(crate) mod context;
+pub(crate) mod event;
 pub(crate) mod exception;
 pub(crate) mod span;
 pub(crate) mod task;
@@ -56,6 +57,13 @@ impl Follow {
         }
     }
 
+    /// What would wake a vCPU from a `wfe` is about to execute.
+    pub(crate) fn wake(&self, vcpu: u32, ledger: &Ledger) {
+        let task = self.cores[vcpu as usize].task;
+        let idles = self.tasks.as_ref().is_some_and(|tasks| tasks.is_idle(task));
+        event::wake(vcpu, idles, ledger);
+    }
+
     /// The task that a vCPU runs and its place in the exact tree, for a sample; 0: none.
     pub(crate) fn place(&mut self, vcpu: u32, ledger: &mut Ledger) -> (u32, u32) {
         let core = &self.cores[vcpu as usize];
@@ -64,7 +72,10 @@ impl Follow {
 
     /// The window opens: what is under way began before it.
     pub(crate) fn restart(&mut self, ledger: &Ledger) {
-        self.cores.iter_mut().for_each(Core::restart);
+        for core in &mut self.cores {
+            core.restart();
+            event::restart(core.vcpu, ledger);
+        }
         if let Some(tree) = &mut self.tree {
             tree.restart();
         }

@@ -79,6 +79,11 @@ impl Tasks {
         self.kernel.idle_entries.contains(&pc)
     }
 
+    /// Whether it is one of the kernel's idle tasks.
+    pub(crate) fn is_idle(&self, task: u32) -> bool {
+        self.idle.contains(&task)
+    }
+
     /// Whether a store at this address may switch tasks.
     pub(crate) fn may_switch_at(&self, pc: u64) -> bool {
         self.kernel.switchers.iter().any(|code| code.contains(&pc))

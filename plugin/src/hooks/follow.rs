@@ -5,7 +5,7 @@ use wire::counters::FIRST_TASK;
 use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
-use crate::follow::exception;
+use crate::follow::{event, exception};
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::state::{self, State};
 
@@ -15,8 +15,36 @@ pub(crate) struct OnException;
 impl Hook for OnException {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, code, ledger, follow, .. } = &mut *state;
-        exception::enter(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), here.pc, guest, code, ledger);
+        let State { guest, code, ledger, follow, stacks, .. } = &mut *state;
+        let is_taken = if stacks.is_some() || follow.tree.is_some() {
+            let core = &mut follow.cores[here.vcpu as usize];
+            exception::enter(core, follow.tree.as_mut(), here.pc, guest, code, ledger)
+        } else {
+            guest.taken_exception(here.pc).is_some()
+        };
+        if is_taken && guest.facts.has_events {
+            follow.wake(here.vcpu, ledger);
+        }
+    };
+}
+
+/// At a `wfe`, while the processor is awake.
+pub(crate) struct OnEventWait;
+
+impl Hook for OnEventWait {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = arrive(vcpu, id);
+        event::wait(here.vcpu, &state.ledger);
+    };
+}
+
+/// At a `sev`, before it is counted.
+pub(crate) struct OnEvent;
+
+impl Hook for OnEvent {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = arrive(vcpu, id);
+        state.follow.wake(here.vcpu, &state.ledger);
     };
 }
 
