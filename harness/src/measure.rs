@@ -92,6 +92,12 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
+    // Under a kernel its threads are the tasks.
+    let executor = if kernel.is_none() {
+        kernel::embassy::find(symbol_file.as_deref(), choice.load_bias, arm)
+    } else {
+        Vec::new()
+    };
     warn(&unwind.warnings);
     warn(&kernel_warnings);
     for (name, file) in &options.files {
@@ -110,6 +116,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         spans: &spans,
         unwind: &unwind,
         kernel: kernel.as_ref(),
+        polls: &executor,
         mcount: mcount.headers.first(),
     };
     explain_choice(&choice, listener);

@@ -6,7 +6,8 @@
 
 use decode::{Flow, decode};
 use wire::counters::{
-    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, STACK_SET, here,
+    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED, STACK_SET,
+    here,
 };
 use wire::definition::{Transfer, TransferKind};
 
@@ -15,9 +16,9 @@ use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
-    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment,
-    OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount,
-    OracleSample,
+    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnPoll, OnPolled,
+    OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil,
+    OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -28,6 +29,8 @@ use crate::transfer::{Site, SiteKind};
 enum AtBlock {
     Exception,
     FirstTask,
+    Polled,
+    Poll,
     Events,
     Arrival,
     Function,
@@ -35,11 +38,14 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 6] = [
+const AT_BLOCK: [AtBlock; 8] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
     AtBlock::FirstTask,
+    // And which task is polled.
+    AtBlock::Polled,
+    AtBlock::Poll,
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
@@ -299,6 +305,17 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
         AtBlock::FirstTask => {
             if waits_for_first_task(state) {
                 qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
+            }
+        }
+        AtBlock::Polled => {
+            let pc = plan[0].pc;
+            if state.follow.polls.is_some() && state.code.is_return_address(pc, &mut state.guest) {
+                qemu_block.call_if::<OnPolled>(cell(state, POLLED), pc, insn_id(block, 0));
+            }
+        }
+        AtBlock::Poll => {
+            if state.follow.polls.as_ref().is_some_and(|polls| polls.begins_at(plan[0].pc)) {
+                qemu_block.call::<OnPoll>(insn_id(block, 0));
             }
         }
         AtBlock::Events => {

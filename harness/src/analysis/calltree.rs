@@ -145,6 +145,8 @@ struct Builder<'a> {
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
+    /// Where the function of each member is.
+    starts: Vec<Option<u64>>,
     /// Members at an address.
     at: HashMap<u64, Vec<u32>>,
     children: HashMap<(u32, u32), u32>,
@@ -166,6 +168,7 @@ impl<'a> Builder<'a> {
             tasks: stacks::task_names(profile),
             exceptions: Exceptions::new(profile),
             members: HashMap::new(),
+            starts: Vec::new(),
             at: HashMap::new(),
             children: HashMap::new(),
             paths: Vec::new(),
@@ -176,7 +179,7 @@ impl<'a> Builder<'a> {
         };
         let wrong = evidence::wrong_calls(profile).into_iter();
         let wrong: HashSet<(Option<u64>, u64)> = wrong.map(|calls| (calls.caller, calls.callee)).collect();
-        let function = |node: u32| match profile.tree.get(node.checked_sub(1)? as usize)?.kind {
+        let function = |node: u32| match profile.caller(node)?.kind {
             NodeKind::Function { entry } => Some(entry),
             _ => None,
         };
@@ -208,6 +211,7 @@ impl<'a> Builder<'a> {
         }
         let next = self.members.len() as u32;
         self.members.insert(member.clone(), next);
+        self.starts.push(member.start);
         next
     }
 
@@ -268,6 +272,13 @@ impl<'a> Builder<'a> {
         self.child(0, member)
     }
 
+    /// The path that code belongs to which is on another one: where a polled task's function begins, that of the task.
+    fn polled(&mut self, task: u32, path: u32, code: &[u32]) -> u32 {
+        let start = code.first().and_then(|&member| self.starts[member as usize]);
+        let poll = self.profile.task(task).and_then(|task| task.poll);
+        if poll.is_some() && poll == start { self.task(task) } else { path }
+    }
+
     /// The path to a place in the exact tree.
     fn node(&self, number: u32) -> u32 {
         number.checked_sub(1).and_then(|index| self.of_node.get(index as usize)).copied().unwrap_or(0)
@@ -294,6 +305,7 @@ impl<'a> Builder<'a> {
             path = match kind {
                 FrameKind::Caller { return_addr } => {
                     let members = self.at(return_addr.wrapping_sub(1));
+                    let path = self.polled(task, path, &members);
                     self.with(path, &members)
                 }
                 FrameKind::Exception { number, handler, pc } => {
@@ -301,6 +313,7 @@ impl<'a> Builder<'a> {
                     // A task that has not run yet has no code.
                     if pc != 0 && !is_root {
                         let members = self.at(pc);
+                        path = self.polled(task, path, &members);
                         path = self.with(path, &members);
                     }
                     let name = self.exceptions.name(number, handler);
@@ -324,7 +337,10 @@ impl<'a> Builder<'a> {
                 let member = self.named(FrameRole::Other, NOT_SAMPLED);
                 self.child(0, member)
             }
-            Context::Stack { task, stack } => self.callers(task, stack),
+            Context::Stack { task, stack } => {
+                let callers = self.callers(task, stack);
+                self.polled(task, callers, leaf.unwrap_or_default())
+            }
             Context::Node(number) => self.node(number),
         };
         let is_function = match context {

@@ -392,7 +392,10 @@ fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
     // A node's number is higher than its parent's.
     let mut subtotals: Vec<u64> = profile.tree.iter().map(|node| node.insns).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
-        if let (Some(parent), NodeKind::Function { .. }) = (node.parent.checked_sub(1), node.kind) {
+        // A polled task is called by what polls it.
+        if let (Some(parent), NodeKind::Function { .. } | NodeKind::Root { .. }) =
+            (node.parent.checked_sub(1), node.kind)
+        {
             subtotals[parent as usize] += subtotals[index];
         }
     }
@@ -405,7 +408,8 @@ fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
             match parent.kind {
                 NodeKind::Function { entry: other } => is_recursive |= other == entry,
                 // What it interrupted is no caller.
-                NodeKind::Exception { .. } | NodeKind::Root { .. } => break,
+                NodeKind::Exception { .. } => break,
+                NodeKind::Root { .. } => {}
             }
             outer = parent.parent;
         }

@@ -398,8 +398,10 @@ struct JsonTask {
     is_idle: bool,
     /// Instructions while it was the running one, interrupts among them included.
     insns: u64,
-    /// How often it was switched in.
+    /// How often it was switched in, or polled.
     switches: u64,
+    /// First address of the function that is called each time that it goes on, where it has no stack of its own.
+    poll: Option<Address>,
     /// Lowest address of its stack.
     stack_start: Option<Address>,
     /// Address above its stack.
@@ -702,6 +704,7 @@ impl JsonTask {
             is_idle: task.is_idle,
             insns: task.insns,
             switches: task.switches,
+            poll: task.poll.map(Address),
             stack_start: task.stack_start.map(Address),
             stack_end: task.stack_end.map(Address),
             deepest_sp: task.deepest_sp.map(Address),

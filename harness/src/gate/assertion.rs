@@ -455,7 +455,8 @@ fn depth(profile: &Profile, name: &str) -> u64 {
         let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
         depths.push(match node.kind {
             NodeKind::Function { entry } => outer + u64::from(is_it(entry)),
-            NodeKind::Exception { .. } | NodeKind::Root { .. } => 0,
+            NodeKind::Root { .. } => outer,
+            NodeKind::Exception { .. } => 0,
         });
     }
     depths.into_iter().max().unwrap_or(0)

@@ -189,6 +189,7 @@ impl Profile {
             stack_start: Some(0x2000_1000),
             stack_end: Some(0x2000_1400),
             is_idle: name.starts_with("IDLE"),
+            poll: None,
             insns: 0,
             switches: 1,
             deepest_sp: Some(0x2000_1300),

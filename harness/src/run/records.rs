@@ -110,7 +110,7 @@ impl Records {
                     }
                 }
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
-                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
                     let known = |address: u64| (address != 0).then_some(address);
                     let highest = |counter_of: TaskCounter| -> Result<Option<u64>> {
                         let values = (0..vcpus).map(|vcpu| counter(slot + counter_of as u32, vcpu));
@@ -122,6 +122,7 @@ impl Records {
                         stack_start: known(stack_start),
                         stack_end: known(stack_end),
                         is_idle,
+                        poll: known(poll),
                         insns: sum(slot + TaskCounter::Insns as u32)?,
                         switches: sum(slot + TaskCounter::Switches as u32)?,
                         deepest_sp: highest(TaskCounter::DeepestSp)?.map(u64::wrapping_neg),

@@ -176,6 +176,7 @@ mod tests {
             stack_start: Some(0x2000_1000),
             stack_end: Some(0x2000_1400),
             is_idle: name == "IDLE",
+            poll: None,
             insns,
             switches: 3,
             deepest_sp: Some(0x2000_1300),

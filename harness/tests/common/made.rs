@@ -79,6 +79,7 @@ pub fn task(profile: &mut Profile, name: &str, insns: u64) {
         stack_start: Some(0x2000_8000),
         stack_end: Some(0x2000_9000),
         is_idle: false,
+        poll: None,
         insns,
         switches: 1,
         deepest_sp: Some(0x2000_8800),

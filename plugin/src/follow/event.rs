@@ -21,14 +21,19 @@ pub(crate) fn wait(vcpu: u32, ledger: &Ledger) {
 }
 
 /// At what wakes the processor, before it is counted. `idles`: what executes counts as idle already.
-pub(crate) fn wake(vcpu: u32, idles: bool, ledger: &Ledger) {
+pub(super) fn wake(vcpu: u32, idles: bool, ledger: &Ledger) {
+    stir(vcpu, idles, ledger);
+    ledger.set(EVENT, vcpu, 1);
+}
+
+/// At what shows that it does not sleep, before that is counted.
+pub(super) fn stir(vcpu: u32, idles: bool, ledger: &Ledger) {
     if ledger.get(ASLEEP, vcpu) != 0 {
         ledger.set(ASLEEP, vcpu, 0);
         if !idles {
             ledger.add(SLEPT, vcpu, ledger.insns(vcpu) - ledger.get(ASLEEP_SINCE, vcpu));
         }
     }
-    ledger.set(EVENT, vcpu, 1);
 }
 
 /// The window opens.

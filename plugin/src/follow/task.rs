@@ -221,7 +221,7 @@ impl Tasks {
         let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
         let slot = ledger.new_slots(TASK_COUNTERS);
-        ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle });
+        ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll: 0 });
         self.list.push(Watermark::new(slot, stack_start));
         let task = self.list.len() as u32;
         self.live.insert(tcb, task);

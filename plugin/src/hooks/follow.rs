@@ -28,6 +28,28 @@ impl Hook for OnException {
     };
 }
 
+/// At the start of the function of a task that an executor polls.
+pub(crate) struct OnPoll;
+
+impl Hook for OnPoll {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        follow.begin_poll(here.vcpu, here.pc, guest, ledger);
+    };
+}
+
+/// Where the function of such a task returns to.
+pub(crate) struct OnPolled;
+
+impl Hook for OnPolled {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        follow.end_poll(here.vcpu, here.pc, guest, ledger);
+    };
+}
+
 /// At a `wfe`, while the processor is awake.
 pub(crate) struct OnEventWait;
 

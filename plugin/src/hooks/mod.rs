@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 pub(crate) use end::{OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom,
-    OnFunction, OnIdle, OnMask, OnMasked, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
+    OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnVector, OnWait,

@@ -63,6 +63,11 @@ impl Block {
         self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_NE, cell, value, id);
     }
 
+    /// Calls `H` with `id` at the start of each execution while the vCPU's cell is `value`.
+    pub(crate) fn call_if<H: Hook>(&self, cell: Cell, value: u64, id: usize) {
+        self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_EQ, cell, value, id);
+    }
+
     fn call_when<H: Hook>(&self, condition: sys::qemu_plugin_cond, cell: Cell, value: u64, id: usize) {
         // SAFETY: block and cell are valid, see `Cell`; `id` is only ever read as a number.
         unsafe {

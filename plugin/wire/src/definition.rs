@@ -63,6 +63,8 @@ pub enum Definition {
         stack_end: u64,
         /// Whether it is one of the kernel's idle tasks.
         is_idle: bool,
+        /// First address of the function that is called each time that it goes on; 0: it has a stack of its own.
+        poll: u64,
     },
     /// A task turns out to be one of the kernel's idle tasks.
     Idle {
@@ -169,7 +171,8 @@ pub const TASK_COUNTERS: u32 = 4;
 /// What is a node of the exact call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// Code that was not called: a task's (or, 0, no task's) outermost.
+    /// Code that was not called: a task's (or, 0, no task's) outermost. A task that is polled begins in the code that
+    /// calls it.
     Root {
         /// Task.
         task: u32,
@@ -365,7 +368,7 @@ impl Definition {
                     FrameKind::Unknown(why) => out.push(UNKNOWN + why as u8),
                 }
             }
-            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
                 if *slot < counters::FIRST_DEFINED || name.len() > MAX_TEXT_BYTES {
                     return Err(malformed("task"));
                 }
@@ -375,6 +378,7 @@ impl Definition {
                 varint::put(out, *stack_start);
                 varint::put(out, *stack_end);
                 out.push(u8::from(*is_idle));
+                varint::put(out, *poll);
                 varint::put(out, name.len() as u64);
                 out.extend_from_slice(name.as_bytes());
             }
@@ -562,9 +566,10 @@ impl<'a> Decoder<'a> {
                     1 => true,
                     _ => return Err(malformed("task")),
                 };
+                let poll = self.reader.varint("task's function")?;
                 let name = self.text()?;
                 self.tasks += 1;
-                Ok(Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle })
+                Ok(Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll })
             }
             IDLE => match self.parent(self.tasks)? {
                 0 => Err(malformed("idle task")),
@@ -658,6 +663,7 @@ mod tests {
                 stack_start: 0x2000_1000,
                 stack_end: 0,
                 is_idle: true,
+                poll: 0x140,
             },
             Definition::Idle { task: 1 },
             Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::definition::MAX_TEXT_BYTES;
 use crate::input::{self, Step};
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
@@ -20,7 +21,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -97,6 +98,18 @@ pub struct Request {
     pub input: Vec<Step>,
     /// The firmware's kernel, where it has one.
     pub kernel: Option<Kernel>,
+    /// The tasks of an executor, which have no stacks of their own; sorted by their functions.
+    pub polls: Vec<Poll>,
+}
+
+/// A task that a function is called for each time that it goes on: an async one. What the first argument points to tells
+/// several of one function apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// First address of the function.
+    pub entry: u64,
+    /// The task's name.
+    pub name: String,
 }
 
 /// Where a kernel keeps what its tasks are told apart by. Nothing in here is any one kernel's.
@@ -179,6 +192,10 @@ impl Request {
         put_bytes(out, self.console.as_bytes());
         put_bytes(out, &steps);
         put_list(out, self.kernel.as_slice(), Kernel::put);
+        put_list(out, &self.polls, |out, poll| {
+            varint::put(out, poll.entry);
+            put_bytes(out, poll.name.as_bytes());
+        });
         Ok(())
     }
 
@@ -232,6 +249,12 @@ impl Request {
         let console = console.to_owned();
         let input = input::read(read_bytes(reader)?)?;
         let kernel = read_at_most_one(reader, Kernel::read)?;
+        let polls = read_list(reader, |reader| {
+            let entry = reader.varint("request's task")?;
+            let offset = reader.offset;
+            let name = String::from_utf8(read_bytes(reader)?.to_vec());
+            Ok(Poll { entry, name: name.map_err(|_| Malformed { what: "request's task", offset })? })
+        })?;
         Ok(Request {
             isa,
             period_insns,
@@ -256,6 +279,7 @@ impl Request {
             console,
             input,
             kernel,
+            polls,
         })
     }
 
@@ -263,12 +287,14 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 7] = [
+        let rules: [(bool, &'static str); 9] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
             (self.loops.is_sorted(), "request's loops"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
+            (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
+            (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
         ];
@@ -451,6 +477,7 @@ mod tests {
             console: "../console".into(),
             input: vec![],
             kernel: None,
+            polls: vec![],
         }
     }
 
@@ -499,6 +526,7 @@ mod tests {
             is_oracle: true,
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
             kernel: Some(kernel()),
+            polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
             ..plain()
         }
     }
@@ -542,6 +570,8 @@ mod tests {
             Request { loops: vec![2, 1], ..plain() },
             Request { forgetful: vec![2, 1], ..plain() },
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
+            Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },
+            Request { polls: vec![Poll { entry: 1, name: "x".repeat(MAX_TEXT_BYTES + 1) }], ..plain() },
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
