@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
         };
         let wrong = evidence::wrong_calls(profile).into_iter();
         let wrong: HashSet<(Option<u64>, u64)> = wrong.map(|calls| (calls.caller, calls.callee)).collect();
-        let function = |node: u32| match profile.caller(node)?.kind {
+        let function = |node: u32| match profile.calling_node(node)?.kind {
             NodeKind::Function { entry } => Some(entry),
             _ => None,
         };
@@ -463,6 +463,42 @@ mod tests {
         let (profile, view) = (interrupted(), View { fold_irqs: true });
         assert_eq!(callers(&profile, view, 1, 4), "[irq SysTick];SysTick_Handler;tick;[irq UART0]");
         assert_eq!(callers(&profile, view, 1, 1), "task blink;blink;repeat+");
+    }
+
+    #[test]
+    fn a_polled_task_begins_with_its_function() {
+        let mut profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("poll_blink", 0x50, 0x10)
+            .function("work", 0x60, 0x10)
+            .function("UART0_Handler", 0x80, 0x10)
+            .task_called("blink")
+            .caller(0, 0x44)
+            .caller(1, 0x54)
+            .exception(1, 16, 0x80, 0x56);
+        profile.tasks[0].poll = Some(0x50);
+        let sampled = |pc, stack, task| sampled(&profile.clone().taken(1, pc, stack, task), View::default());
+        assert_eq!(sampled(0x42, 0, 0), "[no task];main");
+        assert_eq!(sampled(0x50, 1, 1), "task blink;poll_blink");
+        assert_eq!(sampled(0x62, 2, 1), "task blink;poll_blink;work");
+        assert_eq!(sampled(0x82, 3, 1), "task blink;poll_blink;[irq UART0];UART0_Handler");
+        // What another function polls has nothing to do with it.
+        assert_eq!(sampled(0x62, 2, 0), "[no task];main;poll_blink;work");
+
+        let function = |entry| NodeKind::Function { entry };
+        let profile = profile
+            .insn(0x42, 10)
+            .insn(0x52, 20)
+            .insn(0x62, 5)
+            .node(0, NodeKind::Root { task: 0 }, 0)
+            .node(1, function(0x40), 10)
+            .node(2, NodeKind::Root { task: 1 }, 0)
+            .node(3, function(0x50), 20)
+            .node(4, function(0x60), 5);
+        let expected = [("[no task];main", 10), ("task blink;poll_blink", 20), ("task blink;poll_blink;work", 5)];
+        let mut insns = insns(&profile);
+        insns.sort();
+        assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
     }
 
     #[test]

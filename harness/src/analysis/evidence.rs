@@ -99,7 +99,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
             NodeKind::Exception { .. } => 0,
         });
         if let NodeKind::Function { entry } = node.kind {
-            let caller = match profile.caller(node.parent).map(|node| node.kind) {
+            let caller = match profile.calling_node(node.parent).map(|node| node.kind) {
                 Some(NodeKind::Function { entry }) => Some(entry),
                 _ => None,
             };
@@ -528,6 +528,15 @@ mod tests {
             wrong.iter().map(|calls| (calls.caller, calls.in_tree)).collect::<Vec<_>>(),
             [(Some(MAIN), 20), (Some(STEP), 0)]
         );
+        // A polled task begins in the middle, and is still called.
+        let mut profile = tree(STEP, 20);
+        profile
+            .tree
+            .insert(3, crate::profile::Node { parent: 3, kind: NodeKind::Root { task: 1 }, insns: 0, calls: 0 });
+        profile.tree[4].parent = 4;
+        assert!(has_exact_tree(&profile));
+        profile.tree[4].calls = 12;
+        assert_eq!(wrong_calls(&profile).len(), 1);
         let mut profile = tree(STEP, 20);
         profile.facts.resynchronised = 1;
         assert!(!has_exact_tree(&profile));

@@ -467,5 +467,11 @@ mod tests {
             node(5, function(0x80), 3),
         ];
         assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
+        // A polled task that begins between two of them changes nothing.
+        profile.tree.insert(2, node(2, NodeKind::Root { task: 1 }, 0));
+        for (index, parent) in [(3, 3), (4, 4), (5, 5), (6, 6)] {
+            profile.tree[index].parent = parent;
+        }
+        assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
     }
 }

@@ -331,8 +331,7 @@ impl Assertion {
             Measure::Coverage(file) => coverage(profile, file)?,
             Measure::Irq(name) => {
                 let interrupts = stacks::interrupts(profile);
-                let wanted = format!("[irq {name}]");
-                let samples = interrupts.iter().filter(|(known, _)| **known == wanted || *known == name);
+                let samples = interrupts.iter().filter(|(known, _)| stacks::is_interrupt(known, name));
                 Measured {
                     part: samples.map(|(_, samples)| samples).sum(),
                     whole: Some(profile.samples.len() as u64),
@@ -379,8 +378,7 @@ impl Spans {
         match (self, span.kind) {
             (Spans::Calls(name), SpanKind::Call { entry }) => is_called(entry, name),
             (Spans::Handler(name), SpanKind::Exception { number }) => {
-                let shown = exceptions.name(number, span.longest_at);
-                shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
+                stacks::is_interrupt(&exceptions.name(number, span.longest_at), name)
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {

@@ -254,7 +254,7 @@ impl Profile {
     }
 
     /// The node with this number, or, where that is the beginning of a polled task, the one that calls its function.
-    pub fn caller(&self, number: u32) -> Option<&Node> {
+    pub fn calling_node(&self, number: u32) -> Option<&Node> {
         let node_of = |number: u32| self.tree.get(number.checked_sub(1)? as usize);
         let node = node_of(number)?;
         match node.kind {

@@ -1,4 +1,4 @@
-//! FreeRTOS as it is found in real images, compared with what the compiler says about the same sources
+//! FreeRTOS, and Embassy's tasks, as they are found in real images, compared with what the compiler says about the same sources
 //! (offsets) and with the instructions that store to its variables (disassembly).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use harness::image::kernel::embassy;
 use harness::image::kernel::freertos::{Kernel, Layout, find};
 use object::{Object as _, ObjectSymbol as _};
 use tempfile::TempDir;
+use wire::request::Poll;
 
 use crate::common::{self, all_images, image};
 
@@ -446,6 +448,39 @@ fn without_a_kernel_there_is_nothing_to_say() {
     }
     for nothing in [None, Some(&b""[..]), Some(b"\x7fELF"), Some(&[0; 64])] {
         assert_eq!(find(nothing, 0, true), (None, vec![]));
+    }
+}
+
+#[test]
+fn embassys_tasks_are_found_by_both_of_rusts_manglings() {
+    let images = all_images();
+    for name in images.iter().filter(|name| name.contains("-rust-embassy-")) {
+        let bytes = fs::read(image(name)).unwrap();
+        let names = |polls: &[Poll]| polls.iter().map(|poll| poll.name.clone()).collect::<BTreeSet<String>>();
+        let found = embassy::find(Some(&bytes), 0, true);
+        let expected = ["consumer_task", "main", "producer_task", "ticker_task"].map(str::to_owned);
+        assert_eq!(names(&found), BTreeSet::from(expected), "{name}");
+        let moved = embassy::find(Some(&bytes), 0x1000, true);
+        assert!(found.iter().zip(&moved).all(|(here, there)| here.entry + 0x1000 == there.entry), "{name}");
+
+        // As symbols were called before: without the task.
+        let dir = TempDir::new().unwrap();
+        let (old, bare) = (dir.path().join("old"), dir.path().join("bare"));
+        let mut objcopy = Command::new(tool(true, "objcopy"));
+        let file = object::File::parse(&bytes[..]).unwrap();
+        for (number, symbol) in file.symbols().enumerate() {
+            let symbol = symbol.name().unwrap();
+            if symbol.contains("TaskStorage") && symbol.contains("4poll") {
+                let old = format!("_ZN16embassy_executor3raw20TaskStorage$LT$F$GT$4poll17h{number:016x}E");
+                objcopy.arg("--redefine-sym").arg(format!("{symbol}={old}"));
+            }
+        }
+        output(objcopy.arg(image(name)).arg(&old));
+        let old = fs::read(old).unwrap();
+        assert_eq!(embassy::find(Some(&old), 0, true), found, "{name}");
+        output(Command::new(tool(true, "objcopy")).arg("--strip-debug").arg(dir.path().join("old")).arg(&bare));
+        let bare = embassy::find(Some(&fs::read(bare).unwrap()), 0, true);
+        assert!(bare.len() == found.len() && bare.iter().all(|poll| poll.name.is_empty()), "{name}: {bare:?}");
     }
 }
 
