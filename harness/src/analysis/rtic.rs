@@ -1,8 +1,9 @@
 //! RTIC's tasks: which of the app's functions an interrupt's handler runs.
 //!
 //! `#[rtic::app]` writes each handler: it has `rtic::export::run` run a function or closure of its own, which calls a
-//! hardware task, or polls the software tasks of its priority where the interrupt is a dispatcher. What the symbols and
-//! DWARF say is in that one, inlined or called, and is the app's, are its tasks; where they do not say it, none is named.
+//! hardware task, or polls the software tasks of its priority where the interrupt is a dispatcher. What the symbols
+//! and DWARF say is in that one, inlined or called, and is the app's, are its tasks; where they do not say it, none
+//! is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 

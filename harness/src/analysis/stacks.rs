@@ -128,8 +128,8 @@ impl<'a> Exceptions<'a> {
         Exceptions { profile, handlers, shared: shared.collect(), tasks: rtic::tasks(profile) }
     }
 
-    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own; and the tasks
-    /// that the handler runs, where it is one of RTIC's.
+    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own; and
+    /// the tasks that the handler runs, where it is one of RTIC's.
     pub fn name(&self, number: u64, handler: u64) -> String {
         let name = self.bare_name(number, handler);
         let own = Some(handler & !1).filter(|handler| !self.shared.contains(handler));

@@ -92,8 +92,8 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How much was spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`. None:
-/// there is nothing of the kind.
+/// How much was spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`.
+/// None: there is nothing of the kind.
 fn idle(profile: &Profile) -> Option<String> {
     let slept = profile.facts.slept_insns;
     let waits = format!("{} for an interrupt", plural(profile.facts.waits, "wait"));

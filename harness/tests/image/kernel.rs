@@ -1,5 +1,5 @@
-//! FreeRTOS, and Embassy's tasks, as they are found in real images, compared with what the compiler says about the same sources
-//! (offsets) and with the instructions that store to its variables (disassembly).
+//! FreeRTOS as it is found in real images, compared with what the compiler says about the same sources (offsets) and
+//! with the instructions that store to its variables (disassembly); Embassy's tasks by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -277,8 +277,8 @@ fn no_instruction_that_changes_the_task_is_missed() {
         let kernel = kernel(&path);
         let functions = expect_stores_covered(&path, &kernel);
         if name.ends_with("-lto") {
-            // One base address for all variables, and functions that are in `main`: the arbiter follows neither. That no
-            // switch is missed is held where the image runs.
+            // One base address for all variables, and functions that are in `main`: the arbiter follows neither. That
+            // no switch is missed is held where the image runs.
             continue;
         }
         for function in ["vTaskSwitchContext", "vTaskStartScheduler"] {

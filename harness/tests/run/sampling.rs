@@ -1,4 +1,5 @@
-//! Samples against exact counts: aliasing is found and named, and the dither clears it. Waits, and what was spent in them.
+//! Samples against exact counts: aliasing is found and named, and the dither clears it. Waits, and what was spent in
+//! them.
 
 use harness::analysis::{crosscheck, functions};
 

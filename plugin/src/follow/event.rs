@@ -1,9 +1,9 @@
 //! Events: what a `wfe` waits for (Armv7-M ARM B1.5.18).
 //!
-//! QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until an interrupt or
-//! a `sev` comes. So firmware that idles that way executes its idle loop over and over, and these are instructions that no
-//! chip would execute. The event register is followed here, and they are counted: from the `wfe` to what would have woken
-//! the processor.
+//! QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until an
+//! interrupt or a `sev` comes. So firmware that idles that way executes its idle loop over and over, and these are
+//! instructions that no chip would execute. The event register is followed here, and they are counted: from the `wfe`
+//! to what would have woken the processor.
 
 use wire::counters::{ASLEEP, ASLEEP_SINCE, EVENT, SLEEPS, SLEPT};
 

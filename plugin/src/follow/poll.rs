@@ -1,4 +1,5 @@
-//! Tasks without stacks: futures that an executor polls. One goes on from the call of its function to that call's return.
+//! Tasks without stacks: futures that an executor polls. One goes on from the call of its function to that call's
+//! return.
 //!
 //! The function names the task, what its argument points to tells several of one function apart. An interrupt in it is
 //! above it; an executor that runs in an interrupt polls its tasks within those that it interrupted.

@@ -69,7 +69,8 @@ pub const SLEPT: u32 = 15;
 /// Slot that is 1 when the next `wfe` goes on at once: the processor's event register.
 pub const EVENT: u32 = 16;
 
-/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0: none is.
+/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0:
+/// none is.
 pub const POLLED: u32 = 17;
 
 /// First slot that a [`crate::definition`] may define.

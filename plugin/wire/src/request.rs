@@ -102,8 +102,8 @@ pub struct Request {
     pub polls: Vec<Poll>,
 }
 
-/// A task that a function is called for each time that it goes on: an async one. What the first argument points to tells
-/// several of one function apart.
+/// A task that a function is called for each time that it goes on: an async one. What the first argument points to
+/// tells several of one function apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// First address of the function.

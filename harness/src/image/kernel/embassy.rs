@@ -1,8 +1,8 @@
 //! Embassy in an image: which functions its executors call to have a task go on.
 //!
-//! An async task has no stack of its own. `TaskStorage<F>::poll` goes on with it, of which the compiler makes one function
-//! for each future F, and F is named by the task's function. Several tasks of one function share it. Rust's older mangling
-//! leaves F out of the symbol; then DWARF has it.
+//! An async task has no stack of its own. `TaskStorage<F>::poll` goes on with it, of which the compiler makes one
+//! function for each future F, and F is named by the task's function. Several tasks of one function share it. Rust's
+//! older mangling leaves F out of the symbol; then DWARF has it.
 
 use std::collections::BTreeMap;
 
