@@ -510,6 +510,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         spans: &[],
         unwind: &unwind,
         kernel: kernel.as_ref(),
+        polls: &[],
         mcount: mcount.headers.first(),
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;

@@ -95,6 +95,12 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
+    // Under a kernel its threads are the tasks.
+    let executor = if kernel.is_none() {
+        kernel::embassy::find(symbol_file.as_deref(), choice.load_bias, arm)
+    } else {
+        Vec::new()
+    };
     warn(&unwind.warnings);
     warn(&kernel_warnings);
     for (name, file) in &options.files {
@@ -113,6 +119,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         spans: &spans,
         unwind: &unwind,
         kernel: kernel.as_ref(),
+        polls: &executor,
         mcount: mcount.headers.first(),
     };
     explain_choice(&choice, listener);
@@ -192,7 +199,7 @@ fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     image.symbols_from.as_ref().map(read).transpose()
 }
 
-/// Executions of the instruction that waits for an interrupt.
+/// Executions of the instruction that waits for an interrupt, and of the one that waits for an event where it would.
 fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
     let is_wait = |pc: u64| {
@@ -200,7 +207,7 @@ fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
         code.is_some_and(|code| decode::is_wfi(isa, code))
     };
     let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
-    insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum()
+    insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum::<u64>() + records.sleeps
 }
 
 /// The code of all functions, and of the instructions that ran outside of them. What ran is code, whatever the
@@ -294,6 +301,7 @@ fn profile(
         end,
         max_depth: options.max_depth,
         waits,
+        slept_insns: records.slept_insns,
         unseen_switches: records.control.get(Word::UnseenSwitches),
         resynchronised: records.control.get(Word::Resynchronised),
         unresolved_transfers: records.control.get(Word::Unresolved),

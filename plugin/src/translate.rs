@@ -6,7 +6,8 @@
 
 use decode::{Flow, decode};
 use wire::counters::{
-    ALARM, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, STACK_SET, here,
+    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED, STACK_SET,
+    here,
 };
 use wire::definition::{Transfer, TransferKind};
 
@@ -14,9 +15,10 @@ use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
 use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful,
-    OnFrom, OnFunction, OnInput, OnMask, OnMasked, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore,
-    OnSwitch, OnTransfer, OnTrapReturn, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
+    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnPoll, OnPolled,
+    OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil,
+    OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -27,6 +29,8 @@ use crate::transfer::{Site, SiteKind};
 enum AtBlock {
     Exception,
     FirstTask,
+    Polled,
+    Poll,
     Events,
     Arrival,
     Function,
@@ -34,11 +38,14 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 6] = [
+const AT_BLOCK: [AtBlock; 8] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
     AtBlock::FirstTask,
+    // And which task is polled.
+    AtBlock::Polled,
+    AtBlock::Poll,
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
@@ -60,23 +67,26 @@ enum AtInsn {
     Leave,
     ExceptionReturn,
     Forgetful,
+    Idle,
     Delete,
     Switch,
     Until,
     Bound,
     Mask,
     From,
+    Event,
     Count,
     Transfer,
     Vector,
     Semihosting,
     TrapReturn,
     Wait,
+    EventWait,
     Store,
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 21] = [
+const AT_INSN: [AtInsn; 24] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -89,6 +99,7 @@ const AT_INSN: [AtInsn; 21] = [
     AtInsn::ExceptionReturn,
     // What must be read while the function's arguments and return address are in their registers.
     AtInsn::Forgetful,
+    AtInsn::Idle,
     AtInsn::Delete,
     // After the instruction's stores, and so before `Store` in any case.
     AtInsn::Switch,
@@ -98,6 +109,8 @@ const AT_INSN: [AtInsn; 21] = [
     AtInsn::Bound,
     AtInsn::Mask,
     AtInsn::From,
+    // What wakes the processor ends a sleep that does not include it.
+    AtInsn::Event,
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
@@ -109,6 +122,7 @@ const AT_INSN: [AtInsn; 21] = [
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
     AtInsn::Wait,
+    AtInsn::EventWait,
     // After the instruction's stores.
     AtInsn::Store,
 ];
@@ -125,6 +139,9 @@ struct Planned {
     site: Option<Site>,
     breakpoint: bool,
     wait: bool,
+    /// A `wfe`, and a `sev`.
+    event_wait: bool,
+    event: bool,
     trap_return: bool,
     /// [`here`] of the function that it is in.
     here: u64,
@@ -279,7 +296,7 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
     match what {
         AtBlock::Exception => {
             let pc = plan[0].pc;
-            if (state.stacks.is_some() || state.follow.tree.is_some())
+            if (state.stacks.is_some() || state.follow.tree.is_some() || state.guest.facts.has_events)
                 && state.guest.may_be_handler(pc, state.code.may_be_entry(pc))
             {
                 qemu_block.call::<OnException>(insn_id(block, 0));
@@ -289,6 +306,17 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
         AtBlock::FirstTask => {
             if waits_for_first_task(state) {
                 qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
+            }
+        }
+        AtBlock::Polled => {
+            let pc = plan[0].pc;
+            if state.follow.polls.is_some() && state.code.is_return_address(pc, &mut state.guest) {
+                qemu_block.call_if::<OnPolled>(cell(state, POLLED), pc, insn_id(block, 0));
+            }
+        }
+        AtBlock::Poll => {
+            if state.follow.polls.as_ref().is_some_and(|polls| polls.begins_at(plan[0].pc)) {
+                qemu_block.call::<OnPoll>(insn_id(block, 0));
             }
         }
         AtBlock::Events => {
@@ -357,6 +385,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
         }
         AtInsn::Forgetful if state.code.is_forgetful(pc) => insn.call::<OnForgetful>(id),
+        AtInsn::Idle if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.idles_at(pc)) => {
+            insn.call::<OnIdle>(id);
+        }
         AtInsn::Delete if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.deletes_at(pc)) => {
             insn.call::<OnDelete>(id);
         }
@@ -387,6 +418,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call::<OnTrapReturn>(id);
         }
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
+        AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
+        // Where it would sleep already, the turns of its loop cost no callback.
+        AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
         // Under icount QEMU executes a device access as its block's last instruction, so a store
         // that ends the run (test finisher, reset request) is never anywhere else.
         AtInsn::Store if is_last && planned.may_store => insn.call_after_store::<OnStore>(id),
@@ -477,11 +511,16 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             pc,
             size: decoded.len_bytes,
             ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            bound: clock.is_bound(pc) || between != (false, false) || (exact && is_elsewhere),
+            bound: clock.is_bound(pc)
+                || between != (false, false)
+                || (exact && is_elsewhere)
+                || decode::is_sev(isa, bytes),
             transfer,
             site,
             breakpoint: decode::is_breakpoint(isa, bytes),
             wait: decode::is_wfi(isa, bytes),
+            event_wait: decode::is_wfe(isa, bytes),
+            event: decode::is_sev(isa, bytes),
             trap_return: decode::is_trap_return(isa, bytes),
             here: here(code.function_of(pc)),
             leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
@@ -515,6 +554,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
             looks_at_clock: decode::is_breakpoint(isa, bytes)
                 || decode::is_wfi(isa, bytes)
+                || decode::is_wfe(isa, bytes)
+                || decode::is_sev(isa, bytes)
                 || follow.tasks.as_ref().is_some_and(|tasks| {
                     tasks.deletes_at(pc)
                         || (may_store && tasks.may_switch_at(pc))

@@ -145,6 +145,8 @@ struct Builder<'a> {
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
+    /// Where the function of each member is.
+    starts: Vec<Option<u64>>,
     /// Members at an address.
     at: HashMap<u64, Vec<u32>>,
     children: HashMap<(u32, u32), u32>,
@@ -166,6 +168,7 @@ impl<'a> Builder<'a> {
             tasks: stacks::task_names(profile),
             exceptions: Exceptions::new(profile),
             members: HashMap::new(),
+            starts: Vec::new(),
             at: HashMap::new(),
             children: HashMap::new(),
             paths: Vec::new(),
@@ -176,7 +179,7 @@ impl<'a> Builder<'a> {
         };
         let wrong = evidence::wrong_calls(profile).into_iter();
         let wrong: HashSet<(Option<u64>, u64)> = wrong.map(|calls| (calls.caller, calls.callee)).collect();
-        let function = |node: u32| match profile.tree.get(node.checked_sub(1)? as usize)?.kind {
+        let function = |node: u32| match profile.calling_node(node)?.kind {
             NodeKind::Function { entry } => Some(entry),
             _ => None,
         };
@@ -208,6 +211,7 @@ impl<'a> Builder<'a> {
         }
         let next = self.members.len() as u32;
         self.members.insert(member.clone(), next);
+        self.starts.push(member.start);
         next
     }
 
@@ -268,6 +272,13 @@ impl<'a> Builder<'a> {
         self.child(0, member)
     }
 
+    /// The path that code belongs to which is on another one: where a polled task's function begins, that of the task.
+    fn polled(&mut self, task: u32, path: u32, code: &[u32]) -> u32 {
+        let start = code.first().and_then(|&member| self.starts[member as usize]);
+        let poll = self.profile.task(task).and_then(|task| task.poll);
+        if poll.is_some() && poll == start { self.task(task) } else { path }
+    }
+
     /// The path to a place in the exact tree.
     fn node(&self, number: u32) -> u32 {
         number.checked_sub(1).and_then(|index| self.of_node.get(index as usize)).copied().unwrap_or(0)
@@ -294,6 +305,7 @@ impl<'a> Builder<'a> {
             path = match kind {
                 FrameKind::Caller { return_addr } => {
                     let members = self.at(return_addr.wrapping_sub(1));
+                    let path = self.polled(task, path, &members);
                     self.with(path, &members)
                 }
                 FrameKind::Exception { number, handler, pc } => {
@@ -301,6 +313,7 @@ impl<'a> Builder<'a> {
                     // A task that has not run yet has no code.
                     if pc != 0 && !is_root {
                         let members = self.at(pc);
+                        path = self.polled(task, path, &members);
                         path = self.with(path, &members);
                     }
                     let name = self.exceptions.name(number, handler);
@@ -324,7 +337,10 @@ impl<'a> Builder<'a> {
                 let member = self.named(FrameRole::Other, NOT_SAMPLED);
                 self.child(0, member)
             }
-            Context::Stack { task, stack } => self.callers(task, stack),
+            Context::Stack { task, stack } => {
+                let callers = self.callers(task, stack);
+                self.polled(task, callers, leaf.unwrap_or_default())
+            }
             Context::Node(number) => self.node(number),
         };
         let is_function = match context {
@@ -447,6 +463,42 @@ mod tests {
         let (profile, view) = (interrupted(), View { fold_irqs: true });
         assert_eq!(callers(&profile, view, 1, 4), "[irq SysTick];SysTick_Handler;tick;[irq UART0]");
         assert_eq!(callers(&profile, view, 1, 1), "task blink;blink;repeat+");
+    }
+
+    #[test]
+    fn a_polled_task_begins_with_its_function() {
+        let mut profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("poll_blink", 0x50, 0x10)
+            .function("work", 0x60, 0x10)
+            .function("UART0_Handler", 0x80, 0x10)
+            .task_called("blink")
+            .caller(0, 0x44)
+            .caller(1, 0x54)
+            .exception(1, 16, 0x80, 0x56);
+        profile.tasks[0].poll = Some(0x50);
+        let sampled = |pc, stack, task| sampled(&profile.clone().taken(1, pc, stack, task), View::default());
+        assert_eq!(sampled(0x42, 0, 0), "[no task];main");
+        assert_eq!(sampled(0x50, 1, 1), "task blink;poll_blink");
+        assert_eq!(sampled(0x62, 2, 1), "task blink;poll_blink;work");
+        assert_eq!(sampled(0x82, 3, 1), "task blink;poll_blink;[irq UART0];UART0_Handler");
+        // What another function polls has nothing to do with it.
+        assert_eq!(sampled(0x62, 2, 0), "[no task];main;poll_blink;work");
+
+        let function = |entry| NodeKind::Function { entry };
+        let profile = profile
+            .insn(0x42, 10)
+            .insn(0x52, 20)
+            .insn(0x62, 5)
+            .node(0, NodeKind::Root { task: 0 }, 0)
+            .node(1, function(0x40), 10)
+            .node(2, NodeKind::Root { task: 1 }, 0)
+            .node(3, function(0x50), 20)
+            .node(4, function(0x60), 5);
+        let expected = [("[no task];main", 10), ("task blink;poll_blink", 20), ("task blink;poll_blink;work", 5)];
+        let mut insns = insns(&profile);
+        insns.sort();
+        assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
     }
 
     #[test]

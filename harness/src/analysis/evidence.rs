@@ -91,17 +91,16 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     let mut in_tree: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
     let mut depths = Vec::with_capacity(profile.tree.len());
     for node in &profile.tree {
-        let parent =
-            node.parent.checked_sub(1).and_then(|index| Some((profile.tree.get(index as usize)?.kind, index)));
-        let depth = match (node.kind, parent) {
-            (NodeKind::Function { .. }, Some((NodeKind::Function { .. }, index))) => depths[index as usize] + 1,
-            (NodeKind::Function { .. }, _) => 1,
-            _ => 0,
-        };
-        depths.push(depth);
+        let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
+        depths.push(match node.kind {
+            NodeKind::Function { .. } => outer + 1,
+            // A polled task begins in the middle.
+            NodeKind::Root { .. } => outer,
+            NodeKind::Exception { .. } => 0,
+        });
         if let NodeKind::Function { entry } = node.kind {
-            let caller = match parent {
-                Some((NodeKind::Function { entry }, _)) => Some(entry),
+            let caller = match profile.calling_node(node.parent).map(|node| node.kind) {
+                Some(NodeKind::Function { entry }) => Some(entry),
                 _ => None,
             };
             *in_tree.entry((caller, entry)).or_default() += node.calls;
@@ -609,6 +608,15 @@ mod tests {
             wrong.iter().map(|calls| (calls.caller, calls.in_tree)).collect::<Vec<_>>(),
             [(Some(MAIN), 20), (Some(STEP), 0)]
         );
+        // A polled task begins in the middle, and is still called.
+        let mut profile = tree(STEP, 20);
+        profile
+            .tree
+            .insert(3, crate::profile::Node { parent: 3, kind: NodeKind::Root { task: 1 }, insns: 0, calls: 0 });
+        profile.tree[4].parent = 4;
+        assert!(has_exact_tree(&profile));
+        profile.tree[4].calls = 12;
+        assert_eq!(wrong_calls(&profile).len(), 1);
         let mut profile = tree(STEP, 20);
         profile.facts.resynchronised = 1;
         assert!(!has_exact_tree(&profile));

@@ -423,7 +423,10 @@ fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
     // A node's number is higher than its parent's.
     let mut subtotals: Vec<u64> = profile.tree.iter().map(|node| node.insns).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
-        if let (Some(parent), NodeKind::Function { .. }) = (node.parent.checked_sub(1), node.kind) {
+        // A polled task is called by what polls it.
+        if let (Some(parent), NodeKind::Function { .. } | NodeKind::Root { .. }) =
+            (node.parent.checked_sub(1), node.kind)
+        {
             subtotals[parent as usize] += subtotals[index];
         }
     }
@@ -436,7 +439,8 @@ fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
             match parent.kind {
                 NodeKind::Function { entry: other } => is_recursive |= other == entry,
                 // What it interrupted is no caller.
-                NodeKind::Exception { .. } | NodeKind::Root { .. } => break,
+                NodeKind::Exception { .. } => break,
+                NodeKind::Root { .. } => {}
             }
             outer = parent.parent;
         }
@@ -512,6 +516,12 @@ mod tests {
             node(4, NodeKind::Exception { number: 15 }, 0),
             node(5, function(0x80), 3),
         ];
+        assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
+        // A polled task that begins between two of them changes nothing.
+        profile.tree.insert(2, node(2, NodeKind::Root { task: 1 }, 0));
+        for (index, parent) in [(3, 3), (4, 4), (5, 5), (6, 6)] {
+            profile.tree[index].parent = parent;
+        }
         assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
     }
 }

@@ -14,6 +14,7 @@ pub mod listing;
 pub mod lookup;
 pub mod metrics;
 pub mod place;
+mod rtic;
 pub mod source;
 pub mod stacks;
 pub mod timeline;

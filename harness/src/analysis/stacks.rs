@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
 use crate::analysis::place::Place;
+use crate::analysis::rtic;
 use crate::profile::{Profile, StackFrame, Task};
 
 /// How stacks are shown.
@@ -84,6 +85,22 @@ pub struct Exceptions<'a> {
     handlers: BTreeMap<u32, u64>,
     /// Handlers of several interrupts: their names say of none what it is.
     shared: BTreeSet<u64>,
+    /// The tasks that handlers run, by the handlers' names.
+    tasks: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Between an interrupt and the tasks that it runs, and between these.
+const RUNS: &str = ": ";
+const AND: &str = ", ";
+
+/// Whether an interrupt is meant by a name: as it is shown, without brackets, without its tasks, or by one of these.
+pub fn is_interrupt(shown: &str, name: &str) -> bool {
+    let bare =
+        shown.strip_prefix("[irq ").or_else(|| shown.strip_prefix("[trap ")).and_then(|bare| bare.strip_suffix(']'));
+    let parts = bare.and_then(|bare| bare.split_once(RUNS));
+    shown == name
+        || bare == Some(name)
+        || parts.is_some_and(|(interrupt, tasks)| interrupt == name || tasks.split(AND).any(|task| task == name))
 }
 
 impl<'a> Exceptions<'a> {
@@ -108,11 +125,25 @@ impl<'a> Exceptions<'a> {
         }
         let several = |numbers: &BTreeSet<u64>| numbers.range(FIRST_EXTERNAL..).count() > 1;
         let shared = numbers.into_iter().filter(|(_, numbers)| several(numbers)).map(|(handler, _)| handler);
-        Exceptions { profile, handlers, shared: shared.collect() }
+        Exceptions { profile, handlers, shared: shared.collect(), tasks: rtic::tasks(profile) }
     }
 
-    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own.
+    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own; and
+    /// the tasks that the handler runs, where it is one of RTIC's.
     pub fn name(&self, number: u64, handler: u64) -> String {
+        let name = self.bare_name(number, handler);
+        let own = Some(handler & !1).filter(|handler| !self.shared.contains(handler));
+        let function = own.and_then(|handler| self.profile.names.function_at(handler));
+        match (function.and_then(|function| self.tasks.get(&function.name)), name.strip_suffix(']')) {
+            (Some(tasks), Some(open)) => {
+                let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
+                format!("{open}{RUNS}{}]", tasks.join(AND))
+            }
+            _ => name,
+        }
+    }
+
+    fn bare_name(&self, number: u64, handler: u64) -> String {
         if !self.profile.facts.is_arm() {
             return riscv_trap(number);
         }
@@ -295,6 +326,27 @@ mod tests {
         for (number, handler, name) in names {
             assert_eq!(exceptions.name(number, handler), name, "{number} {handler:#x}");
         }
+    }
+
+    #[test]
+    fn interrupts_name_the_tasks_that_they_run_and_are_found_by_them() {
+        let closure = |name: &str| format!("demo::app::{name}::{{closure#0}}");
+        let profile = empty()
+            .function("rtic::export::run", 0x20, 4)
+            .function("SysTick", 0x40, 4)
+            .function("GPIOA", 0x44, 4)
+            .frames(0x42, &["SysTick", &closure("SysTick"), "demo::app::tick"])
+            .frames(0x44, &["GPIOA", &closure("GPIOA"), "demo::app::log"])
+            .frames(0x46, &["GPIOA", &closure("GPIOA"), "demo::app::blink"]);
+        let exceptions = Exceptions::new(&profile);
+        let [tick, dispatcher] = [exceptions.name(15, 0x41), exceptions.name(16, 0x45)];
+        assert_eq!([&tick[..], &dispatcher], ["[irq SysTick: tick]", "[irq GPIOA: blink, log]"]);
+        for name in ["SysTick", "tick", "SysTick: tick", "[irq SysTick: tick]"] {
+            assert!(is_interrupt(&tick, name), "{name}");
+        }
+        assert!(is_interrupt(&dispatcher, "log") && !is_interrupt(&dispatcher, "lo"));
+        assert!(is_interrupt("[irq UART0]", "UART0") && is_interrupt("[trap ecall]", "ecall"));
+        assert!(!is_interrupt("[irq UART0]", "UART"));
     }
 
     #[test]

@@ -201,8 +201,10 @@ struct Facts<'a> {
     max_depth: Option<u32>,
     /// Whether every call and return was followed (--exact): instructions and calls of paths are exact.
     exact: bool,
-    /// Executions of the instruction that waits for an interrupt.
+    /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
     waits: u64,
+    /// Instructions executed where a processor would have slept in a `wfe`, in none of the kernel's idle tasks.
+    slept_insns: u64,
     /// Switches between tasks that were only noticed later: counts per task are then estimates.
     unseen_switches: u64,
     /// How the run ended.
@@ -396,8 +398,10 @@ struct JsonTask {
     is_idle: bool,
     /// Instructions while it was the running one, interrupts among them included.
     insns: u64,
-    /// How often it was switched in.
+    /// How often it was switched in, or polled.
     switches: u64,
+    /// First address of the function that is called each time that it goes on, where it has no stack of its own.
+    poll: Option<Address>,
     /// Lowest address of its stack.
     stack_start: Option<Address>,
     /// Address above its stack.
@@ -615,6 +619,7 @@ impl<'a> Facts<'a> {
             max_depth: facts.max_depth,
             exact: !profile.tree.is_empty(),
             waits: facts.waits,
+            slept_insns: facts.slept_insns,
             unseen_switches: facts.unseen_switches,
             end: match facts.end {
                 End::For => "for",
@@ -699,6 +704,7 @@ impl JsonTask {
             is_idle: task.is_idle,
             insns: task.insns,
             switches: task.switches,
+            poll: task.poll.map(Address),
             stack_start: task.stack_start.map(Address),
             stack_end: task.stack_end.map(Address),
             deepest_sp: task.deepest_sp.map(Address),

@@ -239,6 +239,16 @@ impl<'p> Contexts<'p> {
         Contexts { profile, fold_irqs, of_frames, of_nodes, not_sampled, no_function, tasks, irqs }
     }
 
+    /// First address of the function that called, or was interrupted, at a frame.
+    fn code_start(&self, frame: u32) -> Option<u64> {
+        let at = match self.profile.stacks.get(frame as usize)?.kind {
+            FrameKind::Caller { return_addr } => return_addr.wrapping_sub(1),
+            FrameKind::Exception { pc, .. } => pc,
+            FrameKind::Unknown(_) => return None,
+        };
+        Place::of(self.profile, at).start()
+    }
+
     /// Adds the locations around a leaf, which is in a place (its first address), innermost first. Returns the
     /// labels. Without a leaf it is a place in the exact tree.
     fn put(
@@ -266,17 +276,22 @@ impl<'p> Contexts<'p> {
             Context::NotSampled => locations.push(self.not_sampled),
             Context::Stack { task: number, stack } => {
                 task = Some(number);
+                // What polls a task is none of it.
+                let poll = self.profile.task(number).and_then(|task| task.poll);
+                let mut is_outermost = poll.is_some() && leaf == Some(poll);
                 let mut number = stack;
                 while let Some(index) = number.checked_sub(1)
+                    && !is_outermost
                     && let Some(around) = self.of_frames.get(index as usize)
                 {
                     add(around.inner.into(), locations);
                     add(around.outer.into(), locations);
+                    is_outermost = poll.is_some() && self.code_start(index) == poll;
                     number = around.parent;
                 }
             }
             Context::Node(mut number) => {
-                let mut innermost = true;
+                let (mut innermost, mut outermost) = (true, false);
                 while let Some(index) = number.checked_sub(1)
                     && let Some(node) = self.profile.tree.get(index as usize)
                 {
@@ -284,6 +299,8 @@ impl<'p> Contexts<'p> {
                         NodeKind::Function { entry } => leaf == Some(tables.place(entry)),
                         NodeKind::Root { task: number } => {
                             task = Some(number);
+                            // What polls a task is none of it.
+                            outermost = true;
                             false
                         }
                         NodeKind::Exception { .. } => false,
@@ -296,7 +313,7 @@ impl<'p> Contexts<'p> {
                         add(self.of_nodes[index as usize], locations);
                     }
                     innermost = false;
-                    number = node.parent;
+                    number = if outermost { 0 } else { node.parent };
                 }
             }
         }

@@ -348,8 +348,7 @@ impl Assertion {
             Measure::Coverage(file) => coverage(profile, file)?,
             Measure::Irq(name) => {
                 let interrupts = stacks::interrupts(profile);
-                let wanted = format!("[irq {name}]");
-                let samples = interrupts.iter().filter(|(known, _)| **known == wanted || *known == name);
+                let samples = interrupts.iter().filter(|(known, _)| stacks::is_interrupt(known, name));
                 Measured {
                     part: samples.map(|(_, samples)| samples).sum(),
                     whole: Some(profile.samples.len() as u64),
@@ -397,8 +396,7 @@ impl Spans {
         match (self, span.kind) {
             (Spans::Calls(_), SpanKind::Call { entry }) => is_called(profile, entry, called),
             (Spans::Handler(name), SpanKind::Exception { number }) => {
-                let shown = exceptions.name(number, span.longest_at);
-                shown == *name || shown == format!("[irq {name}]") || shown == format!("[trap {name}]")
+                stacks::is_interrupt(&exceptions.name(number, span.longest_at), name)
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
@@ -492,7 +490,8 @@ fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
         let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
         depths.push(match node.kind {
             NodeKind::Function { entry } => outer + u64::from(is_it(entry)),
-            NodeKind::Exception { .. } | NodeKind::Root { .. } => 0,
+            NodeKind::Root { .. } => outer,
+            NodeKind::Exception { .. } => 0,
         });
     }
     depths.into_iter().max().unwrap_or(0)

@@ -58,8 +58,10 @@ pub struct Facts {
     pub end: End,
     /// Most frames of a call stack; None: no call stacks were taken.
     pub max_depth: Option<u32>,
-    /// Executions of the instruction that waits for an interrupt.
+    /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
     pub waits: u64,
+    /// Instructions executed where a processor would have slept in a `wfe`, in none of the kernel's idle tasks.
+    pub slept_insns: u64,
     /// Switches between tasks that were only noticed later: counts per task are then estimates.
     pub unseen_switches: u64,
     /// Times that what executes was not what calls and returns had left, so that the exact call tree went on from

@@ -32,7 +32,7 @@ pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0a\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0b\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +89,11 @@ pub struct Task {
     pub stack_end: Option<u64>,
     /// Whether it is one of the kernel's idle tasks.
     pub is_idle: bool,
+    /// First address of the function that is called each time that it goes on, where it has no stack of its own.
+    pub poll: Option<u64>,
     /// Instructions while it was the running task, interrupts among them included. Exact.
     pub insns: u64,
-    /// How often it was switched in. Exact.
+    /// How often it was switched in, or polled. Exact.
     pub switches: u64,
     /// Lowest stack pointer seen in it.
     pub deepest_sp: Option<u64>,
@@ -249,6 +251,16 @@ impl Profile {
     /// The task with this number.
     pub fn task(&self, number: u32) -> Option<&Task> {
         self.tasks.get(number.checked_sub(1)? as usize)
+    }
+
+    /// The node with this number, or, where that is the beginning of a polled task, the one that calls its function.
+    pub fn calling_node(&self, number: u32) -> Option<&Node> {
+        let node_of = |number: u32| self.tree.get(number.checked_sub(1)? as usize);
+        let node = node_of(number)?;
+        match node.kind {
+            NodeKind::Root { .. } if node.parent != 0 => node_of(node.parent),
+            _ => Some(node),
+        }
     }
 
     /// The path to the node with this number, outermost first.

@@ -44,6 +44,8 @@ pub struct Plan<'a> {
     pub unwind: &'a unwind::Table,
     /// The firmware's kernel, if it has one that is known.
     pub kernel: Option<&'a wire::request::Kernel>,
+    /// The tasks of its executors, if it has such.
+    pub polls: &'a [wire::request::Poll],
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
 }

@@ -35,6 +35,10 @@ pub struct Records {
     pub stacks: Vec<StackFrame>,
     /// Tasks of the firmware's kernel.
     pub tasks: Vec<Task>,
+    /// How often a processor would have slept at a `wfe`.
+    pub sleeps: u64,
+    /// Instructions executed until something would have woken it, but for those of the kernel's idle tasks.
+    pub slept_insns: u64,
     /// The exact call tree.
     pub tree: Vec<Node>,
     /// Instructions and bytes printed by then, where that was looked at.
@@ -106,7 +110,7 @@ impl Records {
                     }
                 }
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
-                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
                     let known = |address: u64| (address != 0).then_some(address);
                     let highest = |counter_of: TaskCounter| -> Result<Option<u64>> {
                         let values = (0..vcpus).map(|vcpu| counter(slot + counter_of as u32, vcpu));
@@ -118,11 +122,17 @@ impl Records {
                         stack_start: known(stack_start),
                         stack_end: known(stack_end),
                         is_idle,
+                        poll: known(poll),
                         insns: sum(slot + TaskCounter::Insns as u32)?,
                         switches: sum(slot + TaskCounter::Switches as u32)?,
                         deepest_sp: highest(TaskCounter::DeepestSp)?.map(u64::wrapping_neg),
                         painted_bytes: highest(TaskCounter::Painted)?.map(|bytes| bytes - 1),
                     });
+                }
+                Definition::Idle { task } => {
+                    if let Some(task) = (task as usize).checked_sub(1).and_then(|index| tasks.get_mut(index)) {
+                        task.is_idle = true;
+                    }
                 }
                 Definition::Node { slot, parent, kind } => tree.push(Node {
                     parent,
@@ -171,11 +181,21 @@ impl Records {
         if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
             node.insns += counts.clock_insns.saturating_sub(attributed);
         }
+        // What sleeps as the run ends has not been woken.
+        let (mut sleeps, mut slept_insns) = (sum(counters::SLEEPS)?, sum(counters::SLEPT)?);
+        for (vcpu, counts) in (0..).zip(&vcpus) {
+            let idles =
+                last(counters::TASK, vcpu)?.and_then(|index| tasks.get(index)).is_some_and(|task| task.is_idle);
+            if counter(counters::ASLEEP, vcpu)? != 0 && !idles {
+                slept_insns += counts.clock_insns.saturating_sub(counter(counters::ASLEEP_SINCE, vcpu)?);
+            }
+        }
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if control.get(Word::WindowOpen) == 0 {
             // Everything so far was before the window; the counters are only cleared when it opens.
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
             vcpus.fill(VcpuCounts::default());
+            (sleeps, slept_insns) = (0, 0);
         }
         spans.sort_by_key(|span| span.kind);
         Ok(Records {
@@ -190,6 +210,8 @@ impl Records {
             console_marks,
             spans,
             notes,
+            sleeps,
+            slept_insns,
         })
     }
 }

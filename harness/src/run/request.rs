@@ -65,5 +65,6 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
         kernel: plan.kernel.cloned(),
+        polls: plan.polls.to_vec(),
     })
 }

@@ -17,6 +17,9 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     if !profile.tasks.is_empty() {
         tasks(profile, out)?;
     }
+    if let Some(line) = idle(profile) {
+        writeln!(out, "{line}")?;
+    }
     let interrupts = stacks::interrupts(profile);
     let total = profile.samples.len() as u64;
     if !interrupts.is_empty() {
@@ -78,9 +81,6 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         ]);
     }
     write_table(&lines, out)?;
-    let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    let waits = plural(profile.facts.waits, "wait");
-    writeln!(out, "idle: {} of the instructions; {waits} for an interrupt", share(idle, total))?;
     let unseen = profile.facts.unseen_switches;
     if unseen > 0 {
         writeln!(
@@ -90,6 +90,20 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// How much was spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`.
+/// None: there is nothing of the kind.
+fn idle(profile: &Profile) -> Option<String> {
+    let slept = profile.facts.slept_insns;
+    let waits = format!("{} for an interrupt", plural(profile.facts.waits, "wait"));
+    if profile.tasks.is_empty() && slept == 0 {
+        return (profile.facts.waits > 0).then_some(waits);
+    }
+    let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
+    let idle = share(idle + slept, profile.total_insns());
+    let why = if slept > 0 { " (QEMU goes on at a wfe; a chip would sleep)" } else { "" };
+    Some(format!("idle: {idle} of the instructions{why}; {waits}"))
 }
 
 /// Size of a task's stack; None where the kernel does not keep where it ends. It could be guessed from what lies
@@ -162,6 +176,7 @@ mod tests {
             stack_start: Some(0x2000_1000),
             stack_end: Some(0x2000_1400),
             is_idle: name == "IDLE",
+            poll: None,
             insns,
             switches: 3,
             deepest_sp: Some(0x2000_1300),

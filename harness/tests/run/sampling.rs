@@ -1,4 +1,5 @@
-//! Samples against exact counts: aliasing is found and named, and the dither clears it.
+//! Samples against exact counts: aliasing is found and named, and the dither clears it. Waits, and what was spent in
+//! them.
 
 use harness::analysis::{crosscheck, functions};
 
@@ -53,4 +54,26 @@ fn bins_are_the_samples_by_address() {
     assert_eq!(bins.values().sum::<u64>(), profile.samples.len() as u64);
     assert!(bins.keys().all(|address| address % 64 == 0));
     assert!(bins.len() > 3);
+}
+
+#[test]
+fn a_wfe_is_a_wait_where_a_chip_would_sleep_and_what_runs_until_it_woke_is_idle() {
+    // Twenty times a hundred turns of three instructions, from after the first wfe to before the sev.
+    for how in [&[][..], &["--exact"], &["--oracle"], &["--no-stacks"]] {
+        let result = run("cortex-m3-wfe", &[&["--until", "until_ticks"], how].concat());
+        let profile = result.profile();
+        assert_eq!((profile.facts.waits, profile.facts.slept_insns), (20, 20 * 299), "{how:?}");
+        assert!(result.stdout.contains("; 20 waits for an interrupt"), "{}", result.stdout);
+        // An interrupt wakes, too, and its return sets the event register.
+        let profile = run("cortex-m3-wfe", &[&["--from", "until_ticks"], how].concat()).profile();
+        assert_eq!(profile.facts.waits, 10, "{how:?}");
+    }
+    // The run may end in it: the window opens before the first wfe.
+    for (insns, slept) in [(1, 0), (2, 1), (100, 99), (303, 299)] {
+        for how in [&[][..], &["--oracle"]] {
+            let window = ["--from", "doze", "--for", &insns.to_string()];
+            let profile = run("cortex-m3-wfe", &[&window, how].concat()).profile();
+            assert_eq!((profile.facts.slept_insns, profile.total_insns()), (slept, insns), "{how:?}");
+        }
+    }
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use harness::analysis::agreement::{Level, followed, shown, unwound};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::stacks::View;
+use harness::analysis::evidence::has_exact_tree;
+use harness::analysis::stacks::{NO_TASK, View, interrupts, task_names};
 use harness::profile::Profile;
-use wire::definition::Unknown;
+use wire::definition::{NodeKind, SpanKind, Unknown};
 use wire::sample::Sample;
 
-use crate::common::{self, run};
+use crate::common::{self, all_images, run};
 
 #[test]
 fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {
@@ -33,6 +34,112 @@ fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {
     }
 }
 
+/// The real Rust images of a kind that could be built here.
+fn rust_images(kind: &str) -> Vec<String> {
+    all_images().into_iter().filter(|name| name.contains(&format!("-rust-{kind}-"))).collect()
+}
+
+#[test]
+fn embassys_tasks_have_exact_polls_and_instructions() {
+    for name in rust_images("embassy") {
+        let how = [&["--period", "97"][..], &["--period", "97", "--exact"], &["--oracle"], &["--no-stacks"]];
+        let profiles = how.map(|how| run(&name, how).profile());
+        let tasks = |profile: &Profile| -> Vec<(String, u64, u64)> {
+            let names = task_names(profile);
+            names.into_iter().zip(&profile.tasks).map(|(name, task)| (name, task.switches, task.insns)).collect()
+        };
+        let expected = tasks(&profiles[0]);
+        for profile in &profiles {
+            assert_eq!(tasks(profile), expected, "{name}");
+        }
+        let mut names: Vec<&str> = expected.iter().map(|(name, ..)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["consumer_task", "main", "producer_task", "ticker_task", "ticker_task (2)"], "{name}");
+
+        // Each call of a poll function is a switch to one of its tasks.
+        let [plain, exact, ..] = &profiles;
+        let mut polls: BTreeMap<u64, u64> = BTreeMap::new();
+        for task in &exact.tasks {
+            *polls.entry(task.poll.unwrap()).or_default() += task.switches;
+        }
+        for (&entry, &switches) in &polls {
+            let arcs = exact.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.target == entry);
+            assert_eq!(arcs.map(|arc| arc.count).sum::<u64>(), switches, "{name} {entry:#x}");
+        }
+        // The pictures' roots are the tasks, of as many instructions; the rest is the executor's.
+        let roots = |profile: &Profile| {
+            let mut roots: BTreeMap<String, u64> = BTreeMap::new();
+            for (frames, insns) in CallTree::new(profile, View::default()).stacks() {
+                *roots.entry(frames[0].name.clone()).or_default() += insns;
+            }
+            roots
+        };
+        let found = roots(exact);
+        let mut others = exact.total_insns();
+        for (task, _, insns) in &expected {
+            assert_eq!(found.get(&format!("task {task}")), Some(insns), "{name} {task}");
+            others -= insns;
+        }
+        assert_eq!((found.len(), found[NO_TASK]), (expected.len() + 1, others), "{name}");
+        for frames in CallTree::new(plain, View::default()).stacks().keys() {
+            let is_poll =
+                |name: &str| name.starts_with("<embassy_executor::raw::TaskStorage<") && name.ends_with(">>::poll");
+            let of_poll = frames.iter().position(|frame| is_poll(&frame.name));
+            assert!(of_poll.is_none_or(|at| at == 1), "{name}: {frames:?}");
+        }
+        assert!(has_exact_tree(exact), "{name}");
+        // Each sample is in the task that the tree has it in.
+        for sample in &exact.samples {
+            let root = exact.path(sample.node).iter().rev().find_map(|node| match node.kind {
+                NodeKind::Root { task } => Some(task),
+                _ => None,
+            });
+            assert_eq!(root, Some(sample.task), "{name} {:#x}", sample.pc);
+        }
+        // The ticks wake it, each once, and what turns in between is idle.
+        let ticks = exact.spans.iter().find(|span| span.kind == SpanKind::Exception { number: 15 }).unwrap();
+        assert_eq!(exact.facts.waits, ticks.count, "{name}");
+        assert!(exact.facts.slept_insns * 2 > exact.total_insns(), "{name}");
+        assert!(exact.facts.slept_insns < others, "{name}");
+    }
+}
+
+#[test]
+fn a_window_that_opens_in_a_task_counts_on() {
+    for name in rust_images("embassy") {
+        let whole = run(&name, &["--exact", "--period", "97"]).profile();
+        let late = run(&name, &["--exact", "--period", "97", "--from", "embassy_demo::compute"]).profile();
+        let insns = |profile: &Profile| profile.tasks.iter().map(|task| task.insns).sum::<u64>();
+        assert!(insns(&late) < insns(&whole) && late.samples[0].task != 0, "{name}");
+        let roots: u64 = late.tasks.iter().map(|task| task.switches).sum();
+        assert!(roots < whole.tasks.iter().map(|task| task.switches).sum(), "{name}");
+    }
+}
+
+#[test]
+fn rtics_interrupts_name_the_tasks_that_they_run() {
+    for name in rust_images("rtic") {
+        let result = run(&name, &["--exact", "--period", "97"]);
+        let found: Vec<String> = interrupts(&result.profile()).into_keys().collect();
+        assert_eq!(found, ["[irq GPIOA: report]", "[irq GPIOB: crunch]", "[irq SysTick: tick]"], "{name}");
+        assert!(result.stdout.contains("\n[irq SysTick: tick]"), "{}", result.stdout);
+    }
+}
+
+#[test]
+fn the_idle_task_is_known_with_and_without_a_handle() {
+    for name in ["cortex-m3-freertos", "cortex-m3-freertos-lto", "riscv64-freertos-lto"] {
+        // The window of the last opens long after the idle task has begun: it ends the run.
+        for options in [&["--exact"][..], &["--period", "10007"], &["--from", "semihost"]] {
+            let profile = run(name, options).profile();
+            let idle: Vec<&str> =
+                profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
+            assert_eq!(idle, ["IDLE"], "{name} {options:?}");
+            assert_eq!(profile.facts.unseen_switches, 0, "{name} {options:?}");
+        }
+    }
+}
+
 #[test]
 fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
     for name in ["cortex-m3-tasks-ends", "riscv64-tasks-ends"] {
@@ -49,7 +156,7 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
         assert!(profile.tasks.iter().filter(|task| task.is_idle).all(|task| task.name == "IDLE"), "{name}");
 
         // Each of the two does its own work, and nobody else's.
-        let names = harness::analysis::stacks::task_names(&profile);
+        let names = task_names(&profile);
         for (task, mine, other) in [("worker", "adds", "mixes"), ("worker (2)", "mixes", "adds")] {
             let number = names.iter().position(|name| name == task).unwrap() as u32 + 1;
             let functions: BTreeSet<String> = profile
@@ -158,7 +265,7 @@ fn stacks_are_no_deeper_than_asked_for() {
 fn interrupts_are_named_and_stand_on_what_they_interrupted() {
     let names = |name: &str| {
         let profile = run(name, &["--period", "97"]).profile();
-        harness::analysis::stacks::interrupts(&profile).into_keys().collect::<Vec<_>>()
+        interrupts(&profile).into_keys().collect::<Vec<_>>()
     };
     let arm =
         ["[irq PendSV]", "[irq SVCall]", "[irq SysTick]", "[irq high]", "[irq low]", "[irq middle]", "[irq next]"];

@@ -240,6 +240,18 @@ pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { word(bytes) == Some(riscv::WFI) } else { thumb::is_wfi(bytes) }
 }
 
+/// Arm's `wfe`, in every encoding.
+#[must_use]
+pub fn is_wfe(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && thumb::is_wfe(bytes)
+}
+
+/// Arm's `sev`, in every encoding.
+#[must_use]
+pub fn is_sev(isa: Isa, bytes: &[u8]) -> bool {
+    !isa.is_riscv() && thumb::is_sev(bytes)
+}
+
 /// RISC-V `mret` and `sret`: the ends of trap handlers. Cortex-M returns from exceptions by ordinary jumps.
 #[must_use]
 pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {

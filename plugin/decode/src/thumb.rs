@@ -32,10 +32,24 @@ pub(crate) fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
 
 /// `wfi` and `wfi.w` ("WFI", T1 and T2).
 pub(crate) fn is_wfi(bytes: &[u8]) -> bool {
+    is_hint(bytes, 3)
+}
+
+/// `wfe` and `wfe.w` ("WFE", T1 and T2).
+pub(crate) fn is_wfe(bytes: &[u8]) -> bool {
+    is_hint(bytes, 2)
+}
+
+/// `sev` and `sev.w` ("SEV", T1 and T2).
+pub(crate) fn is_sev(bytes: &[u8]) -> bool {
+    is_hint(bytes, 4)
+}
+
+/// The hint of a number, in both encodings.
+fn is_hint(bytes: &[u8], number: u16) -> bool {
     match half(bytes) {
-        Some(0xbf30) => true,
-        Some(0xf3af) => half(&bytes[2..]) == Some(0x8003),
-        _ => false,
+        Some(0xf3af) => half(&bytes[2..]) == Some(0x8000 | number),
+        first => first == Some(0xbf00 | number << 4),
     }
 }
 

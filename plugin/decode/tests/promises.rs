@@ -397,6 +397,17 @@ fn wfi_is_known_in_every_encoding() {
         assert!(!decode::is_wfi(isa, &[0xaf, 0xf3]));
         assert!(!decode::is_wfi(isa, &[]));
     }
+    for (is_it, number) in [(decode::is_wfe as fn(Isa, &[u8]) -> bool, 2), (decode::is_sev, 4)] {
+        for isa in THUMB {
+            for other in 0..16 {
+                let [narrow, wide] = [thumb(0xbf00 | other << 4), thumb(0xf3af_8000 | other)];
+                assert_eq!([is_it(isa, &narrow), is_it(isa, &wide)], [other == number; 2], "{number} {other}");
+            }
+            assert!(!is_it(isa, &[0xaf, 0xf3]));
+            assert!(!is_it(isa, &[]));
+        }
+        assert!(RISCV.iter().all(|&isa| !is_it(isa, &thumb(0xbf00 | number << 4))));
+    }
     for isa in RISCV {
         assert!(decode::is_wfi(isa, &0x1050_0073_u32.to_le_bytes()));
         assert!(!decode::is_wfi(isa, &thumb(0xbf30)));

@@ -1,12 +1,14 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`watermark`], [`activation`], [`context`], [`span`], [`tree`], [`arrival`],
-//! [`exception`], [`task`].
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`context`], [`span`], [`tree`],
+//! [`arrival`], [`exception`], [`task`], [`poll`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
 pub(crate) mod context;
+pub(crate) mod event;
 pub(crate) mod exception;
+pub(crate) mod poll;
 pub(crate) mod span;
 pub(crate) mod task;
 pub(crate) mod tree;
@@ -17,6 +19,7 @@ use wire::request::Request;
 use crate::guest::Guest;
 use crate::ledger::Ledger;
 use context::Core;
+use poll::Polls;
 use span::Betweens;
 use task::Tasks;
 use tree::Tree;
@@ -29,6 +32,8 @@ pub(crate) struct Follow {
     pub(crate) tree: Option<Tree>,
     /// The firmware's tasks, where its kernel is known.
     pub(crate) tasks: Option<Tasks>,
+    /// The tasks of its executors, where it has some.
+    pub(crate) polls: Option<Polls>,
     /// The spans that were asked for.
     pub(crate) betweens: Betweens,
 }
@@ -40,6 +45,7 @@ impl Follow {
             cores: (0..vcpus).map(Core::new).collect(),
             tree: Tree::new(request, vcpus),
             tasks: Tasks::new(request, vcpus),
+            polls: Polls::new(request, vcpus),
             betweens: Betweens::new(request, vcpus, ledger),
         }
     }
@@ -56,6 +62,30 @@ impl Follow {
         }
     }
 
+    /// At the start of a task's function.
+    pub(crate) fn begin_poll(&mut self, vcpu: u32, pc: u64, guest: &mut Guest, ledger: &mut Ledger) {
+        self.leave_exceptions(vcpu, guest, ledger);
+        event::stir(vcpu, false, ledger);
+        if let Some(polls) = &mut self.polls {
+            polls.begin(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, ledger);
+        }
+    }
+
+    /// Where such a function may have returned to.
+    pub(crate) fn end_poll(&mut self, vcpu: u32, pc: u64, guest: &mut Guest, ledger: &mut Ledger) {
+        self.leave_exceptions(vcpu, guest, ledger);
+        if let Some(polls) = &mut self.polls {
+            polls.end(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, ledger);
+        }
+    }
+
+    /// What would wake a vCPU from a `wfe` is about to execute.
+    pub(crate) fn wake(&self, vcpu: u32, ledger: &Ledger) {
+        let task = self.cores[vcpu as usize].task;
+        let idles = self.tasks.as_ref().is_some_and(|tasks| tasks.is_idle(task));
+        event::wake(vcpu, idles, ledger);
+    }
+
     /// The task that a vCPU runs and its place in the exact tree, for a sample; 0: none.
     pub(crate) fn place(&mut self, vcpu: u32, ledger: &mut Ledger) -> (u32, u32) {
         let core = &self.cores[vcpu as usize];
@@ -64,12 +94,18 @@ impl Follow {
 
     /// The window opens: what is under way began before it.
     pub(crate) fn restart(&mut self, ledger: &Ledger) {
-        self.cores.iter_mut().for_each(Core::restart);
+        for core in &mut self.cores {
+            core.restart();
+            event::restart(core.vcpu, ledger);
+        }
         if let Some(tree) = &mut self.tree {
             tree.restart();
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.restart(ledger);
+        }
+        if let Some(polls) = &mut self.polls {
+            polls.restart(ledger);
         }
         self.betweens.restart();
     }

@@ -28,6 +28,8 @@ pub(crate) struct Tasks {
     live: HashMap<u64, u32>,
     /// Control blocks whose task was deleted: the next one there is another task.
     deleted: HashSet<u64>,
+    /// Idle tasks, by id.
+    idle: HashSet<u32>,
     /// Counters and stack of each, by id.
     list: Vec<Watermark>,
     /// What goes on when a task that was switched out in an exception is switched in again.
@@ -58,6 +60,7 @@ impl Tasks {
             kernel: request.kernel.clone()?,
             live: HashMap::new(),
             deleted: HashSet::new(),
+            idle: HashSet::new(),
             list: Vec::new(),
             waiting: HashMap::new(),
             unseen_switches: 0,
@@ -69,6 +72,16 @@ impl Tasks {
     /// Whether the function that starts at this address deletes tasks.
     pub(crate) fn deletes_at(&self, pc: u64) -> bool {
         self.kernel.delete == Some(pc)
+    }
+
+    /// Whether an idle task begins at this address.
+    pub(crate) fn idles_at(&self, pc: u64) -> bool {
+        self.kernel.idle_entries.contains(&pc)
+    }
+
+    /// Whether it is one of the kernel's idle tasks.
+    pub(crate) fn is_idle(&self, task: u32) -> bool {
+        self.idle.contains(&task)
     }
 
     /// Whether a store at this address may switch tasks.
@@ -208,11 +221,25 @@ impl Tasks {
         let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
         let slot = ledger.new_slots(TASK_COUNTERS);
-        ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle });
+        ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll: 0 });
         self.list.push(Watermark::new(slot, stack_start));
         let task = self.list.len() as u32;
         self.live.insert(tcb, task);
+        if is_idle {
+            self.idle.insert(task);
+        }
         task
+    }
+
+    /// At the start of the idle tasks' function: what executes it is one, also where no variable says so.
+    pub(crate) fn idle(&mut self, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
+        let tcb = self.running[vcpu as usize].tcb;
+        let task = self.live.get(&tcb).copied().filter(|_| self.current_tcb(vcpu, guest) == tcb);
+        if let Some(task) = task
+            && self.idle.insert(task)
+        {
+            ledger.note(&Definition::Idle { task });
+        }
     }
 
     /// At the start of the function that deletes a task.

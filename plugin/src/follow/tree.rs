@@ -3,7 +3,7 @@
 //! Each context (a task, an exception) has a shadow stack of the functions in it; what changes them is told by
 //! [`super::arrival`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::control::Word;
 use wire::counters;
@@ -29,6 +29,8 @@ pub(crate) struct Tree {
     /// How long calls, handlers and masked stretches take.
     pub(crate) spans: Spans,
     resynchronised: u64,
+    /// Functions that begin a task when they are called.
+    polls: HashSet<u64>,
 }
 
 /// Where one vCPU is about to go, and how far it has been followed.
@@ -50,6 +52,7 @@ impl Tree {
             moves: (0..vcpus).map(|_| Moves::default()).collect(),
             spans: Spans::new(vcpus),
             resynchronised: 0,
+            polls: request.polls.iter().map(|poll| poll.entry).collect(),
         })
     }
 
@@ -120,6 +123,11 @@ impl Tree {
         let frames = core.frames();
         // Deeper ones become siblings, so that calls are counted for each function.
         let parent = if frames.len() < self.max_depth { parent } else { frames[self.max_depth - 1].node };
+        let parent = if core.task != 0 && self.polls.contains(&shadow.entry) {
+            self.child(parent, NodeKind::Root { task: core.task }, ledger)
+        } else {
+            parent
+        };
         let node = self.child(parent, NodeKind::Function { entry: shadow.entry }, ledger);
         core.frames().push(Shadow { node, ..shadow });
         if is_call {

@@ -22,6 +22,7 @@ static FACTS: Facts = Facts {
     arguments: [0, 1],
     exception_frame_bytes: 32,
     returns_by_jump: true,
+    has_events: true,
     is_masked_at_reset: false,
     // It clears FAULTMASK.
     return_unmasks: true,

@@ -75,6 +75,8 @@ pub(crate) struct Facts {
     pub(crate) exception_frame_bytes: u64,
     /// Exceptions return by a jump, which no instruction shows.
     pub(crate) returns_by_jump: bool,
+    /// A wait for events ends with an exception, and QEMU does not wait (`wfe`).
+    pub(crate) has_events: bool,
     /// Interrupts are masked at reset, until the firmware allows them.
     pub(crate) is_masked_at_reset: bool,
     /// An exception's return may end what masked interrupts.

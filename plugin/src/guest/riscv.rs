@@ -21,6 +21,7 @@ static FACTS: Facts = Facts {
     arguments: [10, 11],
     exception_frame_bytes: 0,
     returns_by_jump: false,
+    has_events: false,
     is_masked_at_reset: true,
     return_unmasks: false,
     names_vcpus: true,

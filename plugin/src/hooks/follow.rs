@@ -5,7 +5,7 @@ use wire::counters::FIRST_TASK;
 use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
-use crate::follow::exception;
+use crate::follow::{event, exception};
 use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
 use crate::state::{self, State};
 
@@ -15,8 +15,58 @@ pub(crate) struct OnException;
 impl Hook for OnException {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, code, ledger, follow, .. } = &mut *state;
-        exception::enter(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), here.pc, guest, code, ledger);
+        let State { guest, code, ledger, follow, stacks, .. } = &mut *state;
+        let is_taken = if stacks.is_some() || follow.tree.is_some() {
+            let core = &mut follow.cores[here.vcpu as usize];
+            exception::enter(core, follow.tree.as_mut(), here.pc, guest, code, ledger)
+        } else {
+            guest.taken_exception(here.pc).is_some()
+        };
+        if is_taken && guest.facts.has_events {
+            follow.wake(here.vcpu, ledger);
+        }
+    };
+}
+
+/// At the start of the function of a task that an executor polls.
+pub(crate) struct OnPoll;
+
+impl Hook for OnPoll {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        follow.begin_poll(here.vcpu, here.pc, guest, ledger);
+    };
+}
+
+/// Where the function of such a task returns to.
+pub(crate) struct OnPolled;
+
+impl Hook for OnPolled {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        follow.end_poll(here.vcpu, here.pc, guest, ledger);
+    };
+}
+
+/// At a `wfe`, while the processor is awake.
+pub(crate) struct OnEventWait;
+
+impl Hook for OnEventWait {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = arrive(vcpu, id);
+        event::wait(here.vcpu, &state.ledger);
+    };
+}
+
+/// At a `sev`, before it is counted.
+pub(crate) struct OnEvent;
+
+impl Hook for OnEvent {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = arrive(vcpu, id);
+        state.follow.wake(here.vcpu, &state.ledger);
     };
 }
 
@@ -133,6 +183,19 @@ impl Hook for OnForgetful {
         let State { guest, code, stacks, transfers, .. } = &mut *state;
         if let Some(stacks) = stacks {
             stacks.keep_return_address(here.pc, transfers, guest, code);
+        }
+    };
+}
+
+/// At the start of the function that an idle task begins with.
+pub(crate) struct OnIdle;
+
+impl Hook for OnIdle {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(tasks) = &mut follow.tasks {
+            tasks.idle(here.vcpu, guest, ledger);
         }
     };
 }

@@ -10,8 +10,8 @@ use std::sync::MutexGuard;
 
 pub(crate) use end::{OnStore, watch};
 pub(crate) use follow::{
-    OnCrossing, OnDelete, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnMask,
-    OnMasked, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
+    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom,
+    OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnVector, OnWait,

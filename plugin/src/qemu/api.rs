@@ -63,6 +63,11 @@ impl Block {
         self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_NE, cell, value, id);
     }
 
+    /// Calls `H` with `id` at the start of each execution while the vCPU's cell is `value`.
+    pub(crate) fn call_if<H: Hook>(&self, cell: Cell, value: u64, id: usize) {
+        self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_EQ, cell, value, id);
+    }
+
     fn call_when<H: Hook>(&self, condition: sys::qemu_plugin_cond, cell: Cell, value: u64, id: usize) {
         // SAFETY: block and cell are valid, see `Cell`; `id` is only ever read as a number.
         unsafe {
@@ -124,15 +129,24 @@ impl Insn<'_> {
 
     /// Calls `H` with `id` when the instruction starts while the vCPU's cell is at least `least`.
     pub(crate) fn call_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
+        self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_GE, cell, least, id);
+    }
+
+    /// Calls `H` with `id` when the instruction starts while the vCPU's cell is not `value`.
+    pub(crate) fn call_unless<H: Hook>(&self, cell: Cell, value: u64, id: usize) {
+        self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_NE, cell, value, id);
+    }
+
+    fn call_when<H: Hook>(&self, condition: sys::qemu_plugin_cond, cell: Cell, value: u64, id: usize) {
         // SAFETY: instruction and cell are valid, see `Cell`; `id` is only ever read as a number.
         unsafe {
             sys::qemu_plugin_register_vcpu_insn_exec_cond_cb(
                 self.0,
                 Some(trampoline::<H>),
                 sys::qemu_plugin_cb_flags::QEMU_PLUGIN_CB_R_REGS,
-                sys::qemu_plugin_cond::QEMU_PLUGIN_COND_GE,
+                condition,
                 cell.0,
-                least,
+                value,
                 id as *mut c_void,
             );
         }

@@ -54,8 +54,27 @@ pub const STACK_SET: u32 = 10;
 /// Slot that is 1 when the vCPU has gone over to another stack, which may be that of the first task.
 pub const FIRST_TASK: u32 = 11;
 
+/// Slot that is 1 from a `wfe` on that the processor would sleep at, until what would wake it.
+pub const ASLEEP: u32 = 12;
+
+/// Slot that holds the vCPU's instructions at the moment in which that began.
+pub const ASLEEP_SINCE: u32 = 13;
+
+/// Slot that counts how often that began.
+pub const SLEEPS: u32 = 14;
+
+/// Slot that counts the instructions of all such times that are over, but for those of the kernel's idle tasks.
+pub const SLEPT: u32 = 15;
+
+/// Slot that is 1 when the next `wfe` goes on at once: the processor's event register.
+pub const EVENT: u32 = 16;
+
+/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0:
+/// none is.
+pub const POLLED: u32 = 17;
+
 /// First slot that a [`crate::definition`] may define.
-pub const FIRST_DEFINED: u32 = 12;
+pub const FIRST_DEFINED: u32 = 18;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
 /// as are all constants here, so that host code holds them in its instructions. An event further away

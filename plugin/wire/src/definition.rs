@@ -63,6 +63,13 @@ pub enum Definition {
         stack_end: u64,
         /// Whether it is one of the kernel's idle tasks.
         is_idle: bool,
+        /// First address of the function that is called each time that it goes on; 0: it has a stack of its own.
+        poll: u64,
+    },
+    /// A task turns out to be one of the kernel's idle tasks.
+    Idle {
+        /// Id of the task, which was defined before.
+        task: u32,
     },
     /// One place in the exact call tree. The n-th one has the id n, from 1.
     Node {
@@ -164,7 +171,8 @@ pub const TASK_COUNTERS: u32 = 4;
 /// What is a node of the exact call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// Code that was not called: a task's (or, 0, no task's) outermost.
+    /// Code that was not called: a task's (or, 0, no task's) outermost. A task that is polled begins in the code that
+    /// calls it.
     Root {
         /// Task.
         task: u32,
@@ -277,6 +285,7 @@ const TASK: u8 = 5;
 const NODE: u8 = 6;
 const MARK: u8 = 9;
 const SPAN: u8 = 7;
+const IDLE: u8 = 10;
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
@@ -359,7 +368,7 @@ impl Definition {
                     FrameKind::Unknown(why) => out.push(UNKNOWN + why as u8),
                 }
             }
-            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle } => {
+            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
                 if *slot < counters::FIRST_DEFINED || name.len() > MAX_TEXT_BYTES {
                     return Err(malformed("task"));
                 }
@@ -369,8 +378,16 @@ impl Definition {
                 varint::put(out, *stack_start);
                 varint::put(out, *stack_end);
                 out.push(u8::from(*is_idle));
+                varint::put(out, *poll);
                 varint::put(out, name.len() as u64);
                 out.extend_from_slice(name.as_bytes());
+            }
+            Definition::Idle { task } => {
+                if *task == 0 {
+                    return Err(malformed("idle task"));
+                }
+                out.push(IDLE);
+                varint::put(out, u64::from(*task));
             }
             Definition::Node { slot, parent, kind } => {
                 if *slot < counters::FIRST_DEFINED {
@@ -442,12 +459,13 @@ pub struct Decoder<'a> {
     failed: bool,
     frames: u32,
     nodes: u32,
+    tasks: u32,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0 }
+        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0, tasks: 0 }
     }
 
     fn slot(&mut self) -> Result<u32, Malformed> {
@@ -456,7 +474,7 @@ impl<'a> Decoder<'a> {
         u32::try_from(slot).ok().filter(|&slot| slot >= counters::FIRST_DEFINED).ok_or(malformed)
     }
 
-    /// The id of a frame or node that came before the next one of `known`.
+    /// The id of a frame, node or task that came before the next one of `known`.
     fn parent(&mut self, known: u32) -> Result<u32, Malformed> {
         let malformed = Malformed { what: "parent", offset: self.reader.offset };
         let parent = self.reader.varint("parent")?;
@@ -548,8 +566,15 @@ impl<'a> Decoder<'a> {
                     1 => true,
                     _ => return Err(malformed("task")),
                 };
-                Ok(Definition::Task { slot, tcb, name: self.text()?, stack_start, stack_end, is_idle })
+                let poll = self.reader.varint("task's function")?;
+                let name = self.text()?;
+                self.tasks += 1;
+                Ok(Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll })
             }
+            IDLE => match self.parent(self.tasks)? {
+                0 => Err(malformed("idle task")),
+                task => Ok(Definition::Idle { task }),
+            },
             NODE => {
                 let slot = self.slot()?;
                 let parent = self.parent(self.nodes)?;
@@ -638,7 +663,9 @@ mod tests {
                 stack_start: 0x2000_1000,
                 stack_end: 0,
                 is_idle: true,
+                poll: 0x140,
             },
+            Definition::Idle { task: 1 },
             Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },
             Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
             Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },
@@ -675,6 +702,7 @@ mod tests {
         assert!(Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked }.put(&mut out).is_err());
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
         assert!(Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text }.put(&mut out).is_err());
+        assert!(Definition::Idle { task: 0 }.put(&mut out).is_err());
         assert!(out.is_empty());
     }
 
@@ -683,6 +711,7 @@ mod tests {
         for definition in [
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
             Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 } },
+            Definition::Idle { task: 1 },
         ] {
             assert!(Decoder::new(&encode(&[definition])).next().unwrap().is_err());
         }

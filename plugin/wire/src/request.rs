@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::definition::MAX_TEXT_BYTES;
 use crate::input::{self, Step};
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
@@ -97,6 +98,18 @@ pub struct Request {
     pub input: Vec<Step>,
     /// The firmware's kernel, where it has one.
     pub kernel: Option<Kernel>,
+    /// The tasks of an executor, which have no stacks of their own; sorted by their functions.
+    pub polls: Vec<Poll>,
+}
+
+/// A task that a function is called for each time that it goes on: an async one. What the first argument points to
+/// tells several of one function apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// First address of the function.
+    pub entry: u64,
+    /// The task's name.
+    pub name: String,
 }
 
 /// Where a kernel keeps what its tasks are told apart by. Nothing in here is any one kernel's.
@@ -108,6 +121,8 @@ pub struct Kernel {
     pub running: Option<Range<u64>>,
     /// Variables that hold the idle tasks' control blocks.
     pub idle: Vec<u64>,
+    /// Functions that the idle tasks, and no others, begin with.
+    pub idle_entries: Vec<u64>,
     /// Bytes of a control block that are the task's name.
     pub name: Option<Range<u64>>,
     /// Offset of the stack pointer that is saved as a task is switched out.
@@ -177,6 +192,10 @@ impl Request {
         put_bytes(out, self.console.as_bytes());
         put_bytes(out, &steps);
         put_list(out, self.kernel.as_slice(), Kernel::put);
+        put_list(out, &self.polls, |out, poll| {
+            varint::put(out, poll.entry);
+            put_bytes(out, poll.name.as_bytes());
+        });
         Ok(())
     }
 
@@ -230,6 +249,12 @@ impl Request {
         let console = console.to_owned();
         let input = input::read(read_bytes(reader)?)?;
         let kernel = read_at_most_one(reader, Kernel::read)?;
+        let polls = read_list(reader, |reader| {
+            let entry = reader.varint("request's task")?;
+            let offset = reader.offset;
+            let name = String::from_utf8(read_bytes(reader)?.to_vec());
+            Ok(Poll { entry, name: name.map_err(|_| Malformed { what: "request's task", offset })? })
+        })?;
         Ok(Request {
             isa,
             period_insns,
@@ -254,6 +279,7 @@ impl Request {
             console,
             input,
             kernel,
+            polls,
         })
     }
 
@@ -261,12 +287,14 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 8] = [
+        let rules: [(bool, &'static str); 10] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
             (self.loops.is_sorted(), "request's loops"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
+            (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
+            (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
@@ -281,7 +309,9 @@ impl Kernel {
     fn put(out: &mut Vec<u8>, kernel: &Kernel) {
         put_range(out, &kernel.current);
         put_list(out, kernel.running.as_slice(), put_range);
-        put_list(out, &kernel.idle, |out, &address| varint::put(out, address));
+        for addresses in [&kernel.idle, &kernel.idle_entries] {
+            put_list(out, addresses, |out, &address| varint::put(out, address));
+        }
         put_list(out, kernel.name.as_slice(), put_range);
         for number in [
             kernel.saved_sp,
@@ -300,6 +330,7 @@ impl Kernel {
         let current = read_range(reader)?;
         let running = read_at_most_one(reader, read_range)?;
         let idle = read_list(reader, |reader| reader.varint("kernel's idle task"))?;
+        let idle_entries = read_list(reader, |reader| reader.varint("kernel's idle task"))?;
         let name = read_at_most_one(reader, read_range)?;
         let malformed = Malformed { what: "kernel", offset: reader.offset };
         let mut numbers = [None; 6];
@@ -314,7 +345,19 @@ impl Kernel {
         };
         let paint = paint.map(u8::try_from).transpose().map_err(|_| malformed)?;
         let switchers = read_list(reader, read_range)?;
-        Ok(Kernel { current, running, idle, name, saved_sp, stack, stack_end, paint, switchers, delete })
+        Ok(Kernel {
+            current,
+            running,
+            idle,
+            idle_entries,
+            name,
+            saved_sp,
+            stack,
+            stack_end,
+            paint,
+            switchers,
+            delete,
+        })
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -443,6 +486,7 @@ mod tests {
             console: "../console".into(),
             input: vec![],
             kernel: None,
+            polls: vec![],
         }
     }
 
@@ -451,6 +495,7 @@ mod tests {
             current: 0x2000_0000..0x2000_0004,
             running: Some(0x2000_0010..0x2000_0014),
             idle: vec![0x2000_0020],
+            idle_entries: vec![0x140],
             name: Some(0x34..0x44),
             saved_sp: Some(0),
             stack: Some(0x30),
@@ -490,6 +535,7 @@ mod tests {
             is_oracle: true,
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
             kernel: Some(kernel()),
+            polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
             ..plain()
         }
     }
@@ -533,6 +579,8 @@ mod tests {
             Request { loops: vec![2, 1], ..plain() },
             Request { forgetful: vec![2, 1], ..plain() },
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
+            Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },
+            Request { polls: vec![Poll { entry: 1, name: "x".repeat(MAX_TEXT_BYTES + 1) }], ..plain() },
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

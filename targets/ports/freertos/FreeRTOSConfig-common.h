@@ -14,7 +14,9 @@
 #define configTIMER_TASK_PRIORITY (configMAX_PRIORITIES - 1)
 #define configTIMER_QUEUE_LENGTH 4
 #define configTIMER_TASK_STACK_DEPTH 512
+#ifndef configSUPPORT_STATIC_ALLOCATION
 #define configSUPPORT_STATIC_ALLOCATION 0
+#endif
 #define configSUPPORT_DYNAMIC_ALLOCATION 1
 #define configTOTAL_HEAP_SIZE (128 * 1024)
 #define configCHECK_FOR_STACK_OVERFLOW 2

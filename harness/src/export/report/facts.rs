@@ -63,6 +63,9 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if facts.waits > 0 {
         say("Waits for an interrupt", group(facts.waits));
     }
+    if facts.slept_insns > 0 {
+        say("Idle in wfe", format!("{} instructions", group(facts.slept_insns)));
+    }
     if let Some(line) = describe::describe_unresolved(facts) {
         say("Not attributed", line);
     }

@@ -2,8 +2,10 @@
 //! changes.
 //!
 //! Each kernel has one file here, and becomes the one record that the plugin is asked with
-//! ([`wire::request::Kernel`]). Nothing else knows which kernel it is.
+//! ([`wire::request::Kernel`]; of an executor without stacks [`wire::request::Poll`]s). Nothing else knows which
+//! kernel it is.
 
+pub mod embassy;
 pub mod freertos;
 
 pub use freertos::STACK_END_ADVICE;

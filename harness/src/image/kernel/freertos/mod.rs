@@ -24,8 +24,10 @@ pub struct Kernel {
     pub pointer_bytes: u32,
     /// `xSchedulerRunning`.
     pub running: Option<Variable>,
-    /// Addresses of the variables that hold the idle tasks.
+    /// Addresses of the variables that hold the idle tasks. A kernel that never reads them may have none.
     pub idle: Vec<u64>,
+    /// The functions that the idle tasks begin with.
+    pub idle_entries: Vec<u64>,
     /// The control block; None without DWARF, and then tasks have no names.
     pub layout: Option<Layout>,
     /// Code that may store to `pxCurrentTCB` or `xSchedulerRunning`, sorted, disjoint.
@@ -50,6 +52,7 @@ impl Kernel {
             current: sized(self.current, self.cores * self.pointer_bytes),
             running: self.running.as_ref().map(|running| sized(running.address, running.bytes)),
             idle: self.idle.clone(),
+            idle_entries: self.idle_entries.clone(),
             name: layout.map(|layout| layout.name.clone()),
             // tasks.c, tskTaskControlBlock: pxTopOfStack must be the first member.
             saved_sp: Some(0),
@@ -145,6 +148,8 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         idle: idle
             .flat_map(|(start, count)| (0..count).map(move |n| start + u64::from(n) * u64::from(pointer_bytes)))
             .collect(),
+        // The second is what the idle tasks of an SMP kernel's other cores begin with (V11).
+        idle_entries: ["prvIdleTask", "prvPassiveIdleTask"].iter().filter_map(|name| table.entry(name)).collect(),
         layout: described.layout,
         switchers: table.switchers(&extents, inlined),
         delete: table.entry("vTaskDelete"),
