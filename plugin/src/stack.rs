@@ -18,7 +18,6 @@ use crate::code::{Code, Place};
 use crate::follow::context::Core;
 use crate::guest::{Context, Guest};
 use crate::ledger::Ledger;
-use crate::transfer::Transfers;
 
 /// Guest memory is read in pieces of this size: one for most stacks.
 const PIECE_BYTES: u64 = 512;
@@ -76,10 +75,11 @@ impl Stacks {
         })
     }
 
-    /// At the entry of a function that will not keep its return address.
-    pub(crate) fn keep_return_address(&mut self, entry: u64, transfers: &Transfers, guest: &mut Guest, code: &Code) {
+    /// At the entry of a function that will not keep its return address; `by_transfer`: not only direct calls have led
+    /// there.
+    pub(crate) fn keep_return_address(&mut self, entry: u64, by_transfer: bool, guest: &mut Guest, code: &Code) {
         let Context { sp, return_addr, frame_pointer, .. } = guest.context(entry);
-        let return_addr = came_with(entry, return_addr, transfers, guest, code);
+        let return_addr = came_with(entry, return_addr, by_transfer, guest, code);
         let inside = code.function_of(return_addr & !1) == Some(entry);
         // A loop to the function's start finds what the function's own calls left.
         let is_known = self.kept.contains_key(&(sp, entry));
@@ -88,12 +88,13 @@ impl Stacks {
         }
     }
 
-    /// Takes the stack at an instruction of this vCPU's that is about to execute.
+    /// Takes the stack at an instruction of this vCPU's that is about to execute; `by_transfer`: not only direct calls have
+    /// led there.
     pub(crate) fn take(
         &mut self,
         core: &Core,
         pc: u64,
-        transfers: &Transfers,
+        by_transfer: bool,
         guest: &mut Guest,
         code: &mut Code,
         ledger: &Ledger,
@@ -101,7 +102,7 @@ impl Stacks {
         self.reset.get_or_insert_with(|| guest.reset());
         let mut context = guest.context(pc);
         if code.is_forgetful(pc) {
-            context.return_addr = came_with(pc, context.return_addr, transfers, guest, code);
+            context.return_addr = came_with(pc, context.return_addr, by_transfer, guest, code);
         }
         let outermost = match core.exceptions.first() {
             Some(active) => active.interrupted.map(|interrupted| interrupted.sp),
@@ -306,10 +307,10 @@ impl Stacks {
 }
 
 /// The return address that a function that will not keep it finds at its entry. 0 where it started without a call, as a
-/// coroutine does that a switch returns into: what it finds there another call has left.
-fn came_with(entry: u64, return_addr: u64, transfers: &Transfers, guest: &mut Guest, code: &Code) -> u64 {
-    let is_anothers =
-        !transfers.has_led_to(entry) && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
+/// coroutine does that a switch returns into: what it finds there another call has left. `by_transfer`: not only direct
+/// calls have led there.
+fn came_with(entry: u64, return_addr: u64, by_transfer: bool, guest: &mut Guest, code: &Code) -> u64 {
+    let is_anothers = !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
     if is_anothers { 0 } else { return_addr }
 }
 

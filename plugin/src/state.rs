@@ -249,7 +249,7 @@ impl State {
         let Some(stacks) = stacks else { return Stack::new() };
         follow.leave_exceptions(vcpu, guest, ledger);
         follow.check_task(vcpu, guest, ledger);
-        stacks.take(&follow.cores[vcpu as usize], pc, transfers, guest, code, ledger)
+        stacks.take(&follow.cores[vcpu as usize], pc, transfers.has_led_to(pc), guest, code, ledger)
     }
 
     /// Opens the window at this instruction: all that is counted starts again.

@@ -182,7 +182,7 @@ impl Hook for OnForgetful {
         let (mut state, here) = find(vcpu, id);
         let State { guest, code, stacks, transfers, .. } = &mut *state;
         if let Some(stacks) = stacks {
-            stacks.keep_return_address(here.pc, transfers, guest, code);
+            stacks.keep_return_address(here.pc, transfers.has_led_to(here.pc), guest, code);
         }
     };
 }

@@ -879,11 +879,27 @@ fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
-/// Whether an instruction pushes all of r0 to r7, as no compiler does.
-pub(super) fn saves_low_registers(isa: Isa, bytes: &[u8]) -> bool {
-    let (low, high) = halves(bytes);
-    // push, stmdb sp!
-    !isa.is_riscv() && (matches!(low, 0xb4ff | 0xb5ff) || (low == 0xe92d && high & 0xff == 0xff))
+/// Whether a function of Arm's saves all of r0 to r12 before it calls, as no compiler does: r12 need not be.
+pub(super) fn saves_all_registers(code: &Code<'_>, function: &Range<u64>) -> bool {
+    const ALL: u32 = 0x1fff;
+    let (mut saved, mut pc) = (0, function.start);
+    while !code.isa.is_riscv()
+        && pc < function.end
+        && saved & ALL != ALL
+        && let Some(bytes) = code.bytes(pc)
+        && decode(code.isa, pc, bytes).flow == Flow::Next
+    {
+        let (low, high) = halves(bytes);
+        saved |= match low {
+            // push, stmdb sp!; mov from a high register, which Armv6-M cannot push
+            0xb400..=0xb5ff => low & 0xff,
+            0xe92d => high,
+            _ if low & 0xffc0 == 0x4640 => 1 << bits(low, 6, 3),
+            _ => 0,
+        };
+        pc = code.next(pc);
+    }
+    saved & ALL == ALL
 }
 
 /// Whether what the instructions did has taken something back that is said to be there still.
