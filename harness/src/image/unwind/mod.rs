@@ -220,21 +220,15 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
 /// libgcc's `_Unwind_RaiseException` and its like save all registers and hand them to the unwinder, which writes those
 /// of each caller that it visits over them: the return address among them no longer says where the call was.
 fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
-    let mut pc = function.start;
-    let mut are_saved = false;
-    while pc < function.end
-        && let Some(bytes) = code.bytes(pc)
-        && !are_saved
-    {
-        are_saved = code::saves_low_registers(code.isa, bytes);
-        pc = code.next(pc);
+    if !code::saves_all_registers(code, &function) {
+        return;
     }
     let lost = |saved: &mut Saved| {
         if matches!(saved, Saved::AtCfa(_)) {
             *saved = Saved::Lost;
         }
     };
-    for rule in rules.values_mut().flatten().filter(|_| are_saved) {
+    for rule in rules.values_mut().flatten() {
         lost(&mut rule.return_addr);
         lost(&mut rule.frame_pointer);
     }

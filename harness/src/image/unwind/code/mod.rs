@@ -879,11 +879,34 @@ fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
-/// Whether an instruction pushes all of r0 to r7, as no compiler does.
-pub(super) fn saves_low_registers(isa: Isa, bytes: &[u8]) -> bool {
-    let (low, high) = halves(bytes);
-    // push, stmdb sp!
-    !isa.is_riscv() && (matches!(low, 0xb4ff | 0xb5ff) || (low == 0xe92d && high & 0xff == 0xff))
+/// Whether a function begins by pushing where its caller's stack ends, lr, and then all of r0 to r7, as libgcc's
+/// unwinder does. The last alone says nothing: LLVM pushes registers to make room.
+pub(super) fn saves_all_registers(code: &Code<'_>, function: &Range<u64>) -> bool {
+    if code.isa.is_riscv() {
+        return false;
+    }
+    let mut state = State::entry(code.isa);
+    let (sp, link) = (state.get(state.roles.sp), state.roles.link);
+    let mut has_saved_sp = false;
+    let mut pc = function.start;
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+        && decode(code.isa, pc, bytes).flow == Flow::Next
+    {
+        let pushed = match halves(bytes) {
+            (low @ 0xb400..=0xb5ff, _) => low & 0xff | bits(low, 8, 8) << link,
+            (0xe92d, high) => high,
+            _ => 0,
+        };
+        let has = |register: usize| pushed >> register & 1 == 1;
+        has_saved_sp |= has(link) && (0..link).any(|register| has(register) && state.get(register) == sp);
+        if has_saved_sp && pushed & 0xff == 0xff {
+            return true;
+        }
+        execute(code, pc, bytes, &mut state);
+        pc = code.next(pc);
+    }
+    false
 }
 
 /// Whether what the instructions did has taken something back that is said to be there still.
