@@ -42,6 +42,8 @@ impl Arm {
             Some(16) => ArmLevel::V8MBase,
             Some(17) => ArmLevel::V8MMain,
             Some(21) => ArmLevel::V81MMain,
+            // What GNU ld makes of v6-M and of assembly for Thumb's first versions: v6K or v6KZ, for microcontrollers.
+            Some(0..=7 | 9) if self.profile == Some(0x4d) => ArmLevel::V6M,
             None => return Profile::Unsaid,
             Some(arch) => {
                 return Profile::Other(
@@ -145,4 +147,24 @@ fn for_file<E: FileHeader>(
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile_of(arch: u64, letter: u8) -> Profile {
+        Arm { arch: Some(arch), profile: Some(letter.into()), ..Arm::default() }.profile()
+    }
+
+    #[test]
+    fn what_ld_makes_of_v6_m_and_old_assembly_is_a_microcontrollers() {
+        // v6K, v6KZ.
+        for arch in [9, 7] {
+            let Profile::Microcontroller(needs) = profile_of(arch, b'M') else { panic!("{arch}") };
+            assert_eq!(needs.level, ArmLevel::V6M);
+            assert_eq!(profile_of(arch, 0), Profile::Other("v6".to_owned()));
+        }
+        assert_eq!(profile_of(10, b'A'), Profile::Other("v7-A".to_owned()));
+    }
 }

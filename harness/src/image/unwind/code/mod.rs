@@ -879,27 +879,34 @@ fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
-/// Whether a function of Arm's saves all of r0 to r12 before it calls, as no compiler does: r12 need not be.
+/// Whether a function begins by pushing where its caller's stack ends, lr, and then all of r0 to r7, as libgcc's
+/// unwinder does. The last alone says nothing: LLVM pushes registers to make room.
 pub(super) fn saves_all_registers(code: &Code<'_>, function: &Range<u64>) -> bool {
-    const ALL: u32 = 0x1fff;
-    let (mut saved, mut pc) = (0, function.start);
-    while !code.isa.is_riscv()
-        && pc < function.end
-        && saved & ALL != ALL
+    if code.isa.is_riscv() {
+        return false;
+    }
+    let mut state = State::entry(code.isa);
+    let (sp, link) = (state.get(state.roles.sp), state.roles.link);
+    let mut has_saved_sp = false;
+    let mut pc = function.start;
+    while pc < function.end
         && let Some(bytes) = code.bytes(pc)
         && decode(code.isa, pc, bytes).flow == Flow::Next
     {
-        let (low, high) = halves(bytes);
-        saved |= match low {
-            // push, stmdb sp!; mov from a high register, which Armv6-M cannot push
-            0xb400..=0xb5ff => low & 0xff,
-            0xe92d => high,
-            _ if low & 0xffc0 == 0x4640 => 1 << bits(low, 6, 3),
+        let pushed = match halves(bytes) {
+            (low @ 0xb400..=0xb5ff, _) => low & 0xff | bits(low, 8, 8) << link,
+            (0xe92d, high) => high,
             _ => 0,
         };
+        let has = |register: usize| pushed >> register & 1 == 1;
+        has_saved_sp |= has(link) && (0..link).any(|register| has(register) && state.get(register) == sp);
+        if has_saved_sp && pushed & 0xff == 0xff {
+            return true;
+        }
+        execute(code, pc, bytes, &mut state);
         pc = code.next(pc);
     }
-    saved & ALL == ALL
+    false
 }
 
 /// Whether what the instructions did has taken something back that is said to be there still.

@@ -78,6 +78,11 @@ fn may_return(
                 open.push((target, 0));
                 true
             }
+            // libgcc's switches go on by the table behind their call.
+            Flow::Call { target } if let Some(&entry) = code.hints.switches.get(&target) => {
+                open.extend(code.table(next, entry).0.into_iter().map(|case| (case, 0)));
+                false
+            }
             Flow::Call { target } => match functions.binary_search_by_key(&target, |function| function.start) {
                 Ok(other) if !returns[other] => {
                     needs.insert(other);
