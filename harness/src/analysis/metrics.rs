@@ -87,12 +87,9 @@ metrics! {
         role: Role::Compared,
         needs_exact: true,
         read: Read::Functions(|profile, add| {
-            let inclusive = inclusive(profile);
-            let rows = if inclusive.is_empty() { Vec::new() } else { called(profile) };
-            for row in rows {
-                if let Some(&insns) = row.start.and_then(|start| inclusive.get(&start)) {
-                    add(Key::new(&row.name, row.file.as_deref()), insns);
-                }
+            let keys = keys(profile);
+            for (key, insns) in inclusive(profile, |entry| keys.get(&entry)) {
+                add(key.clone(), insns);
             }
         }),
         where_uncounted: None,
@@ -418,8 +415,29 @@ impl Key {
     }
 }
 
-/// Instructions from entry to return by function start, recursion counted once, interrupts not at all.
-fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
+/// The keys of those functions, by first address.
+fn keys(profile: &Profile) -> BTreeMap<u64, Key> {
+    // Instructions from entry to return are only known by the tree.
+    let rows = if profile.tree.is_empty() { Vec::new() } else { called(profile) };
+    rows.iter().filter_map(|row| Some((row.start?, Key::new(&row.name, row.file.as_deref())))).collect()
+}
+
+/// Instructions from entry to return of all functions of these names together: what one of them calls of the others is
+/// counted once. None: there is no exact tree, or none of them in it.
+pub fn inclusive_together(profile: &Profile, names: &BTreeSet<String>) -> Option<u64> {
+    let keys = keys(profile);
+    let is_one = |entry: u64| keys.get(&entry).is_some_and(|key| names.contains(&key.name));
+    inclusive(profile, |entry| is_one(entry).then_some(())).remove(&())
+}
+
+/// Instructions from entry to return by what a function that starts there is counted as, recursion counted once,
+/// interrupts not at all.
+fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>) -> BTreeMap<P, u64> {
+    let parties = profile.tree.iter().map(|node| match node.kind {
+        NodeKind::Function { entry } => party(entry),
+        _ => None,
+    });
+    let parties: Vec<Option<P>> = parties.collect();
     // A node's number is higher than its parent's.
     let mut subtotals: Vec<u64> = profile.tree.iter().map(|node| node.insns).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
@@ -431,21 +449,21 @@ fn inclusive(profile: &Profile) -> BTreeMap<u64, u64> {
         }
     }
     let mut inclusive = BTreeMap::new();
-    for (node, &subtotal) in profile.tree.iter().zip(&subtotals) {
-        let NodeKind::Function { entry } = node.kind else { continue };
+    for ((node, &own), &subtotal) in profile.tree.iter().zip(&parties).zip(&subtotals) {
+        let Some(own) = own else { continue };
         let mut outer = node.parent;
         let mut is_recursive = false;
-        while let Some(parent) = outer.checked_sub(1).map(|index| &profile.tree[index as usize]) {
-            match parent.kind {
-                NodeKind::Function { entry: other } => is_recursive |= other == entry,
-                // What it interrupted is no caller.
-                NodeKind::Exception { .. } => break,
-                NodeKind::Root { .. } => {}
+        while let Some(index) = outer.checked_sub(1).filter(|_| !is_recursive) {
+            let parent = &profile.tree[index as usize];
+            // What it interrupted is no caller.
+            if matches!(parent.kind, NodeKind::Exception { .. }) {
+                break;
             }
+            is_recursive = parties[index as usize] == Some(own);
             outer = parent.parent;
         }
         if !is_recursive {
-            *inclusive.entry(entry).or_default() += subtotal;
+            *inclusive.entry(own).or_default() += subtotal;
         }
     }
     inclusive
@@ -516,12 +534,34 @@ mod tests {
             node(4, NodeKind::Exception { number: 15 }, 0),
             node(5, function(0x80), 3),
         ];
-        assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
+        assert_eq!(inclusive(&profile, Some), BTreeMap::from([(0x40, 12), (0x80, 9)]));
         // A polled task that begins between two of them changes nothing.
         profile.tree.insert(2, node(2, NodeKind::Root { task: 1 }, 0));
         for (index, parent) in [(3, 3), (4, 4), (5, 5), (6, 6)] {
             profile.tree[index].parent = parent;
         }
-        assert_eq!(inclusive(&profile), BTreeMap::from([(0x40, 12), (0x80, 9)]));
+        assert_eq!(inclusive(&profile, Some), BTreeMap::from([(0x40, 12), (0x80, 9)]));
+    }
+
+    #[test]
+    fn what_is_called_alike_or_asked_for_together_counts_once_where_one_calls_the_other() {
+        let mut profile = empty()
+            .function("f::{closure#0}", 0x40, 4)
+            .function("f::{closure#1}", 0x50, 4)
+            .function("sort::<u8>", 0x60, 4)
+            .function("sort::<u16>", 0x70, 4);
+        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, insns: 10, calls: 1 };
+        profile.tree = vec![node(0, 0x40), node(1, 0x50), node(2, 0x60), node(3, 0x70), node(4, 0x60)];
+        profile = [0x40, 0x50, 0x60, 0x70].into_iter().fold(profile, |profile, pc| profile.insn(pc, 10));
+        let metrics = Metrics::of(&profile);
+        let of = |name: &str| {
+            let names = BTreeSet::from([name.to_owned()]);
+            metrics.named(&names).map(|numbers| numbers[Metric::Inclusive]).collect::<Vec<_>>()
+        };
+        assert_eq!([of("f::{closure}"), of("sort::<u8>"), of("sort::<u16>")], [[Some(50)], [Some(30)], [Some(20)]]);
+        let together =
+            |names: &[&str]| inclusive_together(&profile, &names.iter().map(|&name| name.into()).collect());
+        assert_eq!(together(&["sort::<u8>", "sort::<u16>"]), Some(30));
+        assert_eq!(together(&["sort::<u32>"]), None);
     }
 }

@@ -324,6 +324,10 @@ impl Assertion {
             if found.is_empty() {
                 exists(name)?;
             }
+            if metric == Metric::Inclusive {
+                // One of several may call another.
+                return Ok(metrics::inclusive_together(profile, &names).unwrap_or(0));
+            }
             Ok(sum(&found))
         };
         let task = |name: &str| {
@@ -516,8 +520,8 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Alias;
     use crate::profile::testing::empty;
+    use crate::profile::{Alias, Node};
 
     fn check(profile: &Profile, text: &str) -> Outcome {
         let missing = |name: &str| Err(format!("no function is called {name}"));
@@ -576,6 +580,18 @@ mod tests {
         assert_eq!(assertion.unclear(&profile, &Metrics::of(&profile)), Some(unclear.actual.clone()));
         assert!(!unclear.holds && unclear.actual.starts_with("`area` names 2 functions"), "{unclear:?}");
         assert!(unclear.actual.contains("\n  <app::B as app::Shape>::area"), "{unclear:?}");
+    }
+
+    #[test]
+    fn instances_that_call_each_other_count_once() {
+        let mut profile = empty().function("sort::<u8>", 0x40, 4).function("sort::<u16>", 0x50, 4);
+        profile = profile.insn(0x40, 10).insn(0x50, 10);
+        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, insns: 10, calls: 1 };
+        profile.tree = vec![node(0, 0x40), node(1, 0x50)];
+        let holds = |text: &str| assert!(check(&profile, text).holds, "{:?}", check(&profile, text));
+        holds("inclusive(\"sort\") == 20");
+        holds("inclusive(\"sort\") == 100%");
+        holds("inclusive(\"sort::<u16>\") == 10");
     }
 
     #[test]

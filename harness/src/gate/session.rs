@@ -1,6 +1,6 @@
 //! One run of a suite: its images over all cores, each held against expectations and a baseline, and the reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use anyhow::Result;
 
-use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::compare::{Comparison, Fate, compare};
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
 use crate::analysis::{crosscheck, functions};
@@ -22,7 +22,7 @@ use crate::gate::lines;
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::{Meant, Threshold, judge};
-use crate::image::symbols::Symbols;
+use crate::image::symbols::{self, Symbols};
 use crate::machine;
 use crate::measure::{Listener, measure};
 use crate::profile::Profile;
@@ -275,7 +275,7 @@ impl Session<'_> {
         let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
-        let (meant, unclear) = meant(case, profile, &new.metrics);
+        let (meant, unclear) = meant(case, profile, &new.metrics, &compared);
         if !unclear.is_empty() {
             result.raise(ExitCode::Usage);
         }
@@ -354,9 +354,9 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
     findings.collect()
 }
 
-/// The functions that thresholds' patterns stand for where those are names, and a finding for each that names
-/// different functions.
-fn meant(case: &Case, profile: &Profile, metrics: &Metrics) -> (Meant, Vec<Finding>) {
+/// The functions that thresholds' patterns stand for where those are names, those of before with them, and a finding
+/// for each that names different functions.
+fn meant(case: &Case, profile: &Profile, metrics: &Metrics, compared: &Comparison) -> (Meant, Vec<Finding>) {
     let (mut meant, mut unclear) = (Meant::new(), Vec::new());
     let of_functions =
         |threshold: &&Threshold| threshold.metric.subject() == Subject::Function && threshold.is_name();
@@ -365,7 +365,8 @@ fn meant(case: &Case, profile: &Profile, metrics: &Metrics) -> (Meant, Vec<Findi
             continue;
         }
         match lookup::keys(profile, metrics, &threshold.pattern) {
-            Ok(names) => {
+            Ok(mut names) => {
+                names.extend(vanished(&threshold.pattern, &names, compared));
                 meant.insert(threshold.pattern.clone(), names);
             }
             Err(actual) => unclear.push(Finding {
@@ -378,6 +379,16 @@ fn meant(case: &Case, profile: &Profile, metrics: &Metrics) -> (Meant, Vec<Findi
         }
     }
     (meant, unclear)
+}
+
+/// Instances of the generic that a name means which only ran before: what the others do instead is no growth.
+fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> Vec<String> {
+    let Some(one) = names.first() else { return Vec::new() };
+    let gone = compared.functions.iter().filter(|change| change.fate == Fate::Vanished);
+    let gone: Vec<&str> = gone.map(|change| &*change.plain_name).filter(|name| !names.contains(*name)).collect();
+    let called =
+        symbols::called(&key_name(pattern.trim()), gone.iter().copied()).into_iter().map(|index| gone[index]);
+    called.filter(|name| symbols::are_instances([("", &**one), ("", *name)].into_iter())).map(str::to_owned).collect()
 }
 
 /// A finding for each threshold that was crossed, or one that says that none was.
@@ -420,4 +431,27 @@ fn tail(console: &[u8]) -> Vec<String> {
             line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn an_instance_that_took_the_place_of_another_is_no_growth() {
+        let metrics = |names: &[&str]| {
+            let profile = (0..).zip(names).fold(empty(), |profile, (index, name)| {
+                profile.function(name, 0x40 + index * 0x10, 4).insn(0x40 + index * 0x10, 100)
+            });
+            Metrics::of(&profile)
+        };
+        let before = metrics(&["sort::<u8>", "sort::<i8>", "app::sort::<u8>", "resort::<u8>", "main"]);
+        let after = metrics(&["sort::<u16>", "sort::<i8>", "main"]);
+        let compared = compare(Some(&before), &after);
+        let names = ["sort::<u16>", "sort::<i8>"].map(str::to_owned).into();
+        assert_eq!(vanished("sort", &names, &compared), ["sort::<u8>"]);
+        assert_eq!(vanished("main", &["main".to_owned()].into(), &compared), [""; 0]);
+        assert_eq!(vanished("sort", &BTreeSet::new(), &compared), [""; 0]);
+    }
 }

@@ -38,9 +38,11 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     for (cell, &(name, _)) in cells.iter().zip(rows) {
         alike.entry(cell).or_default().insert(name);
     }
+    let alike = alike.into_iter().filter(|(_, names)| names.len() > 1);
+    let alike: BTreeMap<&str, Alike<'_>> = alike.map(|(cell, names)| (cell, Alike::new(&names))).collect();
     let apart = cells.iter().zip(rows).map(|(cell, &(name, width))| {
-        let group = alike.get(cell.as_str()).filter(|group| group.len() > 1)?;
-        Some(told_apart(name, group, width))
+        let alike = alike.get(cell.as_str())?;
+        Some(alike.told_apart(name, width))
     });
     let apart: Vec<Option<String>> = apart.collect();
     for (cell, apart) in cells.iter_mut().zip(apart) {
@@ -48,13 +50,23 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     }
     // Where there is no room for a difference, a number is one.
     let mut shown: BTreeMap<String, &str> = BTreeMap::new();
+    let mut numbers: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
     for (cell, &(name, width)) in cells.iter_mut().zip(rows) {
-        let mut number = 1;
-        while *shown.entry(cell.clone()).or_insert(name) != name {
-            number += 1;
+        if *shown.entry(cell.clone()).or_insert(name) == name {
+            continue;
+        }
+        // What is left of a name beside a number may be left of many.
+        let given = numbers.entry(shorten(name, width.saturating_sub(" (2)".len())).into_owned()).or_default();
+        let mut number = given.get(name).copied().unwrap_or(given.len() + 2);
+        loop {
             let end = format!(" ({number})");
             *cell = shorten(name, width.saturating_sub(end.len())).into_owned() + &end;
+            if *shown.entry(cell.clone()).or_insert(name) == name {
+                break;
+            }
+            number += 1;
         }
+        given.insert(name, number);
     }
     cells
 }
@@ -92,39 +104,58 @@ fn body(marked: &str) -> Option<(usize, usize)> {
     Some((start, at + ASYNC.1.len()))
 }
 
-/// A name among others that would look the same: what they have in common is cut, what is different stays.
-fn told_apart(name: &str, group: &BTreeSet<&str>, width: usize) -> String {
-    let whole = |name: &str| name.to_owned();
-    let inner = |name: &str| {
-        let marked = name.replace(ASYNC.0, ASYNC.1);
-        without_inner_paths(symbols::without_arguments(&marked)).replace(ASYNC.1, ASYNC.0)
-    };
-    let are_told_apart = group.iter().map(|name| inner(name)).collect::<BTreeSet<_>>().len() == group.len();
-    let form: &dyn Fn(&str) -> String = if are_told_apart { &inner } else { &whole };
-    let own: Vec<char> = form(name).chars().collect();
-    let (mut start, mut end) = (own.len(), own.len());
-    for other in group.iter().filter(|other| **other != name) {
-        let other: Vec<char> = form(other).chars().collect();
-        start = start.min(own.iter().zip(&other).take_while(|(one, other)| one == other).count());
-        end = end.min(own.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count());
+/// Names that would look the same.
+struct Alike<'n> {
+    /// What is shown of each.
+    forms: BTreeMap<&'n str, Vec<char>>,
+    /// How many characters all of them begin with and end in.
+    common: (usize, usize),
+}
+
+impl<'n> Alike<'n> {
+    fn new(names: &BTreeSet<&'n str>) -> Alike<'n> {
+        let inner = |name: &str| {
+            let marked = name.replace(ASYNC.0, ASYNC.1);
+            without_inner_paths(symbols::without_arguments(&marked)).replace(ASYNC.1, ASYNC.0)
+        };
+        let inner: Vec<String> = names.iter().map(|name| inner(name)).collect();
+        let are_told_apart = inner.iter().collect::<BTreeSet<_>>().len() == names.len();
+        let forms = names.iter().zip(&inner).map(|(&name, inner)| {
+            let form = if are_told_apart { inner } else { name };
+            (name, form.chars().collect::<Vec<char>>())
+        });
+        let forms: BTreeMap<&str, Vec<char>> = forms.collect();
+        let mut common = (usize::MAX, usize::MAX);
+        for (one, other) in forms.values().zip(forms.values().skip(1)) {
+            common.0 = common.0.min(one.iter().zip(other).take_while(|(one, other)| one == other).count());
+            let ends = one.iter().rev().zip(other.iter().rev());
+            common.1 = common.1.min(ends.take_while(|(one, other)| one == other).count());
+        }
+        Alike { forms, common }
     }
-    // A whole word is easier to read than where it differs.
-    let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    while start > 0 && is_word(own[start - 1]) {
-        start -= 1;
+
+    /// One of them: what they have in common is cut, what is different stays.
+    fn told_apart(&self, name: &str, width: usize) -> String {
+        let own = &self.forms[name];
+        let (mut start, end) = self.common;
+        // A whole word is easier to read than where it differs.
+        let is_word = |character: char| character.is_alphanumeric() || character == '_';
+        while start > 0 && is_word(own[start - 1]) {
+            start -= 1;
+        }
+        let mut end = own.len() - end.min(own.len() - start);
+        while end < own.len() && is_word(own[end]) {
+            end += 1;
+        }
+        let text = |range: std::ops::Range<usize>| own[range].iter().collect::<String>();
+        let (before, different, after) = (text(0..start), text(start..end), text(end..own.len()));
+        let cut = |text: &str, room: usize| if room == 0 { String::new() } else { shorten(text, room).into_owned() };
+        let different = cut(&different, width - width / 3);
+        let room = width.saturating_sub(columns(&different));
+        let after = cut(&after, room.saturating_sub(columns(&before)).max(room / 2));
+        let before = cut(&before, room.saturating_sub(columns(&after)));
+        before + &different + &after
     }
-    let mut end = own.len() - end.min(own.len() - start);
-    while end < own.len() && is_word(own[end]) {
-        end += 1;
-    }
-    let text = |range: std::ops::Range<usize>| own[range].iter().collect::<String>();
-    let (before, different, after) = (text(0..start), text(start..end), text(end..own.len()));
-    let cut = |text: &str, room: usize| if room == 0 { String::new() } else { shorten(text, room).into_owned() };
-    let different = cut(&different, width - width / 3);
-    let room = width.saturating_sub(columns(&different));
-    let after = cut(&after, room.saturating_sub(columns(&before)).max(room / 2));
-    let before = cut(&before, room.saturating_sub(columns(&after)));
-    before + &different + &after
 }
 
 /// A name whose types are without their modules: `<String as Write>::write_str`.
@@ -246,5 +277,16 @@ mod tests {
             }
         }
         assert_eq!(shown(&sorts, 39)[1], "hel…sort::<u32, u32…sorts::{closure#2}>");
+    }
+
+    #[test]
+    fn thousands_of_rows_that_look_the_same_are_told_apart() {
+        let names: Vec<String> =
+            (0..20_000).map(|number| format!("alloc::some::drop_in_place<app::Item{number:05}>()")).collect();
+        let rows: Vec<&str> = names.iter().map(String::as_str).collect();
+        for width in [8, 24] {
+            let cells = shown(&rows, width);
+            assert_eq!(cells.iter().collect::<BTreeSet<_>>().len(), names.len(), "{width}: {}", cells[1]);
+        }
     }
 }

@@ -403,10 +403,8 @@ fn parts(name: &str) -> (&str, &str, &str) {
     // A space outside of brackets ends a return type, except in the name of an operator and in
     // "virtual thunk to".
     let name_end = head.find("operator").unwrap_or(head.len());
-    let space = head[..name_end]
-        .char_indices()
-        .rev()
-        .find(|&(at, character)| character == ' ' && !groups.iter().any(|group| group.contains(&at)));
+    let space =
+        head[..name_end].char_indices().rev().find(|&(at, character)| character == ' ' && is_outside(&groups, at));
     let (return_type, name) = head.split_at(space.map_or(0, |(at, _)| at + 1));
     if return_type.ends_with(" to ") { ("", head, arguments) } else { (return_type, name, arguments) }
 }
@@ -475,8 +473,7 @@ fn self_type(name: &str) -> Option<(&str, &str)> {
 /// The parts of `A as B`.
 fn as_trait(inside: &str) -> Option<(&str, &str)> {
     let groups = groups(inside);
-    let is_outside = |at: usize| !groups.iter().any(|group| group.contains(&at));
-    let at = inside.match_indices(" as ").map(|(at, _)| at).find(|&at| is_outside(at))?;
+    let at = inside.match_indices(" as ").map(|(at, _)| at).find(|&at| is_outside(&groups, at))?;
     Some((&inside[..at], &inside[at + " as ".len()..]))
 }
 
@@ -486,8 +483,7 @@ fn generic_arguments(name: &str) -> Vec<String> {
     let last = groups(name).pop().filter(|group| group.end == name.len() && name[group.start..].starts_with('<'));
     let Some(inside) = last.map(|group| &name[group.start + 1..group.end - 1]) else { return Vec::new() };
     let groups = groups(inside);
-    let is_outside = |at: usize| !groups.iter().any(|group| group.contains(&at));
-    let commas = inside.match_indices(',').map(|(at, _)| at).filter(|&at| is_outside(at));
+    let commas = inside.match_indices(',').map(|(at, _)| at).filter(|&at| is_outside(&groups, at));
     let mut start = 0;
     let mut arguments = Vec::new();
     for end in commas.chain([inside.len()]) {
@@ -554,12 +550,24 @@ fn without_wrapper(path: &str) -> String {
     unwrapped().unwrap_or_else(|| path.to_owned())
 }
 
-/// The outermost pairs of brackets in a demangled name.
+/// Whether a text ends in `operator`, or in that and signs of its name: `operator->`. Not one has more than three.
+fn is_after_operator(text: &str) -> bool {
+    let signs = text.bytes().rev().take(3).take_while(|sign| b"<>=-".contains(sign)).count();
+    text[..text.len() - signs].ends_with("operator")
+}
+
+/// Whether a place is in none of these [`groups`].
+fn is_outside(groups: &[Range<usize>], at: usize) -> bool {
+    let next = groups.partition_point(|group| group.end <= at);
+    groups.get(next).is_none_or(|group| !group.contains(&at))
+}
+
+/// The outermost pairs of brackets in a demangled name, from the left.
 fn groups(name: &str) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut open: Vec<(usize, char)> = Vec::new();
     for (at, character) in name.char_indices() {
-        let after_operator = name[..at].trim_end_matches(['<', '>', '=', '-']).ends_with("operator");
+        let after_operator = is_after_operator(&name[..at]);
         match character {
             '<' | '>' if after_operator => {}
             // The arrow of a function's type.

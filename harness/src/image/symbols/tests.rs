@@ -436,6 +436,15 @@ fn bodies_of_async_functions_read_as_such_wherever_they_stand() {
 }
 
 #[test]
+fn names_of_nothing_but_brackets_are_read_in_one_pass() {
+    let long = |text: &str| text.repeat(1_000_000 / text.len());
+    for name in [long("<"), long(">"), long("=>"), long("()"), format!("<{}>::f", long("( as )"))] {
+        assert!(!called(&name, [&*name].into_iter()).is_empty());
+        assert!(called("f<u8>", [&*name].into_iter()).is_empty());
+    }
+}
+
+#[test]
 fn a_name_loses_its_arguments_and_keeps_itself() {
     for (name, bare) in [
         ("main", "main"),
