@@ -110,17 +110,19 @@ impl Code {
         place
     }
 
-    /// Whether the call before a return address went to another function than this one, and not to the one that runs
-    /// into it.
+    /// Whether the call before a return address went to another function than this one, and neither that nor the one that
+    /// called runs into it.
     pub(crate) fn is_call_of_another(&self, return_addr: u64, entry: u64, guest: &mut Guest) -> bool {
         let Some(target) = target_before(return_addr, guest) else { return false };
-        let after = self.functions.partition_point(|function| function.start <= target);
-        let Some(called) = after.checked_sub(1).map(|index| &self.functions[index]) else { return false };
+        let before = entry.checked_sub(1).and_then(|last| self.function_of(last));
+        let of_before = [target, return_addr.wrapping_sub(1)].map(|address| self.function_of(address));
         let runs_on = |size| {
             let flow = flow_before(entry, size, guest);
             !matches!(flow, Some(Flow::Return | Flow::Jump { .. } | Flow::IndirectJump { .. } | Flow::ComputedJump))
         };
-        called.contains(&target) && called.start != entry && !(called.end == entry && [4, 2].into_iter().all(runs_on))
+        let is_before = before.is_some() && of_before.contains(&before);
+        self.function_of(target).is_some_and(|called| called != entry)
+            && !(is_before && [4, 2].into_iter().all(runs_on))
     }
 
     /// Whether the instruction before an address is a call.

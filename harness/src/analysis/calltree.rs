@@ -55,8 +55,16 @@ pub struct CallTree {
 impl CallTree {
     /// The call paths of a profile, with interrupts where the view wants them.
     pub fn new(profile: &Profile, view: View) -> CallTree {
+        CallTree::build(profile, Builder::new(profile, view, false))
+    }
+
+    /// The same as the calls are: a task that is polled does not begin with its function, but goes on to what polls it.
+    pub fn of_calls(profile: &Profile) -> CallTree {
+        CallTree::build(profile, Builder::new(profile, View::default(), true))
+    }
+
+    fn build(profile: &Profile, mut builder: Builder<'_>) -> CallTree {
         let leaves = Leaves::new(profile, |pc| at(profile, pc));
-        let mut builder = Builder::new(profile, view);
         let mut members = Vec::with_capacity(leaves.keys.len());
         for frames in &leaves.keys {
             members.push(frames.iter().map(|member| builder.member(member)).collect::<Vec<u32>>());
@@ -142,6 +150,8 @@ fn at(profile: &Profile, pc: u64) -> Vec<Member> {
 struct Builder<'a> {
     profile: &'a Profile,
     view: View,
+    /// Polled tasks have the callers of their functions.
+    is_of_calls: bool,
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
@@ -161,10 +171,11 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(profile: &'a Profile, view: View) -> Builder<'a> {
+    fn new(profile: &'a Profile, view: View, is_of_calls: bool) -> Builder<'a> {
         let mut builder = Builder {
             profile,
             view,
+            is_of_calls,
             tasks: stacks::task_names(profile),
             exceptions: Exceptions::new(profile),
             members: HashMap::new(),
@@ -186,6 +197,11 @@ impl<'a> Builder<'a> {
         for (number, node) in (1..).zip(&profile.tree) {
             let mut parent = builder.node(node.parent);
             let path = match node.kind {
+                NodeKind::Root { task } if is_of_calls => {
+                    let callers = builder.below_task(parent);
+                    let root = builder.task(task);
+                    builder.with(root, &callers)
+                }
                 NodeKind::Root { task } => builder.task(task),
                 NodeKind::Function { entry } => {
                     if wrong.contains(&(function(node.parent), entry)) {
@@ -276,7 +292,16 @@ impl<'a> Builder<'a> {
     fn polled(&mut self, task: u32, path: u32, code: &[u32]) -> u32 {
         let start = code.first().and_then(|&member| self.starts[member as usize]);
         let poll = self.profile.task(task).and_then(|task| task.poll);
-        if poll.is_some() && poll == start { self.task(task) } else { path }
+        if !self.is_of_calls && poll.is_some() && poll == start { self.task(task) } else { path }
+    }
+
+    /// The members of a path, outermost first, without its task.
+    fn below_task(&self, path: u32) -> Vec<u32> {
+        let path_of = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
+        let outwards = std::iter::successors(path_of(path), |inner| path_of(inner.parent));
+        let mut members: Vec<u32> = outwards.filter(|path| path.parent != 0).map(|path| path.member).collect();
+        members.reverse();
+        members
     }
 
     /// The path to a place in the exact tree.

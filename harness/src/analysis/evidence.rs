@@ -278,12 +278,16 @@ impl Evidence {
                 starts.extend(functions::caller(profile, arc.return_addr).1.is_none().then_some(callee));
             }
         }
+        // Functions that the one before runs into: no arc shows how they are entered.
+        let mut run_into = HashSet::new();
         for (from, to) in crossings(profile) {
             jump(from, to);
             entered.extend(start_of(to));
+            run_into.extend(is_behind(profile, from, to).then_some(to));
         }
-        let entries = functions::entries(profile, &functions::table(profile));
-        starts.extend(entries.into_iter().filter(|(_, entries)| entries.others > 0).map(|(start, _)| start));
+        let entries = functions::entries(profile, &functions::table(profile)).into_iter();
+        let entries = entries.filter(|(start, entries)| entries.others > 0 && !run_into.contains(start));
+        starts.extend(entries.map(|(start, _)| start));
         starts.extend(start_of(profile.facts.entry));
         let functions = profile.names.functions.iter().map(|function| function.start);
         let origins: HashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
@@ -379,6 +383,12 @@ fn crossings(profile: &Profile) -> Vec<(u64, u64)> {
     }
     found.retain(|&(from, to)| start_of(profile, from) != start_of(profile, to));
     found
+}
+
+/// Whether an address is that of the instruction behind another one.
+fn is_behind(profile: &Profile, from: u64, to: u64) -> bool {
+    let bytes = profile.code_at(from).zip(profile.facts.isa());
+    bytes.is_some_and(|(bytes, isa)| from + u64::from(decode(isa, from, bytes).len_bytes) == to)
 }
 
 /// What a sample's stack claims, by frame from the outside in, and of the function that was sampled. A claim at an index
@@ -536,6 +546,18 @@ mod tests {
         // b 0xa8
         profile.code.push(Code { start: STEP + 8, bytes: vec![0x1e, 0xe0] });
         assert_eq!(cut(&profile), None);
+    }
+
+    #[test]
+    fn what_the_function_before_runs_into_did_not_start_by_itself() {
+        let mut profile = profile().function("behind", 0xc0, 0x20).insn(0xbe, 3).insn(0xc0, 3);
+        profile = profile.caller(0, 0x48).taken(2, 0xc4, 0, 0);
+        assert_eq!(cut(&profile), None);
+        // nop
+        profile.code.push(Code { start: 0xbe, bytes: vec![0x00, 0xbf] });
+        assert_eq!(cut(&profile), None, "other, which runs into it, has started");
+        profile.vcpus[0].insns.retain(|insn| insn.pc != OTHER);
+        assert_eq!(left(&profile), [None]);
     }
 
     #[test]

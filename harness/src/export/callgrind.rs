@@ -21,7 +21,7 @@ use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::metrics::file_name;
 use crate::analysis::place::Place;
-use crate::analysis::stacks::View;
+
 use crate::profile::{End, Profile};
 use crate::text::number::Hex;
 
@@ -34,7 +34,7 @@ const NO_NAME: &str = "???";
 /// What `out` reports.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     // Dropped before anything is written: there may be millions of paths.
-    let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
+    let graph = CallGraph::new(profile, &CallTree::of_calls(profile));
     let code = Code::new(profile);
     let mut sites = sites(profile, &graph, &code);
     let entries = graph.nodes.values().map(|node| node.calls).sum();

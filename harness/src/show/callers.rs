@@ -7,7 +7,7 @@ use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings
 use crate::analysis::calltree::CallTree;
 use crate::analysis::evidence;
 use crate::analysis::place::Place;
-use crate::analysis::stacks::View;
+
 use crate::image::symbols;
 use crate::profile::Profile;
 use crate::text::number::{group, group_known, share};
@@ -35,7 +35,7 @@ const INDENT: &str = "    ";
 pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
     let Some(&place) = places.first() else { return Ok(()) };
     let together = Together::new(places.iter().filter_map(|place| place.start()));
-    let tree = CallTree::new(profile, View::default());
+    let tree = CallTree::of_calls(profile);
     let graph = CallGraph::with(profile, &tree, &together);
     let function = place.start().map_or(Party::BootRom, Party::Code);
     let node = graph.nodes.get(&function).copied().unwrap_or_default();

@@ -168,7 +168,12 @@ impl Data {
         let table = functions::table(profile);
         let (mut functions, rows) = functions_of(profile, &table, &mut strings);
         let mut tree = CallTree::new(profile, view);
-        let graph = CallGraph::new(profile, &tree);
+        let is_polled = profile.tasks.iter().any(|task| task.poll.is_some());
+        let graph = if is_polled {
+            CallGraph::new(profile, &CallTree::of_calls(profile))
+        } else {
+            CallGraph::new(profile, &tree)
+        };
         let arcs = calls(profile, &graph, &rows, &mut functions.inclusive, &mut strings);
         let interrupted = interrupts_in(&tree);
         let merged_paths = merge_narrow(&mut tree, MAX_PATHS);
