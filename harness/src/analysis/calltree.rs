@@ -457,7 +457,11 @@ mod tests {
     }
 
     fn insns(profile: &Profile) -> Vec<(String, u64)> {
-        let stacks = CallTree::new(profile, View::default()).stacks();
+        insns_of(&CallTree::new(profile, View::default()))
+    }
+
+    fn insns_of(tree: &CallTree) -> Vec<(String, u64)> {
+        let stacks = tree.stacks();
         stacks.iter().map(|(frames, &insns)| (line(frames), insns)).collect()
     }
 
@@ -524,6 +528,15 @@ mod tests {
         let mut insns = insns(&profile);
         insns.sort();
         assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
+
+        // As the calls are it has a caller, sampled or followed.
+        let mut insns = insns_of(&CallTree::of_calls(&profile));
+        insns.sort();
+        let task = "task blink;main;poll_blink";
+        let expected = [("[no task];main".to_owned(), 10), (task.to_owned(), 20), (format!("{task};work"), 5)];
+        assert_eq!(insns, expected);
+        let tree = CallTree::of_calls(&Profile { tree: Vec::new(), ..profile }.taken(1, 0x62, 2, 1));
+        assert_eq!(line(tree.frames(tree.samples[0]).into_iter().map(|member| &member.frame)), expected[2].0);
     }
 
     #[test]
