@@ -530,12 +530,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
                 _ => false,
             },
             sets_sp: decode::sets_sp(isa, bytes),
-            link: match flow {
-                Flow::Call { .. } | Flow::IndirectCall { .. } => {
-                    Some(arrival::link(next, decode::links_to_t0(isa, bytes)))
-                }
-                _ => None,
-            },
+            link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
             crossing: match flow {
                 Flow::Jump { target } | Flow::Branch { target }
                     if exact && !code.is_entry(target) && code.function_of(target) != code.function_of(pc) =>

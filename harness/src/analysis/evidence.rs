@@ -280,10 +280,10 @@ impl Evidence {
         }
         // Functions that the one before runs into: no arc shows how they are entered.
         let mut run_into = HashSet::new();
-        for (from, to) in crossings(profile) {
+        for Crossing { from, to, is_next } in crossings(profile) {
             jump(from, to);
             entered.extend(start_of(to));
-            run_into.extend(is_behind(profile, from, to).then_some(to));
+            run_into.extend(is_next.then_some(to));
         }
         let entries = functions::entries(profile, &functions::table(profile)).into_iter();
         let entries = entries.filter(|(start, entries)| entries.others > 0 && !run_into.contains(start));
@@ -369,26 +369,27 @@ fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
     found
 }
 
-/// Executed instructions that lead into another function without a call: jumps and branches to any place in it, and
-/// what runs into it. Both addresses.
-fn crossings(profile: &Profile) -> Vec<(u64, u64)> {
-    let mut found = Vec::new();
-    for (pc, next, flow) in executed(profile) {
-        match flow {
-            Flow::Jump { target } => found.push((pc, target)),
-            Flow::Branch { target } => found.extend([(pc, target), (pc, next)]),
-            Flow::Next | Flow::It { .. } => found.push((pc, next)),
-            _ => {}
-        }
-    }
-    found.retain(|&(from, to)| start_of(profile, from) != start_of(profile, to));
-    found
+/// An executed instruction that leads into another function without a call: a jump or branch to any place in it, or what
+/// runs into it.
+struct Crossing {
+    from: u64,
+    to: u64,
+    /// `to` is the address of the next instruction.
+    is_next: bool,
 }
 
-/// Whether an address is that of the instruction behind another one.
-fn is_behind(profile: &Profile, from: u64, to: u64) -> bool {
-    let bytes = profile.code_at(from).zip(profile.facts.isa());
-    bytes.is_some_and(|(bytes, isa)| from + u64::from(decode(isa, from, bytes).len_bytes) == to)
+fn crossings(profile: &Profile) -> Vec<Crossing> {
+    let mut found = Vec::new();
+    for (from, next, flow) in executed(profile) {
+        if let Flow::Jump { target } | Flow::Branch { target } = flow {
+            found.push(Crossing { from, to: target, is_next: false });
+        }
+        if let Flow::Branch { .. } | Flow::Next | Flow::It { .. } = flow {
+            found.push(Crossing { from, to: next, is_next: true });
+        }
+    }
+    found.retain(|crossing| start_of(profile, crossing.from) != start_of(profile, crossing.to));
+    found
 }
 
 /// What a sample's stack claims, by frame from the outside in, and of the function that was sampled. A claim at an index

@@ -112,7 +112,7 @@ fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rul
     while pc < function.end
         && let Some(bytes) = code.bytes(pc)
     {
-        let is_call = matches!(decode(code.isa, pc, bytes).flow, Flow::Call { .. } | Flow::IndirectCall { .. });
+        let is_call = decode(code.isa, pc, bytes).flow.is_call();
         if let (true, Some(said), Some(tabled)) = (is_call, rule_at(&rules, pc), rule_at(table, pc))
             && (said.cfa_offset_bytes, said.return_addr) != (tabled.cfa_offset_bytes, tabled.return_addr)
             && said.base == tabled.base
@@ -249,7 +249,7 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
         let Some(bytes) = code.bytes(pc) else { return false };
         let insn = decode(code.isa, pc, bytes);
         let after_push = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
-        if matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. }) && !after_push {
+        if insn.flow.is_call() && !after_push {
             return true;
         }
         pc += u64::from(insn.len_bytes);

@@ -93,7 +93,7 @@ fn may_return(
             Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => return true,
         };
         // What a function calls at its very end does not come back.
-        let is_call = matches!(insn.flow, Flow::Call { .. } | Flow::IndirectCall { .. });
+        let is_call = insn.flow.is_call();
         if (falls || conditional > 0) && !(is_call && next >= function.end) {
             open.push((next, left));
         }
