@@ -13,6 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
@@ -23,6 +26,8 @@ use crate::run::workspace::Workspace;
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    /// How it ended, once it has been waited for.
+    status: Option<ExitStatus>,
     monitor: ChildStdin,
     messages: Receiver<Value>,
     /// Events that the monitor reported.
@@ -70,6 +75,7 @@ impl Process {
         let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
         Ok(Process {
             child,
+            status: None,
             monitor,
             messages,
             events: Vec::new(),
@@ -104,7 +110,7 @@ impl Process {
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => self.open = false,
             }
         }
-        Ok(Some(self.child.wait()?))
+        self.reap().map(Some)
     }
 
     fn keep(&mut self, message: Value) {
@@ -202,8 +208,31 @@ impl Process {
         if let Some(status) = self.wait(Duration::from_secs(10))? {
             return Ok(status);
         }
-        self.child.kill()?;
-        Ok(self.child.wait()?)
+        self.kill();
+        self.reap()
+    }
+
+    /// Waits for the process, and ends what it started and left behind.
+    fn reap(&mut self) -> Result<ExitStatus> {
+        if self.status.is_none() {
+            // Until it is reaped, the group's number is no other's.
+            waitid(Id::Pid(self.pid()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
+            self.kill();
+            self.status = Some(self.child.wait()?);
+        }
+        self.status.context("QEMU has not been waited for")
+    }
+
+    /// Kills the whole group: where a script passes for the emulator, the emulator is its child.
+    fn kill(&self) {
+        if self.status.is_none() {
+            // It fails only when all of them have ended already.
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// Host CPU time that QEMU has used, and whether any of its threads could use more right now.
@@ -233,9 +262,9 @@ pub struct CpuUse {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
+        // Nothing is left to be done where that fails.
+        let _ = self.reap();
     }
 }
 
