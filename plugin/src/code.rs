@@ -32,6 +32,8 @@ pub(crate) struct Code {
     functions: Vec<Range<u64>>,
     /// Sorted addresses of branches whose jumps follow from the counts.
     loops: Vec<u64>,
+    /// Entries that no instruction names as its target, sorted.
+    pointed: Vec<u64>,
     /// Entries of the functions that never return and so do not keep their return address, sorted.
     forgetful: Vec<u64>,
     rows: Vec<Row>,
@@ -48,6 +50,7 @@ impl Code {
         let mut code = Code {
             functions: request.functions.clone(),
             loops: request.loops.clone(),
+            pointed: request.pointed.clone(),
             forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
             rows: if has_stacks { request.unwind.clone() } else { Vec::new() },
             first_function: None,
@@ -87,6 +90,11 @@ impl Code {
     /// Whether the turns of the loop that this branch closes follow from the counts.
     pub(crate) fn is_counted_loop(&self, branch: u64) -> bool {
         self.loops.binary_search(&branch).is_ok()
+    }
+
+    /// Whether a function starts there that the code seems to reach through pointers only.
+    pub(crate) fn is_pointed(&self, entry: u64) -> bool {
+        self.pointed.binary_search(&entry).is_ok()
     }
 
     /// Whether the function that starts there never returns and does not keep its return address.

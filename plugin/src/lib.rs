@@ -61,6 +61,7 @@ mod hooks;
 mod input;
 mod ledger;
 mod marks;
+mod prediction;
 mod qemu;
 mod records;
 mod semihosting;

@@ -23,6 +23,7 @@ use crate::guest::{self, Guest};
 use crate::input::Input;
 use crate::ledger::Ledger;
 use crate::marks::Marks;
+use crate::prediction::Predictions;
 use crate::qemu::{self, Scoreboard};
 use crate::records::Records;
 use crate::snapshot::Snapshot;
@@ -44,6 +45,7 @@ pub(crate) struct State {
     /// None: no call stacks are taken.
     pub(crate) stacks: Option<Stacks>,
     pub(crate) transfers: Transfers,
+    pub(crate) predictions: Predictions,
     marks: Option<Marks>,
     snapshot: Option<Snapshot>,
     /// What is typed, where something is.
@@ -113,6 +115,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         follow,
         stacks: Stacks::new(&request),
         transfers: Transfers::default(),
+        predictions: Predictions::default(),
         marks: Marks::new(&request),
         snapshot: Snapshot::new(&request, directory),
         input,

@@ -123,6 +123,20 @@ impl Transfers {
         self.sites.number(site)
     }
 
+    /// The call that the block at `pc` is being translated for: its number, and the counter of the arc.
+    pub(crate) fn arriving_call(&mut self, pc: u64, ledger: &mut Ledger) -> Option<(u64, u32)> {
+        let number = ledger.get(LAST, 0);
+        let (site, _) = self.sites.get(number)?;
+        let Site { pc: site, next, kind, .. } = *site;
+        let call = matches!(kind, SiteKind::Register { call: true, .. } | SiteKind::Unknown { call: true, .. });
+        // What falls through to it has not called it.
+        if !call || pc == next {
+            return None;
+        }
+        let arc = Arc { site, target: pc, return_addr: Some(next), kind: TransferKind::Call };
+        Some((number, self.arc(arc, ledger)))
+    }
+
     /// Whether such an instruction has led to an address.
     pub(crate) fn has_led_to(&self, address: u64) -> bool {
         self.targets.contains(&address)

@@ -7,7 +7,7 @@
 use decode::{Flow, decode};
 use wire::counters::{
     ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED, STACK_SET,
-    here,
+    VECTOR_MOVES, here,
 };
 use wire::definition::{Transfer, TransferKind};
 
@@ -16,10 +16,11 @@ use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
-    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnPoll, OnPolled,
-    OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUntil,
-    OnVector, OnWait, OracleCount, OracleSample,
+    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnMispredicted, OnPoll,
+    OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer,
+    OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
 };
+use crate::prediction::Prediction;
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
 use crate::transfer::{Site, SiteKind};
@@ -233,8 +234,9 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
         segments: segments.clone().into(),
         exits: started.take(if is_whole { parts.len() - 1 } else { 0 }).collect(),
     });
+    let prediction = predict(state, block, first.pc);
     for what in AT_BLOCK {
-        register_at_block(state, what, qemu_block, block, &plan);
+        register_at_block(state, what, qemu_block, block, &plan, prediction);
     }
     let mut counts = counts(state, block).into_iter().peekable();
     for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
@@ -292,7 +294,25 @@ fn cell(state: &State, slot: u32) -> Cell {
     state.counting.scoreboard.cell(state.ledger.address(slot))
 }
 
-fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, block: usize, plan: &[Planned]) {
+/// What a block predicts of how control comes to it, where that spares callbacks: the prediction's number.
+fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
+    let State { guest, code, ledger, counting, follow, transfers, predictions, .. } = state;
+    if !counting.by_blocks() || follow.tree.is_some() || !code.is_pointed(pc) {
+        return None;
+    }
+    let epoch = guest.epoch_without_exception(pc)?;
+    let (site, slot) = transfers.arriving_call(pc, ledger)?;
+    Some(predictions.number(Prediction { block, epoch, site, slot }))
+}
+
+fn register_at_block(
+    state: &mut State,
+    what: AtBlock,
+    qemu_block: &QemuBlock,
+    block: usize,
+    plan: &[Planned],
+    prediction: Option<usize>,
+) {
     match what {
         AtBlock::Exception => {
             let pc = plan[0].pc;
@@ -320,14 +340,26 @@ fn register_at_block(state: &mut State, what: AtBlock, qemu_block: &QemuBlock, b
             }
         }
         AtBlock::Events => {
-            if state.counting.by_blocks() {
+            let due = DUE - plan.len() as u64;
+            if let Some(number) = prediction {
+                qemu_block.add(cell(state, state.predictions.get(number).slot), 1);
+                qemu_block.add(cell(state, CLOCK), ALARM.wrapping_neg());
+                qemu_block.call_when_at_least::<OnPredictedBlock>(cell(state, CLOCK), due, number);
+            } else if state.counting.by_blocks() {
                 let id = arrival_id(block, state.guest.epoch_without_exception(plan[0].pc));
-                qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), DUE - plan.len() as u64, id);
+                qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), due, id);
             }
         }
         AtBlock::Arrival => {
             let pc = plan[0].pc;
-            if state.counting.by_blocks() && (state.code.is_entry(pc) || state.guest.may_be_handler(pc, true)) {
+            if let Some(number) = prediction {
+                let site = state.predictions.get(number).site;
+                qemu_block.call_unless::<OnMispredicted>(cell(state, LAST), site, number);
+                let moves = state.ledger.get(VECTOR_MOVES, 0);
+                qemu_block.call_when_at_least::<OnUnsure>(cell(state, VECTOR_MOVES), moves + 1, number);
+                qemu_block.store(cell(state, LAST), 0);
+            } else if state.counting.by_blocks() && (state.code.is_entry(pc) || state.guest.may_be_handler(pc, true))
+            {
                 let id = arrival_id(block, state.guest.epoch_without_exception(pc));
                 qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, id);
             }

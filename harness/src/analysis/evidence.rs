@@ -30,7 +30,8 @@ pub struct Cut {
 
 /// The stacks of a profile without what is disproved; None: nothing is.
 pub fn cut(profile: &Profile) -> Option<Cut> {
-    if profile.stacks.is_empty() {
+    // Without stacks there is nothing to be disproved. A stack without a frame is one: it says that it is whole.
+    if profile.facts.max_depth.is_none() {
         return None;
     }
     let evidence = Evidence::new(profile);

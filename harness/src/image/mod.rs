@@ -9,10 +9,10 @@ mod attributes;
 mod elf;
 mod hex;
 pub mod kernel;
-pub mod loops;
 pub mod mcount;
 pub mod pages;
 pub mod symbols;
+pub mod targets;
 pub mod unwind;
 
 use std::ops::Range;

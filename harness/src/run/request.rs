@@ -6,7 +6,7 @@ use std::{fs, io};
 use wire::refusal::Refusal;
 use wire::request::{self, Isa, Request};
 
-use crate::image::loops;
+use crate::image::targets::Targets;
 use crate::run::plan::Plan;
 
 /// The console's path without its ending, as QEMU sees it from its working directory.
@@ -34,6 +34,7 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
     let Plan { image, choice, options, .. } = plan;
     let machine = &choice.machine;
     let isa: decode::Isa = machine.isa.parse().map_err(io::Error::other)?;
+    let targets = Targets::find(isa, &image.segments, choice.load_bias, plan.functions);
     Ok(Request {
         isa: match isa {
             decode::Isa::Riscv32 => Isa::Riscv32,
@@ -55,7 +56,8 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         snapshot: plan.mcount.map(|header| header.state.clone()),
         // One at the end of the address space may be bent by the load bias.
         functions: plan.functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
-        loops: loops::find(isa, &image.segments, choice.load_bias, plan.functions),
+        loops: targets.loops,
+        pointed: targets.pointed,
         forgetful: plan.unwind.forgetful.clone(),
         unwind: plan.unwind.rows.clone(),
         max_depth: options.max_depth,

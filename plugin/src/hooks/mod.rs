@@ -14,8 +14,8 @@ pub(crate) use follow::{
     OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
 };
 pub(crate) use time::{
-    OnArrival, OnBlock, OnBound, OnInput, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnVector, OnWait,
-    OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
+    OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
 
 use crate::block::from_insn_id;

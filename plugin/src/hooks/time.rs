@@ -1,11 +1,14 @@
 //! Callbacks that count, look for what is due, or wait.
 
+use std::num::NonZeroU16;
+
 use wire::control::End;
-use wire::counters::{INPUT, LAST};
+use wire::counters::{INPUT, LAST, VECTOR_MOVES};
 
 use super::{arrive, find};
 use crate::block::from_arrival_id;
 use crate::clock::{self, Suspect};
+use crate::prediction::Prediction;
 use crate::qemu::{ExecCallback, Hook};
 use crate::semihosting::{self, Call};
 use crate::state::{self, State};
@@ -16,29 +19,32 @@ pub(crate) struct OnBlock;
 impl Hook for OnBlock {
     const CALL: ExecCallback = |vcpu, id| {
         let (block, epoch) = from_arrival_id(id);
-        let mut state = state::lock();
-        state.settle(vcpu);
-        let called = clock::called(vcpu, &state.ledger);
-        let State { guest, code, ledger, blocks, follow, transfers, .. } = &mut *state;
-        let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
-        if called.by_recheck {
-            if follow.tree.is_some() {
-                follow.leave_exceptions(vcpu, guest, ledger);
-            }
-            if let Some(tree) = &mut follow.tree {
-                tree.spans.check_mask(vcpu, guest, ledger);
-            }
-        }
-        if called.by_transfer {
-            transfers.resolve(vcpu, pc, guest.is_epoch(epoch), guest, code, ledger);
-            ledger.set(LAST, vcpu, 0);
-        }
-        if called.for_event(insns) {
-            state.suspect(vcpu, block, 0);
-        } else {
-            called.go_on(vcpu, ledger);
-        }
+        begin(&mut state::lock(), vcpu, block, epoch);
     };
+}
+
+fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) {
+    state.settle(vcpu);
+    let called = clock::called(vcpu, &state.ledger);
+    let State { guest, code, ledger, blocks, follow, transfers, .. } = state;
+    let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
+    if called.by_recheck {
+        if follow.tree.is_some() {
+            follow.leave_exceptions(vcpu, guest, ledger);
+        }
+        if let Some(tree) = &mut follow.tree {
+            tree.spans.check_mask(vcpu, guest, ledger);
+        }
+    }
+    if called.by_transfer {
+        transfers.resolve(vcpu, pc, guest.is_epoch(epoch), guest, code, ledger);
+        ledger.set(LAST, vcpu, 0);
+    }
+    if called.for_event(insns) {
+        state.suspect(vcpu, block, 0);
+    } else {
+        called.go_on(vcpu, ledger);
+    }
 }
 
 /// At the start of a block that a jump may have led to where its arc is of interest, or an exception after one.
@@ -47,9 +53,62 @@ pub(crate) struct OnArrival;
 impl Hook for OnArrival {
     const CALL: ExecCallback = |vcpu, id| {
         let (block, epoch) = from_arrival_id(id);
-        let State { guest, code, ledger, blocks, transfers, .. } = &mut *state::lock();
-        transfers.resolve(vcpu, blocks.get(block).pc, guest.is_epoch(epoch), guest, code, ledger);
-        ledger.set(LAST, vcpu, 0);
+        arrive_at(&mut state::lock(), vcpu, block, epoch);
+    };
+}
+
+fn arrive_at(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) {
+    let State { guest, code, ledger, blocks, transfers, .. } = state;
+    transfers.resolve(vcpu, blocks.get(block).pc, guest.is_epoch(epoch), guest, code, ledger);
+    ledger.set(LAST, vcpu, 0);
+}
+
+/// At the start of a block that predicts how control comes to it, in place of [`OnBlock`]: something is due, or nothing
+/// has set the alarm.
+pub(crate) struct OnPredictedBlock;
+
+impl Hook for OnPredictedBlock {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let prediction = state.predictions.get(number);
+        prediction.uncount(vcpu, &state.ledger);
+        prediction.restore_clock(vcpu, &state.ledger);
+        begin(&mut state, vcpu, prediction.block, Some(prediction.epoch));
+        told(&mut state, vcpu, prediction);
+    };
+}
+
+/// At the start of a block that predicts how control comes to it, in place of [`OnArrival`]: it came otherwise.
+pub(crate) struct OnMispredicted;
+
+impl Hook for OnMispredicted {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let prediction = state.predictions.get(number);
+        prediction.uncount(vcpu, &state.ledger);
+        told(&mut state, vcpu, prediction);
+    };
+}
+
+/// Tells how control came to a block that predicts it, and has the callbacks that follow know.
+fn told(state: &mut State, vcpu: u32, prediction: Prediction) {
+    let epoch = Some(prediction.epoch);
+    arrive_at(state, vcpu, prediction.block, epoch);
+    state.ledger.set(LAST, vcpu, prediction.site);
+    state.predictions.is_told = !state.guest.is_epoch(epoch);
+}
+
+/// At the start of a block that predicts how control comes to it, since traps may lead there.
+pub(crate) struct OnUnsure;
+
+impl Hook for OnUnsure {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let prediction = state.predictions.get(number);
+        if !std::mem::take(&mut state.predictions.is_told) {
+            prediction.uncount(vcpu, &state.ledger);
+            arrive_at(&mut state, vcpu, prediction.block, Some(prediction.epoch));
+        }
     };
 }
 
@@ -129,7 +188,11 @@ impl Hook for OnTransfer {
 pub(crate) struct OnVector;
 
 impl Hook for OnVector {
-    const CALL: ExecCallback = |_, _| state::lock().guest.vector_moves();
+    const CALL: ExecCallback = |vcpu, _| {
+        let mut state = state::lock();
+        state.guest.vector_moves();
+        state.ledger.add(VECTOR_MOVES, vcpu, 1);
+    };
 }
 
 /// At a jump through a register, after its number was left in the cell, where exceptions return by such a jump.

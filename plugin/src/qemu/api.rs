@@ -68,6 +68,21 @@ impl Block {
         self.call_when::<H>(sys::qemu_plugin_cond::QEMU_PLUGIN_COND_EQ, cell, value, id);
     }
 
+    /// Adds `amount` to the vCPU's cell at the start of each execution.
+    pub(crate) fn add(&self, cell: Cell, amount: u64) {
+        self.inline(sys::qemu_plugin_op::QEMU_PLUGIN_INLINE_ADD_U64, cell, amount);
+    }
+
+    /// Stores `value` in the vCPU's cell at the start of each execution.
+    pub(crate) fn store(&self, cell: Cell, value: u64) {
+        self.inline(sys::qemu_plugin_op::QEMU_PLUGIN_INLINE_STORE_U64, cell, value);
+    }
+
+    fn inline(&self, op: sys::qemu_plugin_op, cell: Cell, value: u64) {
+        // SAFETY: block and cell are valid, see `Cell`.
+        unsafe { sys::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(self.0, op, cell.0, value) }
+    }
+
     fn call_when<H: Hook>(&self, condition: sys::qemu_plugin_cond, cell: Cell, value: u64, id: usize) {
         // SAFETY: block and cell are valid, see `Cell`; `id` is only ever read as a number.
         unsafe {

@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -80,6 +80,9 @@ pub struct Request {
     /// Branches to their function's start that need no watching (see [`crate::definition::TransferKind::Branch`]),
     /// sorted.
     pub loops: Vec<u64>,
+    /// Entries of functions that no instruction names as its target, sorted: as far as the code shows, they are reached
+    /// through pointers.
+    pub pointed: Vec<u64>,
     /// Entries of the functions that never return and do not keep their return address, sorted.
     pub forgetful: Vec<u64>,
     /// How stacks are walked, sorted by address.
@@ -187,6 +190,7 @@ impl Request {
         put_list(out, self.snapshot.as_slice(), put_range);
         put_list(out, &self.functions, put_range);
         put_addresses(out, &self.loops);
+        put_addresses(out, &self.pointed);
         put_addresses(out, &self.forgetful);
         put_bytes(out, &rows);
         put_bytes(out, self.console.as_bytes());
@@ -243,6 +247,7 @@ impl Request {
         let snapshot = read_at_most_one(reader, read_range)?;
         let functions = read_list(reader, read_range)?;
         let loops = read_addresses(reader)?;
+        let pointed = read_addresses(reader)?;
         let forgetful = read_addresses(reader)?;
         let unwind = unwind::read(read_bytes(reader)?)?;
         let console = std::str::from_utf8(read_bytes(reader)?).map_err(|_| malformed("request's console", reader))?;
@@ -270,6 +275,7 @@ impl Request {
             snapshot,
             functions,
             loops,
+            pointed,
             forgetful,
             unwind,
             max_depth,
@@ -287,11 +293,12 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 10] = [
+        let rules: [(bool, &'static str); 11] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
             (self.loops.is_sorted(), "request's loops"),
+            (self.pointed.is_sorted(), "request's functions reached by pointers"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
             (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
             (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
@@ -477,6 +484,7 @@ mod tests {
             snapshot: None,
             functions: vec![],
             loops: vec![],
+            pointed: vec![],
             forgetful: vec![],
             unwind: vec![],
             max_depth: None,
@@ -527,6 +535,7 @@ mod tests {
             snapshot: Some(0x2000_0000..0x2000_1000),
             functions: vec![0x80..0x100, 0x100..u64::MAX],
             loops: vec![0x90, 0x98],
+            pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
             unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
             max_depth: Some(1024),
@@ -577,6 +586,7 @@ mod tests {
             Request { snapshot: Some(reversed()), ..plain() },
             Request { functions: vec![4..5, 2..3], ..plain() },
             Request { loops: vec![2, 1], ..plain() },
+            Request { pointed: vec![2, 1], ..plain() },
             Request { forgetful: vec![2, 1], ..plain() },
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },

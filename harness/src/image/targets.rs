@@ -1,0 +1,211 @@
+//! Where the code's own instructions lead, found before the run: it saves callbacks.
+//!
+//! Loops that start at their function's first instruction. `calls` are entries from outside, so such a loop's turns must
+//! be told from calls. Asking at each turn would cost a callback per turn. Where the conditional branch `B` that closes
+//! the loop falls through to an instruction `F` that nothing else leads to, no asking is needed: `B` was taken as often
+//! as it ran and `F` did not. [`Targets::find`] proves that for a branch, and the plugin asks about all others.
+//!
+//! Functions that no instruction names as its target. They are reached through pointers, most of them from one place, and
+//! the plugin counts the calls from there without asking. No proof is needed: where it is otherwise, it asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use decode::{Flow, Isa, decode};
+
+use crate::image::Segment;
+
+/// What the code's jumps, branches and calls show. Addresses include the load bias and are sorted.
+#[derive(Debug)]
+pub struct Targets {
+    /// Branches to their own function's start whose turns follow from the counts.
+    pub loops: Vec<u64>,
+    /// Starts of functions that no instruction names.
+    pub pointed: Vec<u64>,
+}
+
+impl Targets {
+    /// Reads the code. `functions` are the functions' addresses, sorted, bias included.
+    pub fn find(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Targets {
+        let code = Code { isa, segments, load_bias };
+        // How many places jump or branch to an address, in all functions: the compiler splits cold parts
+        // off, which jump back into the middle.
+        let mut jumps_to: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut called = BTreeSet::new();
+        let mut candidates = Vec::new();
+        for function in functions {
+            let walk = code.walk(function);
+            for target in walk.targets {
+                *jumps_to.entry(target).or_default() += 1;
+            }
+            called.extend(walk.called);
+            if walk.is_closed {
+                candidates.extend(walk.loops);
+            }
+        }
+        let is_start = |address| functions.binary_search_by_key(&address, |function| function.start).is_ok();
+        let mut loops: Vec<u64> = candidates
+            .into_iter()
+            .filter(|&(_, next)| !jumps_to.contains_key(&next) && !is_start(next))
+            .map(|(branch, _)| branch)
+            .collect();
+        loops.sort_unstable();
+        let starts = functions.iter().map(|function| function.start);
+        let pointed = starts.filter(|start| !jumps_to.contains_key(start) && !called.contains(start)).collect();
+        Targets { loops, pointed }
+    }
+}
+
+struct Code<'a> {
+    isa: Isa,
+    segments: &'a [Segment],
+    load_bias: u64,
+}
+
+/// What a function's own code says.
+#[derive(Default)]
+struct Walk {
+    /// Where its jumps and branches lead, once per instruction.
+    targets: Vec<u64>,
+    /// Where its calls lead, and jumps whose target takes two instructions.
+    called: Vec<u64>,
+    /// Branches to its start, each with the address after it.
+    loops: Vec<(u64, u64)>,
+    /// No jump leads where the code does not say.
+    is_closed: bool,
+}
+
+impl Code<'_> {
+    /// Bytes that the firmware cannot change.
+    fn bytes(&self, address: u64) -> Option<&[u8]> {
+        let address = address.wrapping_sub(self.load_bias);
+        let segment = self.segments.iter().find(|segment| {
+            !segment.writable && (segment.run_addr..segment.run_addr + segment.data.len() as u64).contains(&address)
+        })?;
+        segment.data.get(usize::try_from(address - segment.run_addr).ok()?..)
+    }
+
+    /// Follows the code from a function's start; data between instructions is never reached.
+    fn walk(&self, function: &Range<u64>) -> Walk {
+        let mut walk = Walk { is_closed: true, ..Walk::default() };
+        let mut seen = BTreeSet::new();
+        let mut open = vec![function.start];
+        while let Some(pc) = open.pop() {
+            if !function.contains(&pc) || !seen.insert(pc) {
+                continue;
+            }
+            let Some(bytes) = self.bytes(pc) else {
+                walk.is_closed = false;
+                continue;
+            };
+            let insn = decode(self.isa, pc, bytes);
+            let next = pc + u64::from(insn.len_bytes);
+            // auipc + jalr is how RISC-V calls far.
+            if let (Some(upper), Some(bytes)) = (decode::auipc(self.isa, pc, bytes), self.bytes(next)) {
+                if let Flow::Call { target } | Flow::Jump { target } =
+                    decode(self.isa, next, bytes).flow.after_upper(self.isa, upper)
+                {
+                    walk.called.push(target);
+                }
+            }
+            match insn.flow {
+                Flow::Call { target } => {
+                    walk.called.push(target);
+                    open.push(next);
+                }
+                Flow::Next | Flow::It { .. } | Flow::IndirectCall { .. } => open.push(next),
+                // A return may be conditional (Thumb IT): what follows is looked at all the same.
+                Flow::Return => open.push(next),
+                Flow::Jump { target } => {
+                    walk.targets.push(target);
+                    open.extend([target, next]);
+                }
+                Flow::Branch { target } => {
+                    walk.targets.push(target);
+                    open.extend([target, next]);
+                    let after = self.bytes(next).map(|bytes| decode(self.isa, next, bytes));
+                    // An instruction that can fault may run twice for one arrival.
+                    let steady = after.is_some_and(|after| !after.may_leave);
+                    if target == function.start && function.contains(&next) && steady {
+                        walk.loops.push((pc, next));
+                    }
+                }
+                Flow::IndirectJump { .. } | Flow::ComputedJump => {
+                    walk.is_closed = false;
+                    open.push(next);
+                }
+            }
+        }
+        walk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thumb code at 0x100.
+    fn find_in(code: &[u16], functions: &[(u64, u64)]) -> Targets {
+        let functions: Vec<_> = functions.iter().map(|&(start, end)| start..end).collect();
+        let data = code.iter().flat_map(|half| half.to_le_bytes()).collect::<Vec<u8>>();
+        let mem_bytes = data.len() as u64;
+        let segment =
+            Segment { load_addr: 0x100, run_addr: 0x100, data, mem_bytes, executable: true, writable: false };
+        Targets::find(Isa::ThumbV7m, &[segment], 0, &functions)
+    }
+
+    fn loops_in(code: &[u16], functions: &[(u64, u64)]) -> Vec<u64> {
+        find_in(code, functions).loops
+    }
+
+    const NONE: [u64; 0] = [];
+    const SUBS: u16 = 0x3801; // subs r0, #1
+    const BNE_BACK_4: u16 = 0xd1fc; // bne .-4
+    const BX_LR: u16 = 0x4770;
+
+    #[test]
+    fn a_loop_that_falls_through_to_its_own_end_is_found() {
+        // 100: nop  102: subs  104: bne 100 (0xd1fc = -8+4)  106: bx lr
+        assert_eq!(loops_in(&[0xbf00, SUBS, BNE_BACK_4, BX_LR], &[(0x100, 0x108)]), [0x104]);
+    }
+
+    #[test]
+    fn a_loop_whose_end_is_reached_otherwise_is_not() {
+        // 100: cbz r0, 106 (0xb108)  102: subs  104: bne 100  106: bx lr
+        assert_eq!(loops_in(&[0xb108, SUBS, BNE_BACK_4, BX_LR], &[(0x100, 0x108)]), NONE);
+        // Another function jumps there: 108: b 106 (0xe7fd)
+        let code = [0xbf00, SUBS, BNE_BACK_4, BX_LR, 0xe7fd];
+        assert_eq!(loops_in(&code, &[(0x100, 0x108), (0x108, 0x10a)]), NONE);
+        // The end is another function.
+        assert_eq!(loops_in(&code[..4], &[(0x100, 0x106), (0x106, 0x108)]), NONE);
+    }
+
+    #[test]
+    fn a_loop_whose_end_can_fault_or_that_has_a_switch_is_not() {
+        // 106: pop {pc}
+        assert_eq!(loops_in(&[0xbf00, SUBS, BNE_BACK_4, 0xbd00], &[(0x100, 0x108)]), NONE);
+        // 106: bx r3 (0x4718)
+        assert_eq!(loops_in(&[0xbf00, SUBS, BNE_BACK_4, 0x4718], &[(0x100, 0x108)]), NONE);
+    }
+
+    #[test]
+    fn what_an_instruction_names_is_not_reached_by_pointers_only() {
+        // 100: bl 108 (0xf000 0xf802)  104: bx lr  106: nop  108: bx lr  10a: nop  10c: bx lr
+        let code = [0xf000, 0xf802, BX_LR, 0xbf00, BX_LR, 0xbf00, BX_LR];
+        let functions = [(0x100, 0x108), (0x108, 0x10c), (0x10c, 0x10e)];
+        assert_eq!(find_in(&code, &functions).pointed, [0x100, 0x10c]);
+        // 104: b 10c (0xe002)
+        let code = [0xf000, 0xf802, 0xe002, 0xbf00, BX_LR, 0xbf00, BX_LR];
+        assert_eq!(find_in(&code, &functions).pointed, [0x100]);
+        // auipc t0, 0; jalr ra, 12(t0); ret; ret
+        let code = [0x0000_0297u32, 0x00c2_80e7, 0x0000_8067, 0x0000_8067, 0x0000_8067];
+        let data = code.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let segment = Segment { load_addr: 0, run_addr: 0, mem_bytes: 20, data, executable: true, writable: false };
+        let functions = [0..12, 12..16, 16..20];
+        assert_eq!(
+            Targets::find(Isa::Riscv32, &[segment], 0x100, &functions.map(|f| f.start + 0x100..f.end + 0x100))
+                .pointed,
+            [0x100, 0x110]
+        );
+    }
+}
