@@ -80,6 +80,28 @@ fn jumps_that_land_elsewhere_and_faults_where_they_land_are_no_calls() {
 }
 
 #[test]
+fn calls_through_pointers_are_told_by_the_place_that_they_come_from() {
+    for name in ["riscv64-pointers", "cortex-m3-pointers"] {
+        let run = measured(name, &[]).expect_code(0);
+        let arcs = functions::arcs(run.profile());
+        let printed: Vec<Vec<&str>> = run.console().lines().skip(1).map(|line| line.split(' ').collect()).collect();
+        assert_eq!(printed.len(), 9, "{name}: {}", run.console());
+        for place in printed {
+            let [caller, callee, count] = place[..] else { panic!("{name}: {place:?}") };
+            let counts = arcs.iter().filter(|arc| arc.callee == callee && arc.count > 0);
+            let callers: BTreeMap<&str, u64> = counts.map(|arc| (arc.caller.as_str(), arc.count)).collect();
+            assert_eq!(
+                callers.get(caller).map(u64::to_string).as_deref(),
+                Some(count),
+                "{name}: {place:?}: {callers:?}"
+            );
+        }
+        assert!(run.profile().facts.interrupted_transfers > 1_000, "{name}");
+        assert_eq!(run.profile().facts.unresolved_transfers, 0, "{name}");
+    }
+}
+
+#[test]
 fn a_loop_at_a_functions_entry_is_no_call() {
     for name in ["riscv64-irqcall", "cortex-m3-irqcall"] {
         let profile = measured(name, &[]).expect_code(0).profile();
