@@ -25,6 +25,7 @@ use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::{Limit, Meant, judge};
 use crate::gate::work::{self, Judged};
+use crate::image::given;
 use crate::image::symbols::{self, Symbols};
 use crate::machine;
 use crate::measure::{Listener, measure};
@@ -387,7 +388,7 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
         return Vec::new();
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
-    let elf = fs::read(file).ok();
+    let elf = given::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
     let findings = case.assertions.iter().map(|assertion| {

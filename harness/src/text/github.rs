@@ -3,8 +3,9 @@
 //! the firmware's and must command nothing.
 
 use std::borrow::Cow;
-use std::env;
 use std::io::{self, Write};
+use std::time::Duration;
+use std::{env, thread};
 
 use crate::text::terminal::printable;
 
@@ -91,6 +92,66 @@ impl<W: Write> Drop for Log<W> {
         // Whoever wants to know of it flushes before.
         let _ = self.flush();
     }
+}
+
+/// A stretch of the log in which no line is a command, from when this is made until it is dropped: between
+/// `::stop-commands::TOKEN` and `::TOKEN::`, which nothing that is printed in between can guess.
+#[derive(Debug)]
+pub struct Stopped {
+    token: String,
+    /// Where standard output has to stay as it is, the two lines are on standard error: a job's log is of both.
+    is_on_stdout: bool,
+}
+
+impl Stopped {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// When there is no randomness, or nowhere to write to.
+    pub fn begin(is_on_stdout: bool) -> io::Result<Stopped> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let stopped = Stopped { token, is_on_stdout };
+        stopped.write(&format!("::stop-commands::{}\n", stopped.token))?;
+        Ok(stopped)
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        if self.is_on_stdout {
+            let mut out = io::stdout().lock();
+            return out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+        io::stderr().lock().write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if !self.is_on_stdout {
+            drained();
+        }
+        // The console's last line may have no end. Where it cannot be written, commands stay stopped.
+        let _ = self.write(&format!("\n::{}::\n", self.token));
+    }
+}
+
+/// How often a pipe is looked at again, and how often at most: a reader that has stopped is not waited for.
+const LOOKS: (Duration, u32) = (Duration::from_millis(5), 200);
+
+/// What the runner has read is in its log soon after; it takes standard error's lines first.
+const SOON: Duration = Duration::from_millis(100);
+
+/// Waits until the reader of standard output has taken what was written: what comes on standard error afterwards is
+/// later for whoever reads both.
+fn drained() {
+    for _ in 0..LOOKS.1 {
+        match rustix::io::ioctl_fionread(io::stdout()) {
+            Ok(1..) => thread::sleep(LOOKS.0),
+            _ => break,
+        }
+    }
+    thread::sleep(SOON);
 }
 
 #[cfg(test)]
