@@ -62,6 +62,7 @@ fn outside_code(markdown: &str) -> String {
 
 #[test]
 fn no_text_gets_through_to_what_shows_it() {
+    let colors = regex::Regex::new("\x1b\\[[0-9;:]*m").unwrap();
     for text in HOSTILE {
         let about = |destination: &str| format!("{text:?} to {destination}");
 
@@ -96,7 +97,6 @@ fn no_text_gets_through_to_what_shows_it() {
         let mut out = Vec::new();
         std::io::Write::write_all(&mut Screen::new(&mut out), text.as_bytes()).unwrap();
         let shown = String::from_utf8(out).unwrap();
-        let colors = regex::Regex::new("\x1b\\[[0-9;:]*m").unwrap();
         let rest = colors.replace_all(&shown, "").replace(['\r', '\n', '\t'], "");
         assert!(!rest.contains(is_raw), "{}", about("the console on a terminal"));
     }
