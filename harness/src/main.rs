@@ -8,7 +8,7 @@ use clap::Parser;
 use harness::cli::{Cli, Command};
 use harness::commands;
 use harness::exit_code::{self, runner};
-use harness::text::terminal::Printable;
+use harness::text::terminal;
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 
 /// Writes an error to standard error. One that is closed is no reason to end otherwise.
 fn say(error: &anyhow::Error) {
-    let _ = writeln!(Printable(io::stderr()), "error: {error:#}");
+    let _ = writeln!(terminal::stderr(), "error: {error:#}");
 }
 
 /// A reader that has seen enough (`| head`) is no error.

@@ -12,6 +12,7 @@ use wire::definition::FrameKind;
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
 use crate::error::InputError;
+use crate::image::given;
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
@@ -104,7 +105,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     warn(&unwind.warnings);
     warn(&kernel_warnings);
     for (name, file) in &options.files {
-        let copied = fs::copy(file, workspace.scratch().join(name));
+        let copied = given::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
         copied.map_err(|error| InputError::about(file, format_args!("cannot be given to the firmware: {error}")))?;
     }
     let plan = Plan {
@@ -194,7 +195,7 @@ fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
 /// The ELF that names the image's addresses, if there is one.
 fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     let read = |path: &PathBuf| {
-        fs::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
+        given::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
     };
     image.symbols_from.as_ref().map(read).transpose()
 }

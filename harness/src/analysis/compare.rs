@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Subject, ambiguous};
 use crate::text::number::signed_percent;
+use crate::text::terminal::printable;
 
 /// What changed from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -229,7 +230,7 @@ impl Comparison {
                 Fate::Stays => String::new(),
                 fate => format!(" ({})", fate.describe()),
             };
-            format!("{} {}{fate}", change.name, signed_percent(change.self_insns().difference(), whole))
+            format!("{} {}{fate}", printable(&change.name), signed_percent(change.self_insns().difference(), whole))
         });
         let mut parts: Vec<String> = named.collect();
         if changed.len() > NAMED {

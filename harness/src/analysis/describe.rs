@@ -3,13 +3,13 @@
 use crate::profile::input::When;
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile};
 use crate::text::number::{Hex, group};
-use crate::text::terminal::shorten;
+use crate::text::terminal::{printable, shorten};
 
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
     let Some(function) = names.function_at(pc) else { return Hex(pc).to_string() };
-    let line = names.line_at(pc).map(|(file, line)| format!(" ({file}:{line})"));
-    format!("{} in {}{}", Hex(pc), function.name, line.unwrap_or_default())
+    let line = names.line_at(pc).map(|(file, line)| format!(" ({}:{line})", printable(file)));
+    format!("{} in {}{}", Hex(pc), printable(&function.name), line.unwrap_or_default())
 }
 
 /// How the run ended, in a sentence or two.
@@ -144,7 +144,8 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
     // Stable: equals stay in the order of their addresses.
     bins.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
     let hottest = bins.iter().take(3).map(|&(bin, samples)| {
-        let function = profile.names.function_at(bin).map(|function| format!(" in {}", shorten(&function.name, 60)));
+        let function =
+            profile.names.function_at(bin).map(|function| format!(" in {}", shorten(&printable(&function.name), 60)));
         format!("{}{} {}", Hex(bin), function.unwrap_or_default(), group(samples))
     });
     let list = hottest.collect::<Vec<_>>().join(", ");

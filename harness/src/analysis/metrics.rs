@@ -131,6 +131,17 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
+    /// Lines on the console in a window of a fixed length, where whoever measures it knows the console.
+    Lines => Descriptor {
+        word: "lines",
+        phrase: "lines printed",
+        role: Role::Kept,
+        needs_exact: false,
+        read: Read::Run(|_| None),
+        where_uncounted: None,
+        unknown: UNKNOWN,
+        whole: None,
+    };
     /// Most bytes of stack that a task used: exact with the exact tree, else at least that.
     Stack => Descriptor {
         word: "stack",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::error::InputError;
+use crate::image::given;
 use crate::profile::Names;
 
 /// Largest file that is taken for source text.
@@ -92,30 +93,103 @@ fn is_absolute(path: &str) -> bool {
 /// Source files, each read once.
 ///
 /// A path is looked for as the [`SourceMap`] has it; where that is relative, in the current directory and then
-/// in the directories around it, the nearest first. Nothing is guessed beyond that: the wrong file of a name
-/// would show the wrong lines.
+/// in the directories around it up to the repository's, the nearest first. Nothing is guessed beyond that: the wrong
+/// file of a name would show the wrong lines.
+///
+/// Whoever made the image chose the paths, and what is read is shown to others: only files within [`Roots`] are.
 #[derive(Debug, Default)]
 pub struct Sources {
     map: SourceMap,
-    /// Lines by DWARF's path; None: not found.
-    files: BTreeMap<String, Option<Vec<String>>>,
+    roots: Roots,
+    /// What was found by DWARF's path.
+    files: BTreeMap<String, Found>,
     /// Files that lack a line that was asked for.
     short: Vec<String>,
+}
+
+/// What there is of a file.
+#[derive(Debug)]
+enum Found {
+    /// Its lines.
+    Lines(Vec<String>),
+    /// There is none.
+    Missing,
+    /// There is one, where none is read.
+    Outside,
+}
+
+/// The directories that sources are read from: the current one, the repository that it lies in, and those that
+/// `--source-map` leads to.
+#[derive(Debug, Default)]
+struct Roots {
+    /// Where relative paths are looked for, the nearest first.
+    around: Vec<PathBuf>,
+    /// Whole, without links.
+    trusted: Vec<PathBuf>,
+}
+
+/// Directories whose files are no files but the system's state, secrets of processes among it.
+const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+impl Roots {
+    fn new(map: &SourceMap) -> Roots {
+        let Ok(here) = env::current_dir().and_then(fs::canonicalize) else { return Roots::default() };
+        let repository = here.ancestors().find(|directory| directory.join(".git").exists()).unwrap_or(&here);
+        let around = here.ancestors().take_while(|directory| directory.starts_with(repository));
+        let around: Vec<PathBuf> = around.map(Path::to_owned).collect();
+        // Where they are all of the system, they are no bound.
+        let own = [repository.to_owned()].into_iter().filter(|directory| directory.parent().is_some());
+        let mapped = map.replacements.iter().filter(|(_, to)| !to.is_empty());
+        let mapped = mapped.flat_map(|(_, to)| around.iter().map(move |directory| directory.join(to)));
+        let mapped = mapped.filter_map(|directory| fs::canonicalize(directory).ok());
+        Roots { trusted: own.chain(mapped).collect(), around }
+    }
+
+    /// Whether a file may be read, whose path is whole and without links. Hidden directories hold tools' state and
+    /// secrets (`.git/config`, `.ssh`), no sources; `--source-map` can lead into one.
+    fn hold(&self, file: &Path) -> bool {
+        let is_plain = |below: &Path| !below.components().any(|part| part.as_os_str().as_encoded_bytes()[0] == b'.');
+        !NEVER.iter().any(|never| file.starts_with(never))
+            && self.trusted.iter().any(|root| file.strip_prefix(root).is_ok_and(is_plain))
+    }
+
+    fn find(&self, path: &Path) -> Found {
+        let candidates = match path.is_absolute() {
+            true => vec![path.to_owned()],
+            false => self.around.iter().map(|directory| directory.join(path)).collect(),
+        };
+        let mut found = Found::Missing;
+        for file in candidates.iter().filter_map(|candidate| fs::canonicalize(candidate).ok()) {
+            if !self.hold(&file) {
+                found = Found::Outside;
+            } else if let Some(text) = read(&file) {
+                return Found::Lines(text.lines().map(str::to_owned).collect());
+            }
+        }
+        found
+    }
+}
+
+/// The text of a file; what is no UTF-8 in it is replaced.
+fn read(path: &Path) -> Option<String> {
+    let is_text = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
+    let bytes = is_text.then(|| given::read(path).ok()).flatten()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Sources {
     /// The source files of a profile, of which none is read yet.
     pub fn new(map: SourceMap) -> Sources {
-        Sources { map, ..Sources::default() }
+        Sources { roots: Roots::new(&map), map, ..Sources::default() }
     }
 
     /// A line (the first is 1), without its end, where its file is found.
     pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
         if !self.files.contains_key(file) {
-            let text = find(Path::new(&*self.map.apply(file)));
-            self.files.insert(file.to_owned(), text.map(|text| text.lines().map(str::to_owned).collect()));
+            let found = self.roots.find(Path::new(&*self.map.apply(file)));
+            self.files.insert(file.to_owned(), found);
         }
-        let lines = self.files.get(file)?.as_ref()?;
+        let Some(Found::Lines(lines)) = self.files.get(file) else { return None };
         let text = lines.get((line as usize).checked_sub(1)?);
         if text.is_none() && !self.short.iter().any(|short| short == file) {
             self.short.push(file.to_owned());
@@ -126,17 +200,16 @@ impl Sources {
     /// What the user should know of files that were asked for, one sentence per cause.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let missing: Vec<&String> =
-            self.files.iter().filter(|(_, text)| text.is_none()).map(|(path, _)| path).collect();
-        if let Some(first) = missing.first() {
-            let more = match missing.len() - 1 {
-                0 => String::new(),
-                1 => " and 1 other file".to_owned(),
-                more => format!(" and {more} other files"),
-            };
+        if let Some(missing) = self.first(|found| matches!(found, Found::Missing)) {
             notes.push(format!(
-                "{first}{more}: not found; say where the sources are with --source-map FROM=TO, which replaces the \
+                "{missing}: not found; say where the sources are with --source-map FROM=TO, which replaces the \
                  beginning of a path"
+            ));
+        }
+        if let Some(outside) = self.first(|found| matches!(found, Found::Outside)) {
+            notes.push(format!(
+                "{outside}: left out; sources are read below the current directory, its repository and what \
+                 --source-map FROM=TO names, not in hidden directories or through links that lead out of them"
             ));
         }
         for file in &self.short {
@@ -144,20 +217,18 @@ impl Sources {
         }
         notes
     }
-}
 
-/// The text of a file, wherever it is; what is no UTF-8 in it is replaced.
-fn find(path: &Path) -> Option<String> {
-    let read = |path: &Path| {
-        let is_text = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
-        let bytes = is_text.then(|| fs::read(path).ok()).flatten()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    if path.is_absolute() {
-        return read(path);
+    /// The first of the files of which this holds, and how many others there are.
+    fn first(&self, holds: impl Fn(&Found) -> bool) -> Option<String> {
+        let mut paths = self.files.iter().filter(|(_, found)| holds(found)).map(|(path, _)| path);
+        let first = paths.next()?;
+        let more = match paths.count() {
+            0 => String::new(),
+            1 => " and 1 other file".to_owned(),
+            more => format!(" and {more} other files"),
+        };
+        Some(format!("{first}{more}"))
     }
-    let here: PathBuf = env::current_dir().ok()?;
-    here.ancestors().find_map(|directory| read(&directory.join(path)))
 }
 
 #[cfg(test)]
@@ -210,5 +281,46 @@ mod tests {
         assert!(notes[0].starts_with("/build/b.c: not found; ") && notes[0].contains("--source-map"), "{notes:?}");
         assert!(notes[1].starts_with("/build/a.c has fewer lines"), "{notes:?}");
         assert_eq!(notes.len(), 2);
+    }
+
+    #[test]
+    fn only_what_lies_below_a_root_is_read_and_no_link_leads_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for folder in ["repository/src", "repository/.git", "outside", "hidden/.pio"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        let files =
+            ["repository/src/a.c", "repository/.git/config", "outside/secret", "hidden/.pio/lib.c", "repository/b.h"];
+        files.iter().for_each(|file| fs::write(at(file), "text\n").unwrap());
+        std::os::unix::fs::symlink(at("outside/secret"), at("repository/src/link.c")).unwrap();
+        std::os::unix::fs::symlink(at("repository/b.h"), at("repository/src/b.h")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/environ", at("repository/src/environ")).unwrap();
+        let path = |name: &str| at(name).display().to_string();
+        let rules = [format!("/build={}", path("repository")), format!("/pio={}", path("hidden/.pio"))];
+        let mut sources = Sources::new(SourceMap::parse(rules).unwrap());
+        for file in ["/build/src/a.c", &path("repository/src/a.c"), "/build/src/b.h", "/pio/lib.c"] {
+            assert_eq!(sources.line(file, 1), Some("text"), "{file}");
+        }
+        assert_eq!(sources.notes(), [""; 0]);
+        let out = [
+            "/build/../outside/secret".to_owned(),
+            "/build/src/link.c".to_owned(),
+            "/build/src/environ".to_owned(),
+            "/build/.git/config".to_owned(),
+            path("outside/secret"),
+            "/proc/self/environ".to_owned(),
+            "/etc/passwd".to_owned(),
+            "../../../../../../../../../../../../etc/passwd".to_owned(),
+        ];
+        for file in &out {
+            assert_eq!(sources.line(file, 1), None, "{file}");
+        }
+        let notes = sources.notes();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains(" and 7 other files: left out; "), "{notes:?}");
+        // Never, even where it is named.
+        let mut named = Sources::new(SourceMap::parse(["/x=/proc/self"]).unwrap());
+        assert_eq!(named.line("/x/status", 1), None);
     }
 }

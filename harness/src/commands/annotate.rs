@@ -11,6 +11,7 @@ use crate::cli::AnnotateArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::annotation::{self, Screen};
+use crate::text::github::Log;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -27,7 +28,7 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
         color: args.color.for_stdout(),
         width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(Log::new(stdout().lock()));
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;
     terminal::notes(&sources.notes());

@@ -1,6 +1,6 @@
 //! `harness bins`: instructions and samples of a saved profile by address.
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 
@@ -23,7 +23,7 @@ pub fn run(args: &BinsArgs) -> Result<ExitCode> {
         order: args.by,
         width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(terminal::stdout());
     bins::write(&profile, table, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)

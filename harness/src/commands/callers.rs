@@ -1,6 +1,6 @@
 //! `harness callers`: who calls a function, what it calls, and what that costs.
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 
@@ -9,6 +9,7 @@ use crate::cli::CallersArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::callers::{CallersLimits, write};
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -17,7 +18,7 @@ use crate::show::callers::{CallersLimits, write};
 pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let places = lookup::places(&profile, &args.function)?;
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(terminal::stdout());
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)

@@ -1,6 +1,6 @@
 //! `harness diff`: two saved profiles, what changed between them, as a table and as a picture.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
@@ -15,6 +15,7 @@ use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
 use crate::run::directory::write_file;
 use crate::show::diff;
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -24,7 +25,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
-    let mut out = stdout().lock();
+    let mut out = terminal::stdout();
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;
     }

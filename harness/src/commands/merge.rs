@@ -1,7 +1,8 @@
 //! `harness merge`: the results of shards, joined into the reports and the exit code of one run.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -11,6 +12,7 @@ use crate::exit_code::ExitCode;
 use crate::gate::result::SuiteResult;
 use crate::gate::{lines, reports};
 use crate::run::directory::unwritable;
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -18,15 +20,21 @@ use crate::run::directory::unwritable;
 /// When a part cannot be read or the parts do not make a whole.
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let named = |path: &PathBuf| Ok((path.display().to_string(), SuiteResult::load(path)?));
-    let parts = args.results.iter().map(named).collect::<Result<_>>()?;
+    let parts: Vec<(String, SuiteResult)> = args.results.iter().map(named).collect::<Result<_>>()?;
+    // The profiles stay where the parts are.
+    let beside = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
+    let directories = args.results.iter().map(beside).zip(&parts);
+    let from: BTreeMap<String, PathBuf> = directories
+        .flat_map(|(directory, (_, part))| part.cases.iter().map(move |case| (case.name.clone(), directory.clone())))
+        .collect();
     let result = SuiteResult::merge(parts)?;
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
     let width = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
     for case in &result.cases {
-        lines::case(case, width, &mut text)?;
+        lines::case(case, width, from.get(&case.name).map(PathBuf::as_path), &mut text)?;
     }
-    stdout().lock().write_all(&text)?;
+    terminal::stdout().write_all(&text)?;
     reports::finish(&result, &directory)
 }

@@ -1,6 +1,6 @@
 //! `harness firmware.elf`: one image in, one profile directory and one table out.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
@@ -19,14 +19,15 @@ use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::show::overview::{self, TableSize};
-use crate::text::terminal::Printable;
+use crate::text::terminal;
 
 /// What a run says and how far it has come, on standard error.
 struct Terminal(Bar);
 
 impl Listener for Terminal {
     fn say(&mut self, line: &str) {
-        self.0.above(|| eprintln!("{line}"));
+        // A closed standard error is no reason to end the run.
+        self.0.above(|| drop(writeln!(terminal::stderr(), "{line}")));
     }
 
     fn progress(&mut self, progress: Progress) {
@@ -57,7 +58,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
 fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCode> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
-    let mut out = Printable(stdout().lock());
+    let mut out = terminal::stdout();
     let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
     overview::write(profile, &table, &crosscheck, size, &mut out)?;
     let mut code = ExitCode::of_end(&profile.facts.end);
@@ -76,5 +77,6 @@ fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCo
     let is_there = |file: &&str| options.flamechart || *file != FLAMECHART;
     let files: Vec<&str> = FILES.into_iter().filter(is_there).collect();
     writeln!(out, "profile in {}: {}", directory.display(), files.join(", "))?;
+    out.flush()?;
     Ok(code)
 }

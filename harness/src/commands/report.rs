@@ -1,6 +1,6 @@
 //! `harness report`: a saved profile as one page for the browser.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::export::report;
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
-use crate::text::terminal::{self, Printable};
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -24,7 +24,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     write_to(&args.output, |out| report::write(&profile, view, &mut sources, out))?;
     if args.output.as_os_str() != STDOUT {
         // A closed standard error is no reason to fail: the page is written.
-        let _ = writeln!(Printable(stderr()), "{}: open it in a browser", args.output.display());
+        let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
     }
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)

@@ -1,7 +1,7 @@
 //! `harness run firmware.elf`: the firmware as a program among others, for cargo, scripts and CI. What it prints
 //! is stdout, its status is the exit status, and a profile is left besides.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -17,9 +17,13 @@ use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::records::Progress;
 use crate::run::tail::Tail;
+use crate::text::github::{self, Stopped};
 use crate::text::number::group;
+use crate::text::screen::Screen;
+use crate::text::terminal;
 
-/// Passes on to standard output what the firmware prints. The machine that was chosen is said at the end, and
+/// Passes on to standard output what the firmware prints: byte for byte, but to a terminal only what it may show. The
+/// machine that was chosen is said at the end, and
 /// progress is the firmware's to show.
 #[derive(Default)]
 struct Console(Option<Tail>);
@@ -27,13 +31,17 @@ struct Console(Option<Tail>);
 impl Listener for Console {
     fn say(&mut self, line: &str) {
         // A closed standard error is no reason to end the run.
-        let _ = writeln!(stderr(), "{line}");
+        let _ = writeln!(terminal::stderr(), "{line}");
     }
 
     fn choice(&mut self, _line: &str) {}
 
     fn starts(&mut self, console: &Path) {
-        self.0 = Some(Tail::start(console.to_owned(), stdout()));
+        let console = console.to_owned();
+        self.0 = Some(match stdout().is_terminal() {
+            true => Tail::start(console, Screen::new(stdout())),
+            false => Tail::start(console, stdout()),
+        });
     }
 
     fn progress(&mut self, _progress: Progress) {}
@@ -47,9 +55,12 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let options = Options::resolve_run(args)?;
     let output = Output::prepare_for(&options)?;
     end_on_interrupt();
+    let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
+    let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
     let mut passed_on = Console::default();
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
+    drop(job);
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;
     output.take_console(&console)?;
@@ -68,7 +79,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     ));
     for line in lines {
         // A closed standard error is no reason to fail: the status says the same.
-        let _ = writeln!(stderr(), "harness: {line}");
+        let _ = writeln!(terminal::stderr(), "harness: {line}");
     }
     if let Some(error) = console_error {
         let file = directory.join(CONSOLE);

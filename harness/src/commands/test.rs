@@ -11,12 +11,14 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::cache::Cache;
 use crate::gate::filter::Filter;
+use crate::gate::remedy::Command;
 use crate::gate::result::SuiteResult;
 use crate::gate::session::{self, Settings};
 use crate::gate::suite::{self, Suite};
 use crate::gate::{baseline, reports};
 use crate::run::directory::unwritable;
 use crate::run::plan::end_on_interrupt;
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -27,6 +29,10 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         stdout().write_all(SuiteResult::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
+    let command = Command {
+        suite: args.suite.as_ref().map(|path| path.display().to_string()),
+        baseline: args.baseline.clone(),
+    };
     let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
     let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let chosen = Filter::choose(&filters, &suite.cases);
@@ -34,7 +40,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return Err(InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into());
     }
     if args.list {
-        let mut out = stdout().lock();
+        let mut out = terminal::stdout();
         for case in chosen {
             writeln!(out, "{}{}", case.name, case.tags.iter().map(|tag| format!(" #{tag}")).collect::<String>())?;
         }
@@ -58,6 +64,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         baseline,
         save_baseline: args.save_baseline,
         ratchet: args.ratchet,
+        command,
         jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
     };
     let cases = session::run(&suite, &mine, &settings);

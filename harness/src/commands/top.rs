@@ -1,7 +1,7 @@
 //! `harness top`: the table of functions of a saved profile, and what followed it after the run.
 
 use std::cmp::Reverse;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use crate::cli::{Sort, TopArgs};
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::overview::{self, TableSize};
-use crate::text::terminal::Printable;
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -28,9 +28,9 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::Samples => table.rows.sort_by_key(|row| Reverse(row.samples)),
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(terminal::stdout());
     let size = TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide };
-    overview::write(&profile, &table, &check, size, &mut Printable(&mut out))?;
+    overview::write(&profile, &table, &check, size, &mut out)?;
     out.flush()?;
     Ok(ExitCode::Good)
 }

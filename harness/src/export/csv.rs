@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::settings::Settings;
 use crate::analysis::functions;
 use crate::profile::Profile;
+use crate::text::csv::cell;
 
 /// Writes one line per function that executed, most instructions first, below a line of column names.
 /// Addresses are in hexadecimal; what is unknown is empty.
@@ -20,10 +21,10 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     for row in table.rows {
         let number = |number: u64| number.to_string();
         csv.write_record([
-            row.name,
-            row.linkage_name,
+            cell(&row.name).into_owned(),
+            cell(&row.linkage_name).into_owned(),
             row.start.map_or_else(String::new, |start| format!("{start:#x}")),
-            row.file.unwrap_or_default(),
+            cell(row.file.as_deref().unwrap_or_default()).into_owned(),
             row.line.map_or_else(String::new, |line| line.to_string()),
             number(row.self_insns),
             number(row.calls),

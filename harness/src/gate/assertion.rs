@@ -249,6 +249,27 @@ impl Assertion {
         }
     }
 
+    /// Whether it can fail because firmware became slower in a window of a fixed length: by what a piece of work costs,
+    /// or by how often something has to be done.
+    pub fn sees_slowdown(&self) -> bool {
+        match &self.measure {
+            Measure::Span(..) => true,
+            Measure::Metric(Metric::Calls, _) => {
+                matches!(self.operator, Operator::Equal | Operator::More | Operator::AtLeast)
+            }
+            _ => false,
+        }
+    }
+
+    /// The function that it is about, as it is written.
+    pub fn function(&self) -> Option<&str> {
+        match &self.measure {
+            Measure::Metric(metric, name) if metric.subject() == Subject::Function => Some(name),
+            Measure::Depth(name) | Measure::Span(_, Spans::Calls(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The two functions between which instructions must be counted for it.
     pub fn span(&self) -> Option<(String, String)> {
         match &self.measure {
@@ -259,12 +280,7 @@ impl Assertion {
 
     /// Why the name of a function in it is that of several different ones; None: it is not.
     pub fn unclear(&self, profile: &Profile, metrics: &Metrics) -> Option<String> {
-        let name = match &self.measure {
-            Measure::Metric(metric, name) if metric.subject() == Subject::Function => name,
-            Measure::Depth(name) | Measure::Span(_, Spans::Calls(name)) => name,
-            _ => return None,
-        };
-        lookup::keys(profile, metrics, name).err()
+        lookup::keys(profile, metrics, self.function()?).err()
     }
 
     /// Checks a profile. `exists` says of a function's name why the image has none of that name.

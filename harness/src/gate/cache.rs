@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
+use crate::image::given;
 use crate::profile::files::CONSOLE;
 use crate::profile::{End, FILE_NAME, Profile};
 use crate::run::options::Options;
@@ -58,7 +59,7 @@ impl Cache {
         add(options.firmware.file_name()?.as_encoded_bytes());
         let contents = [Some(&options.firmware), options.symbols.as_ref()];
         for file in contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file)) {
-            add(&fs::read(file).ok()?);
+            add(&given::read(file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
         // What the files are called here matters as little as where the output goes.

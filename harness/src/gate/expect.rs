@@ -68,8 +68,8 @@ impl Ending {
             Ending::Any => "any end but the host's".to_owned(),
             Ending::LockUp => "a lock-up".to_owned(),
             Ending::Reset => "a reset".to_owned(),
-            Ending::Asleep => "to sleep for ever".to_owned(),
-            Ending::Limit => "the limit of instructions".to_owned(),
+            Ending::Asleep => "sleep for ever".to_owned(),
+            Ending::Limit => "the end by max-insns".to_owned(),
         }
     }
 }
@@ -120,8 +120,35 @@ pub struct Finding {
     pub expected: String,
     /// What was found instead, or in detail.
     pub actual: String,
+    /// Where it was not met: what is wrong, in one sentence that needs no other.
+    pub message: String,
     /// Source file and line that it is about.
     pub place: Option<(String, u32)>,
+}
+
+impl Finding {
+    /// Something that was expected and is so.
+    pub fn met(kind: FindingKind, expected: impl Into<String>, actual: impl Into<String>) -> Finding {
+        let (expected, actual) = (expected.into(), actual.into());
+        Finding { kind, passed: true, expected, actual, message: String::new(), place: None }
+    }
+
+    /// Something that was expected and is not so; the message says it all.
+    pub fn failed(
+        kind: FindingKind,
+        expected: impl Into<String>,
+        actual: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Finding {
+        let (expected, actual, message) = (expected.into(), actual.into(), message.into());
+        Finding { kind, passed: false, expected, actual, message, place: None }
+    }
+
+    /// The same at a place in the sources.
+    #[must_use]
+    pub fn at(self, place: Option<(String, u32)>) -> Finding {
+        Finding { place, ..self }
+    }
 }
 
 /// What kind of thing was expected.
@@ -144,9 +171,14 @@ pub enum FindingKind {
 /// How the run ended, and the code of that where it was not expected.
 pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     let end = &profile.facts.end;
-    let (passed, expected) = match expect.ending {
-        Some(ending) => (ending.is_met_by(end), ending.describe()),
-        None => (ExitCode::of_end(end) == ExitCode::Good, "to end well".to_owned()),
+    let ended = describe::describe_end(profile);
+    let (passed, expected, message) = match expect.ending {
+        Some(ending) => {
+            let expected = ending.describe();
+            let message = format!("{ended}; {expected} was expected");
+            (ending.is_met_by(end), expected, message)
+        }
+        None => (ExitCode::of_end(end) == ExitCode::Good, "a good end".to_owned(), ended.clone()),
     };
     let code = match ExitCode::of_end(end) {
         _ if passed => ExitCode::Good,
@@ -154,45 +186,60 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
         ExitCode::Good => ExitCode::Firmware,
         code => code,
     };
-    let finding = Finding {
-        kind: FindingKind::Ending,
-        passed,
-        expected,
-        actual: describe::describe_end(profile),
-        place: end.pc().and_then(|pc| profile.names.line_at(pc)).map(|(file, line)| (file.to_owned(), line)),
+    let place = end.pc().and_then(|pc| profile.names.line_at(pc)).map(|(file, line)| (file.to_owned(), line));
+    let finding = match passed {
+        true => Finding::met(FindingKind::Ending, expected, ended),
+        false => Finding::failed(FindingKind::Ending, expected, ended, message),
     };
-    (finding, code)
+    (finding.at(place), code)
 }
 
 /// What was printed, held against what was expected.
 pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Finding> {
     let text = String::from_utf8_lossy(console);
     let mut findings = Vec::new();
-    let finding =
-        |passed, expected, actual| Finding { kind: FindingKind::Console, passed, expected, actual, place: None };
+    let failed = |expected: &str, actual: String, message: String| {
+        Finding::failed(FindingKind::Console, expected, actual, message)
+    };
     let mut from = 0;
     for ExpectedLine { text: wanted, by_insns } in &expect.console {
         let by = by_insns.map(|insns| format!(" by instruction {}", group(insns))).unwrap_or_default();
-        let expected = format!("prints {}{by}", wanted.describe());
+        let shown = wanted.describe();
+        let expected = format!("prints {shown}{by}");
         let found = wanted.find(&text, from);
         findings.push(match &found {
-            None => finding(false, expected, not_found(wanted, &text, from)),
+            None => {
+                let instead = not_found(wanted, &text, from);
+                let message = format!("{shown} was not printed: {instead}");
+                failed(&expected, instead, message)
+            }
             Some(found) => {
                 // By whole samples: what was there at one was printed before it.
                 let printed_by = printed_by(profile, found.end);
-                let late = by_insns.is_some_and(|by| printed_by.is_none_or(|insns| insns > by));
                 let when = printed_by.map(|insns| format!("printed before instruction {}", group(insns)));
-                finding(!late, expected, when.unwrap_or_default())
+                match by_insns.filter(|by| printed_by.is_none_or(|insns| insns > *by)) {
+                    None => Finding::met(FindingKind::Console, expected, when.unwrap_or_default()),
+                    Some(by) => {
+                        let when = when.unwrap_or_else(|| "printed at the very end".to_owned());
+                        let message = format!("{shown} came too late: {when}, expected by {}", group(by));
+                        failed(&expected, when, message)
+                    }
+                }
             }
         });
         from = found.map_or(from, |found| found.end);
     }
     for unwanted in &expect.console_not {
-        let found = unwanted.find(&text, 0);
-        let actual =
-            found.map(|found| format!("line {}: {}", line_number(&text, found.start), line_at(&text, found.start)));
-        let passed = actual.is_none();
-        findings.push(finding(passed, format!("does not print {}", unwanted.describe()), actual.unwrap_or_default()));
+        let shown = unwanted.describe();
+        let expected = format!("does not print {shown}");
+        findings.push(match unwanted.find(&text, 0) {
+            None => Finding::met(FindingKind::Console, expected, ""),
+            Some(found) => {
+                let actual = format!("line {}: {}", line_number(&text, found.start), line_at(&text, found.start));
+                let message = format!("{shown} was printed, which console-not forbids; {actual}");
+                failed(&expected, actual, message)
+            }
+        });
     }
     findings
 }

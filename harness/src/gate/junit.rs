@@ -8,14 +8,16 @@ use anyhow::Result;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use crate::exit_code::ExitCode;
+use crate::gate::lines::remedies;
 use crate::gate::result::{CaseResult, RunResult, SuiteResult};
+use crate::text::markup::line;
 
 /// Writes a result.
 ///
 /// # Errors
 /// What `out` reports.
 pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
-    let mut suite = TestSuite::new(&result.suite);
+    let mut suite = TestSuite::new(line(&result.suite));
     suite.add_property(Property::new("harness", &result.harness_version));
     if let Some(baseline) = &result.baseline {
         suite.add_property(Property::new("baseline", baseline));
@@ -23,7 +25,7 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
     for case in &result.cases {
         suite.add_test_case(test_case(&result.suite, case));
     }
-    let mut junit = quick_junit::Report::new(&result.suite);
+    let mut junit = quick_junit::Report::new(line(&result.suite));
     junit.add_test_suite(suite);
     // What quick-junit writes for `testsuites` and Jenkins's schema does not know there; nothing is ever skipped.
     out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
@@ -31,8 +33,7 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
 }
 
 fn test_case(suite: &str, case: &CaseResult) -> TestCase {
-    let failures: Vec<String> =
-        case.failures().map(|finding| format!("{}: {}", finding.expected, finding.actual)).collect();
+    let failures: Vec<String> = case.failures().map(|finding| lines(&finding.message)).collect();
     let status = if case.passed() {
         TestCaseStatus::success()
     } else {
@@ -43,12 +44,22 @@ fn test_case(suite: &str, case: &CaseResult) -> TestCase {
         };
         let mut status = TestCaseStatus::non_success(kind);
         status.set_type(case.code().describe());
-        status.set_message(failures.first().map_or(case.end.as_str(), String::as_str));
-        status.set_description(failures.join("\n"));
+        status.set_message(failures.first().map_or_else(|| line(&case.end), Clone::clone));
+        let places = case.failures().map(|finding| case.place_of(finding));
+        let places = places.map(|place| place.map(|(file, at)| format!("{}:{at}: ", line(file))).unwrap_or_default());
+        let mut text: Vec<String> =
+            places.zip(&failures).map(|(place, failure)| format!("{place}{failure}")).collect();
+        text.extend(remedies(case, None).iter().map(|(what, how)| format!("{what} {}", line(how))));
+        status.set_description(text.join("\n"));
         status
     };
-    let mut test = TestCase::new(&case.name, status);
-    test.set_classname(suite);
+    let mut test = TestCase::new(line(&case.name), status);
+    test.set_classname(line(suite));
+    let place = case.failures().next().map_or(case.place.as_ref(), |finding| case.place_of(finding));
+    if let Some((file, at)) = place {
+        test.extra.insert("file".into(), line(file).into());
+        test.extra.insert("line".into(), at.to_string().into());
+    }
     let mut text = String::new();
     if let Some(run) = &case.run {
         test.set_time(Duration::from_nanos(run.virtual_ns));
@@ -59,8 +70,15 @@ fn test_case(suite: &str, case: &CaseResult) -> TestCase {
     if let Some(comparison) = &case.comparison {
         text += &format!("{}\n", comparison.explanation);
     }
-    text += &case.messages.iter().map(|line| format!("{line}\n")).collect::<String>();
-    text += &case.console_tail.iter().map(|line| format!("{line}\n")).collect::<String>();
-    test.set_system_out(text);
+    let warnings = case.warnings.iter().map(|warning| format!("warning: {warning}"));
+    for line in warnings.chain(case.messages.iter().chain(&case.console_tail).cloned()) {
+        text += &format!("{line}\n");
+    }
+    test.set_system_out(lines(&text));
     test
+}
+
+/// Text of several lines, without what is only for a machine.
+fn lines(text: &str) -> String {
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -3,8 +3,10 @@
 
 use std::io::{self, Write};
 
+use crate::gate::lines::remedies;
 use crate::gate::result::{CaseResult, SuiteResult};
-use crate::text::number::{group, signed_percent};
+use crate::text::markdown::{block, cell, code};
+use crate::text::number::{group, signed, signed_percent};
 
 /// Rows of a table of changes.
 const ROWS: usize = 10;
@@ -17,12 +19,17 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
     let (sign, verdict) =
         if passed == all { ("\u{2705}", "passed") } else { ("\u{274c}", "passed; the others failed") };
-    writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", text(&result.suite))?;
+    writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", code(&result.suite))?;
     for case in result.cases.iter().filter(|case| !case.passed()) {
         failed(case, out)?;
     }
+    for case in result.cases.iter().filter(|case| !case.warnings.is_empty()) {
+        for warning in &case.warnings {
+            writeln!(out, "\u{26a0}\u{fe0f} {}: {}\n", code(&case.name), warning)?;
+        }
+    }
     if let Some(baseline) = &result.baseline {
-        writeln!(out, "Compared with the baseline `{}`.\n", baseline.replace('`', "'"))?;
+        writeln!(out, "Compared with the baseline {}.\n", code(baseline))?;
     }
     writeln!(out, "<details><summary>All images</summary>\n")?;
     writeln!(out, "| | Image | Instructions | Change | What accounts for it |\n|---|---|--:|--:|---|")?;
@@ -37,22 +44,28 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "| {sign} | {} | {insns} | {} | {} |",
-            text(&case.name),
+            cell(&case.name),
             change.unwrap_or_default(),
-            text(why.unwrap_or_default())
+            cell(why.unwrap_or_default())
         )?;
     }
     writeln!(out, "\n</details>")
 }
 
 fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "### \u{274c} {}\n", text(&case.name))?;
+    writeln!(out, "### \u{274c} {}\n", code(&case.name))?;
     for finding in case.failures() {
-        let place = finding.place.as_ref().map(|(file, line)| format!(" (`{file}:{line}`)")).unwrap_or_default();
-        writeln!(out, "- **{}**: {}{place}", text(&finding.expected), text(&finding.actual))?;
+        let place = case.place_of(finding).map(|(file, line)| format!(" at {}", code(&format!("{file}:{line}"))));
+        let mut lines = finding.message.lines();
+        writeln!(out, "- {}{}", code(lines.next().unwrap_or_default()), place.unwrap_or_default())?;
+        lines.try_for_each(|line| writeln!(out, "  - {}", code(line.trim())))?;
+    }
+    writeln!(out)?;
+    for (what, how) in remedies(case, None) {
+        writeln!(out, "{what} {}  ", code(&how))?;
     }
     if let Some(comparison) = &case.comparison {
-        writeln!(out, "\n{}\n", text(&comparison.explanation))?;
+        writeln!(out, "\n{}\n", code(&comparison.explanation))?;
         let changed = &comparison.functions;
         if !changed.is_empty() {
             writeln!(out, "| Function | Before | After | Change |\n|---|--:|--:|--:|")?;
@@ -65,7 +78,7 @@ fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
                 writeln!(
                     out,
                     "| {}{fate} | {} | {} | {} |",
-                    text(&change.name),
+                    cell(&change.name),
                     number(change.self_insns.before),
                     number(change.self_insns.after),
                     signed(change.self_insns.difference())
@@ -77,56 +90,12 @@ fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
             }
         }
         for mismatch in &comparison.mismatches {
-            writeln!(out, "\n> {}", text(mismatch))?;
+            writeln!(out, "\n> {}", code(mismatch))?;
         }
     }
     if !case.console_tail.is_empty() {
-        // Longer than any run of backticks that the firmware may have printed.
-        let fence = "`".repeat(3 + case.console_tail.iter().map(|line| line.matches('`').count()).max().unwrap_or(0));
-        writeln!(out, "\n<details><summary>The last lines printed</summary>\n\n{fence}")?;
-        for line in &case.console_tail {
-            writeln!(out, "{line}")?;
-        }
-        writeln!(out, "{fence}\n\n</details>")?;
+        let lines = block(case.console_tail.iter().map(String::as_str));
+        writeln!(out, "\n<details><summary>The last lines printed</summary>\n\n{lines}\n\n</details>")?;
     }
     writeln!(out)
-}
-
-fn signed(difference: i128) -> String {
-    let digits = group(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
-    match difference {
-        0 => "\u{b1}0".to_owned(),
-        1.. => format!("+{digits}"),
-        _ => format!("\u{2212}{digits}"),
-    }
-}
-
-/// Without what Markdown or HTML would take for its own.
-fn text(plain: &str) -> String {
-    let mut escaped = String::with_capacity(plain.len());
-    for char in plain.chars() {
-        match char {
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '&' => escaped += "&amp;",
-            '\n' | '\r' => escaped.push(' '),
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => {
-                escaped.push('\\');
-                escaped.push(char);
-            }
-            _ => escaped.push(char),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_no_markup() {
-        assert_eq!(text("a<b>|*c*\n`d`"), "a&lt;b&gt;\\|\\*c\\* \\`d\\`");
-        assert_eq!([signed(-1234), signed(0), signed(7)], ["\u{2212}1,234", "\u{b1}0", "+7"]);
-    }
 }

@@ -3,13 +3,16 @@
 pub mod assertion;
 pub mod baseline;
 pub mod cache;
+pub mod defined;
 pub mod expect;
 pub mod filter;
 pub mod junit;
 pub mod lines;
 pub mod markdown;
+pub mod remedy;
 pub mod reports;
 pub mod result;
 pub mod session;
 pub mod suite;
 pub mod threshold;
+pub mod work;

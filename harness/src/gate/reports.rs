@@ -11,6 +11,8 @@ use crate::exit_code::ExitCode;
 use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
 use crate::run::directory::unwritable;
+use crate::text::github;
+use crate::text::terminal::printable;
 
 /// Writes the reports and the verdict.
 ///
@@ -35,12 +37,13 @@ pub fn finish(result: &SuiteResult, directory: &Path) -> Result<ExitCode> {
         })?;
     }
     let mut out = Vec::new();
-    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+    if github::is_job() {
         lines::annotations(result, &mut out)?;
     }
     lines::verdict(result, &mut out)?;
     let files = [REPORT, JUNIT, SUMMARY].join(", ");
-    writeln!(out, "reports in {}: {files}", directory.display())?;
+    let directory = directory.display().to_string();
+    writeln!(out, "reports in {}: {files}", printable(&directory))?;
     // A reader that has seen enough (`| head`) does not make a failure a success.
     match stdout().lock().write_all(&out) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -24,7 +24,7 @@ pub const JUNIT: &str = "junit.xml";
 pub const SUMMARY: &str = "summary.md";
 
 /// Version of the JSON format; it grows when something is removed or changes its meaning.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The name of the JSON format.
 pub const FORMAT: &str = "harness-report";
@@ -57,6 +57,8 @@ pub struct CaseResult {
     pub name: String,
     /// Its tags.
     pub tags: Vec<String>,
+    /// The suite's file and the line at which it is described.
+    pub place: Option<(String, u32)>,
     /// Its part of the exit code.
     pub exit_code: u8,
     /// How the run ended, or why there was none.
@@ -67,8 +69,18 @@ pub struct CaseResult {
     pub findings: Vec<Finding>,
     /// How it compares with the baseline.
     pub comparison: Option<ComparisonResult>,
-    /// Warnings and remarks.
+    /// What the suite would not see, a sentence each.
+    pub warnings: Vec<String>,
+    /// Remarks on the run.
     pub messages: Vec<String>,
+    /// The command that runs it again, alone.
+    pub repeat: String,
+    /// The command that takes its numbers for the baseline's, where that is what it fails by.
+    pub accept: Option<String>,
+    /// Its profile, from the directory of the reports on.
+    pub profile: Option<String>,
+    /// The picture of its stacks there.
+    pub picture: Option<String>,
     /// The last lines that the firmware printed, where something failed.
     pub console_tail: Vec<String>,
 }
@@ -212,6 +224,11 @@ impl CaseResult {
         self.findings.iter().filter(|finding| !finding.passed)
     }
 
+    /// Where a failure is: in the sources, else in the suite.
+    pub fn place_of<'a>(&'a self, finding: &'a Finding) -> Option<&'a (String, u32)> {
+        finding.place.as_ref().or(self.place.as_ref())
+    }
+
     /// Makes the exit code this one, unless it is a more urgent one already.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
@@ -222,18 +239,18 @@ impl CaseResult {
         CaseResult {
             name: name.to_owned(),
             tags: tags.to_vec(),
+            place: None,
             exit_code: code.status(),
             end: why.to_owned(),
             run: None,
-            findings: vec![Finding {
-                kind: FindingKind::Run,
-                passed: false,
-                expected: "can be run".to_owned(),
-                actual: why.to_owned(),
-                place: None,
-            }],
+            findings: vec![Finding::failed(FindingKind::Run, "can be run", why, why)],
             comparison: None,
+            warnings: Vec::new(),
             messages: Vec::new(),
+            repeat: String::new(),
+            accept: None,
+            profile: None,
+            picture: None,
             console_tail: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! One run of a suite: its images over all cores, each held against expectations and a baseline, and the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +17,20 @@ use crate::exit_code::ExitCode;
 use crate::export;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
+use crate::gate::defined::defined;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::lines;
+use crate::gate::remedy::{self, Command};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
-use crate::gate::threshold::{Meant, Threshold, judge};
+use crate::gate::threshold::{Limit, Meant, judge};
+use crate::gate::work::{self, Judged};
+use crate::image::given;
 use crate::image::symbols::{self, Symbols};
 use crate::machine;
 use crate::measure::{Listener, measure};
-use crate::profile::Profile;
-use crate::profile::files::CONSOLE;
+use crate::profile::files::{CONSOLE, FLAMEGRAPH};
+use crate::profile::{End, Profile};
 use crate::run::cores::Cores;
 use crate::run::directory::Output;
 use crate::run::emulator;
@@ -34,6 +38,8 @@ use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bars;
 use crate::run::records::Progress;
+use crate::text::number::group;
+use crate::text::terminal;
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -56,12 +62,16 @@ pub struct Settings {
     pub ratchet: bool,
     /// Images at a time.
     pub jobs: usize,
+    /// How one of them is run again.
+    pub command: Command,
 }
 
 /// A suite being run: what all of its cases share.
 struct Session<'a> {
     suite: &'a Suite,
     settings: &'a Settings,
+    /// The suite's file as failures name it.
+    suite_file: String,
     /// Part of the cache's key.
     emulator_versions: String,
     bars: Bars,
@@ -88,6 +98,7 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
     let session = Session {
         suite,
         settings,
+        suite_file: remedy::shown_path(&suite.path),
         emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
         bars: Bars::new(cases.len()),
     };
@@ -153,6 +164,7 @@ impl Session<'_> {
                 } else {
                     self.run(case)
                 };
+                let result = self.with_remedies(case, result);
                 self.bars.finished();
                 let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 finished.insert(index, result);
@@ -160,9 +172,9 @@ impl Session<'_> {
                 while let Some(result) = finished.get(&printed) {
                     let mut text = Vec::new();
                     // Writing to memory cannot fail.
-                    let _ = lines::case(result, width, &mut text);
+                    let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
-                    self.bars.above(|| drop(stdout().lock().write_all(&text)));
+                    self.bars.above(|| drop(terminal::stdout().write_all(&text)));
                     *printed += 1;
                 }
             }
@@ -192,10 +204,19 @@ impl Session<'_> {
         }
     }
 
+    /// Adds where the case is described, and what can be done about it.
+    fn with_remedies(&self, case: &Case, result: CaseResult) -> CaseResult {
+        CaseResult {
+            place: Some((self.suite_file.clone(), u32::try_from(case.line).unwrap_or(u32::MAX))),
+            repeat: self.settings.command.repeat(&case.name),
+            ..result
+        }
+    }
+
     fn try_run(&self, case: &Case) -> Result<CaseResult> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let options = Options { console_marks: needs_marks, ..case.options.clone() };
-        let target = self.settings.directory.join(format!("{}.profile", file_stem(&case.name)));
+        let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare(target)?;
         let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
         let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
@@ -228,9 +249,11 @@ impl Session<'_> {
         let insns = profile.total_insns();
         let (ending, code) = expect::ending(&case.expect, profile);
         let ended_well = ending.passed;
+        let directory = profile_directory(case);
         let mut result = CaseResult {
             name: case.name.clone(),
             tags: case.tags.clone(),
+            place: None,
             exit_code: code.status(),
             end: crate::analysis::describe::describe_end(profile),
             run: Some(RunResult {
@@ -244,63 +267,87 @@ impl Session<'_> {
             }),
             findings: vec![ending],
             comparison: None,
+            warnings: work::blind(case, &facts.end, insns).into_iter().collect(),
             messages,
+            repeat: String::new(),
+            accept: None,
+            picture: Some(format!("{directory}/{FLAMEGRAPH}")),
+            profile: Some(directory),
             console_tail: Vec::new(),
         };
         result.findings.extend(expect::console(&case.expect, profile, console));
-        // The numbers of half a run say nothing.
-        let new = ended_well.then(|| Baseline::of(profile));
-        if let Some(new) = &new {
-            result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
-            result.findings.extend(assertions(case, profile, &new.metrics));
-            if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
-                result.raise(ExitCode::Usage);
-            }
+        let mut new = Baseline::of(profile);
+        if matches!(facts.end, End::For | End::MaxInsns) {
+            new.metrics.run[Metric::Lines] = Some(console.iter().filter(|byte| **byte == b'\n').count() as u64);
+        }
+        // All at once, whatever else has failed: each says something of its own.
+        result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
+        result.findings.extend(assertions(case, profile, &new.metrics));
+        if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
+            result.raise(ExitCode::Usage);
         }
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
         }
-        if let Some(new) = &new {
-            self.compare(case, profile, new, &mut result)?;
-        }
+        self.compare(case, profile, (&new, ended_well), &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
         }
         Ok(result)
     }
 
-    /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for.
-    fn compare(&self, case: &Case, profile: &Profile, new: &Baseline, result: &mut CaseResult) -> Result<()> {
+    /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for. Of a run that did
+    /// not end well, only what is too much already is said: that it did less says nothing.
+    fn compare(
+        &self,
+        case: &Case,
+        profile: &Profile,
+        (new, ended_well): (&Baseline, bool),
+        result: &mut CaseResult,
+    ) -> Result<()> {
         let file = |name: &String| baseline_file(self.suite, name, case);
         let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
-        let (meant, unclear) = meant(case, profile, &new.metrics, &compared);
+        let (meant, mut unclear) = meant(case, profile, &new.metrics, &compared);
+        let (mut findings, mut is_by_baseline) = thresholds(case, profile, &meant, &compared);
+        if ended_well {
+            let judged = work::judge(&case.work, &meant, &compared, old.is_some());
+            is_by_baseline |=
+                judged.judgements.iter().any(|judgement| judgement.crossed && judgement.is_by_baseline());
+            findings.extend(work_findings(profile, &judged));
+            unclear.extend(judged.blind.into_iter().map(|why| {
+                Finding::failed(FindingKind::Threshold, "a limit on work that can be judged", &*why, &*why)
+            }));
+        }
         if !unclear.is_empty() {
             result.raise(ExitCode::Usage);
         }
         result.findings.extend(unclear);
-        let findings = thresholds(case, profile, &meant, &compared);
         if findings.iter().any(|finding| !finding.passed) {
             result.raise(ExitCode::Regression);
         }
         result.findings.extend(findings);
+        let accept = |name: &String| self.settings.command.accept(&case.name, name);
         match (&self.settings.baseline, &old) {
             (Some(name), Some(old)) => {
+                // Numbers of a run that failed otherwise are not saved.
+                if is_by_baseline && result.code() == ExitCode::Regression {
+                    result.accept = Some(accept(name));
+                }
                 if self.settings.ratchet && result.passed() && is_better(&compared) {
                     new.save(&file(name))?;
                     result.messages.push(format!("baseline {name} tightened"));
                 }
-                result.comparison = Some(ComparisonResult::new(compared, old.mismatches(new)));
+                if ended_well {
+                    result.comparison = Some(ComparisonResult::new(compared, old.mismatches(new)));
+                }
             }
-            (Some(name), None) if self.settings.save_baseline.as_ref() != Some(name) => {
-                result.findings.push(Finding {
-                    kind: FindingKind::Threshold,
-                    passed: false,
-                    expected: format!("has a baseline {name:?}"),
-                    actual: format!("there is none; make it with --save-baseline {name}"),
-                    place: None,
-                });
+            (Some(name), None) if ended_well && self.settings.save_baseline.as_ref() != Some(name) => {
+                result.accept = (result.code() >= ExitCode::Regression).then(|| accept(name));
+                let message = format!("there is no baseline {name:?}; make it with --save-baseline {name}");
+                let expected = format!("a baseline {name:?}");
+                result.findings.push(Finding::failed(FindingKind::Threshold, expected, "there is none", message));
                 result.raise(ExitCode::Usage);
             }
             _ => {}
@@ -316,20 +363,23 @@ impl Session<'_> {
     }
 }
 
+/// Where the profile of a case is, from the directory of the reports on.
+fn profile_directory(case: &Case) -> String {
+    format!("{}.profile", file_stem(&case.name))
+}
+
 fn cross_check(profile: &Profile) -> Finding {
     let check = crosscheck::check(profile, &functions::table(profile));
-    let passed = check.counts_agree();
-    let actual = match (passed, check.faults.first()) {
-        (true, _) => "they do".to_owned(),
-        (false, Some(fault)) => fault.clone(),
-        (false, None) => "they differ: harness profile --strict names each one".to_owned(),
-    };
-    Finding {
-        kind: FindingKind::CrossCheck,
-        passed,
-        expected: "the firmware's own counts are the exact ones".to_owned(),
-        actual,
-        place: None,
+    let expected = "the firmware's own counts are the exact ones";
+    match (check.counts_agree(), check.faults.first()) {
+        (true, _) => Finding::met(FindingKind::CrossCheck, expected, "they do"),
+        (false, Some(fault)) => Finding::failed(FindingKind::CrossCheck, expected, fault, format!("strict: {fault}")),
+        (false, None) => {
+            let actual = "they differ: harness profile --strict names each one";
+            let message =
+                "strict: the firmware's own counts are not the exact ones; harness profile --strict names each";
+            Finding::failed(FindingKind::CrossCheck, expected, actual, message)
+        }
     }
 }
 
@@ -338,44 +388,44 @@ fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding>
         return Vec::new();
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
-    let elf = fs::read(file).ok();
+    let elf = given::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
     let findings = case.assertions.iter().map(|assertion| {
         let outcome = assertion.check(profile, metrics, &exists);
-        Finding {
-            kind: FindingKind::Assertion,
-            passed: outcome.holds,
-            expected: assertion.to_string(),
-            actual: outcome.actual,
-            place: None,
+        let (kind, expected) = (FindingKind::Assertion, assertion.to_string());
+        if outcome.holds {
+            return Finding::met(kind, expected, outcome.actual);
         }
+        let names = assertion.function().and_then(|name| lookup::keys(profile, metrics, name).ok());
+        let place = names.iter().flatten().find_map(|name| defined(profile, name));
+        let message = format!("{expected} does not hold: {}", outcome.actual);
+        Finding::failed(kind, expected, outcome.actual, message).at(place)
     });
     findings.collect()
 }
 
-/// The functions that thresholds' patterns stand for where those are names, those of before with them, and a finding
-/// for each that names different functions.
+/// The functions that limits' patterns stand for where those are names, those of before with them, and a finding for
+/// each that names different functions.
 fn meant(case: &Case, profile: &Profile, metrics: &Metrics, compared: &Comparison) -> (Meant, Vec<Finding>) {
     let (mut meant, mut unclear) = (Meant::new(), Vec::new());
-    let of_functions =
-        |threshold: &&Threshold| threshold.metric.subject() == Subject::Function && threshold.is_name();
-    for threshold in case.thresholds.iter().filter(of_functions) {
-        if metrics.functions.keys().any(|key| threshold.matches(&key.name)) {
+    let of_functions = case.thresholds.iter().filter(|threshold| threshold.metric.subject() == Subject::Function);
+    let of_functions = of_functions.map(|threshold| (threshold.metric.word(), &threshold.pattern));
+    let of_work = case.work.iter().map(|work| (work::WORD, &work.pattern));
+    for (word, pattern) in of_functions.chain(of_work).filter(|(_, pattern)| pattern.is_name()) {
+        if metrics.functions.keys().any(|key| pattern.matches(&key.name)) {
             continue;
         }
-        match lookup::keys(profile, metrics, &threshold.pattern) {
+        match lookup::keys(profile, metrics, &pattern.text) {
             Ok(mut names) => {
-                names.extend(vanished(&threshold.pattern, &names, compared));
-                meant.insert(threshold.pattern.clone(), names);
+                names.extend(vanished(&pattern.text, &names, compared));
+                meant.insert(pattern.text.clone(), names);
             }
-            Err(actual) => unclear.push(Finding {
-                kind: FindingKind::Threshold,
-                passed: false,
-                expected: format!("{} of {} has a threshold", threshold.metric.word(), threshold.pattern),
-                actual,
-                place: None,
-            }),
+            Err(actual) => {
+                let expected = format!("a function that thresholds.{word} means by {:?}", pattern.text);
+                let message = format!("thresholds.{word}: {actual}");
+                unclear.push(Finding::failed(FindingKind::Threshold, expected, actual, message));
+            }
         }
     }
     (meant, unclear)
@@ -391,26 +441,49 @@ fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> V
     called.filter(|name| symbols::are_instances([("", &**one), ("", *name)].into_iter())).map(str::to_owned).collect()
 }
 
-/// A finding for each threshold that was crossed, or one that says that none was.
-fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparison) -> Vec<Finding> {
+/// A finding for each threshold that was crossed, or one that says that none was; and whether another baseline would
+/// let one pass.
+fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparison) -> (Vec<Finding>, bool) {
     let judgements = judge(&case.thresholds, meant, compared);
-    let finding = |passed, expected: &str, actual, place| Finding {
-        kind: FindingKind::Threshold,
-        passed,
-        expected: expected.to_owned(),
-        actual,
-        place,
-    };
+    let is_by_baseline =
+        judgements.iter().any(|judgement| judgement.crossed && !matches!(judgement.limit, Limit::Ceiling(_)));
     let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
-        let mut functions = profile.names.functions.iter();
-        let function = functions.find(|function| key_name(&function.name) == judgement.subject);
-        let place = function.and_then(|function| Some((function.file.clone()?, function.line?)));
-        finding(false, "stays within its threshold", judgement.describe(), place)
+        let subject = &judgement.subject;
+        let place = match judgement.metric.subject() {
+            Subject::Function => {
+                let names = meant.get(subject).into_iter().flatten().map(String::as_str);
+                names.chain([subject.as_str()]).find_map(|name| defined(profile, name))
+            }
+            // What accounts for the most of it.
+            Subject::Run => {
+                let grown = compared.functions.iter().filter(|change| change.self_insns().difference() > 0);
+                grown.filter(|_| judgement.numbers.before.is_some()).find_map(|change| defined(profile, &change.name))
+            }
+            Subject::Task => None,
+        };
+        let expected = format!("{}, allowed {}", judgement.what(), judgement.limit.describe());
+        let actual = group(judgement.numbers.after.unwrap_or(0));
+        Finding::failed(FindingKind::Threshold, expected, actual, judgement.describe()).at(place)
     });
     let crossed: Vec<Finding> = crossed.collect();
     if crossed.is_empty() && !judgements.is_empty() {
-        let actual = format!("{} numbers do", judgements.len());
-        return vec![finding(true, "stays within its thresholds", actual, None)];
+        let actual = format!("{} numbers are", judgements.len());
+        return (vec![Finding::met(FindingKind::Threshold, "within thresholds", actual)], false);
+    }
+    (crossed, is_by_baseline)
+}
+
+/// A finding for each limit on work that was crossed, or one that says that none was.
+fn work_findings(profile: &Profile, judged: &Judged) -> Vec<Finding> {
+    let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
+        let place = judgement.function.as_ref().and_then(|function| defined(profile, function));
+        let actual = group(judgement.numbers.after.unwrap_or(0));
+        Finding::failed(FindingKind::Threshold, judgement.allowed(), actual, judgement.describe()).at(place)
+    });
+    let crossed: Vec<Finding> = crossed.collect();
+    if crossed.is_empty() && !judged.judgements.is_empty() {
+        let actual = format!("{} numbers are", judged.judgements.len());
+        return vec![Finding::met(FindingKind::Threshold, "as much work as before", actual)];
     }
     crossed
 }

@@ -11,7 +11,7 @@ use globset::{Glob, GlobMatcher};
 use crate::analysis::compare::{Comparison, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
 use crate::error::InputError;
-use crate::text::number::{group, parse_millionths, parse_number, signed_percent};
+use crate::text::number::{group, parse_millionths, parse_number, signed, signed_percent};
 
 /// A limit on a number: what is above it is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,18 @@ pub const ALL: &str = "@all";
 pub struct Threshold {
     /// The limited number.
     pub metric: Metric,
-    /// The functions or tasks that it is for: a glob of names, or [`ALL`].
-    pub pattern: String,
-    matcher: Option<GlobMatcher>,
+    /// The functions or tasks that it is for.
+    pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
+}
+
+/// The functions or tasks that a limit is for: a glob of names, or [`ALL`].
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// As it was written.
+    pub text: String,
+    matcher: Option<GlobMatcher>,
 }
 
 /// One number held against its threshold.
@@ -92,10 +99,10 @@ impl Limit {
         match self {
             Limit::Share(millionths) => {
                 let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
-                format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
+                format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
             }
             Limit::Growth(most) => format!("+{}", group(most)),
-            Limit::Ceiling(most) => group(most),
+            Limit::Ceiling(most) => format!("at most {}", group(most)),
         }
     }
 }
@@ -106,21 +113,47 @@ impl Threshold {
     /// # Errors
     /// When the pattern is no glob.
     pub fn new(metric: Metric, pattern: &str, limit: Limit) -> Result<Threshold, InputError> {
-        let matcher = (pattern != ALL)
-            .then(|| Glob::new(pattern).map(|glob| glob.compile_matcher()))
+        Ok(Threshold { metric, pattern: Pattern::new(pattern)?, limit })
+    }
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// When it is no glob.
+    pub fn new(text: &str) -> Result<Pattern, InputError> {
+        let matcher = (text != ALL)
+            .then(|| Glob::new(text).map(|glob| glob.compile_matcher()))
             .transpose()
-            .map_err(|error| InputError::new(format!("pattern {pattern:?}: {}", error.kind())))?;
-        Ok(Threshold { metric, pattern: pattern.to_owned(), matcher, limit })
+            .map_err(|error| InputError::new(format!("pattern {text:?}: {}", error.kind())))?;
+        Ok(Pattern { text: text.to_owned(), matcher })
+    }
+
+    /// Whether it is for everything that no other is for.
+    pub fn is_all(&self) -> bool {
+        self.text == ALL
     }
 
     /// Whether the pattern is a name that may have to be looked for.
     pub fn is_name(&self) -> bool {
-        self.pattern != ALL && !self.pattern.contains(['*', '?', '[', '{'])
+        !self.text.starts_with('@') && !self.text.contains(['*', '?', '[', '{'])
     }
 
     /// Whether a name matches the pattern as it is. The brackets of `<[u8]>::f` and `f::{closure}` are wildcards, too.
     pub fn matches(&self, name: &str) -> bool {
-        self.pattern == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
+        self.text == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
+    }
+
+    /// Whether a function or task is named by it, not only meant with all others.
+    pub fn names(&self, plain_name: &str, subject: &str, meant: &Meant) -> bool {
+        let is_meant = || meant.get(&self.text).is_some_and(|names| names.contains(plain_name));
+        !self.is_all() && (self.matches(plain_name) || self.matches(subject) || is_meant())
+    }
+
+    /// Whether it stands for several instances of a generic, which are judged together.
+    pub fn is_generic(&self, meant: &Meant) -> bool {
+        meant.get(&self.text).is_some_and(|names| names.len() > 1)
     }
 }
 
@@ -135,22 +168,19 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -
     let mut judgements = Vec::new();
     let mut sums: BTreeMap<(Metric, &str, bool), (Limit, Pair)> = BTreeMap::new();
     let mut judge_one = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
-        let means = |pattern: &str| meant.get(pattern).is_some_and(|names| names.contains(plain_name));
         for is_ceiling in [false, true] {
             let kind = |threshold: &&Threshold| {
                 threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
             };
-            let named = |threshold: &&Threshold| {
-                threshold.pattern != ALL
-                    && (threshold.matches(plain_name) || threshold.matches(subject) || means(&threshold.pattern))
-            };
+            let named = |threshold: &&Threshold| threshold.pattern.names(plain_name, subject, meant);
             let candidates = || thresholds.iter().filter(kind);
             let threshold =
-                candidates().rfind(named).or_else(|| candidates().rfind(|threshold| threshold.pattern == ALL));
+                candidates().rfind(named).or_else(|| candidates().rfind(|threshold| threshold.pattern.is_all()));
             if let Some(Threshold { limit, pattern, .. }) = threshold {
                 let limit = *limit;
-                if meant.get(pattern).is_some_and(|names| names.len() > 1) {
-                    let (_, sum) = sums.entry((metric, pattern, is_ceiling)).or_insert((limit, Pair::default()));
+                if pattern.is_generic(meant) {
+                    let (_, sum) =
+                        sums.entry((metric, &pattern.text, is_ceiling)).or_insert((limit, Pair::default()));
                     sum.add(numbers);
                     continue;
                 }
@@ -182,24 +212,24 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -
 }
 
 impl Judgement {
-    /// One line: the number, from what to what, and the limit.
+    /// One line: what, how much more than in the baseline, how much is allowed, from what to what.
     pub fn describe(&self) -> String {
-        let Judgement { metric, subject, numbers: Pair { before, after }, limit, .. } = self;
-        let phrase = metric.descriptor().phrase;
-        let what = if subject.is_empty() { phrase.to_owned() } else { format!("{phrase} {subject}") };
-        let after = after.unwrap_or(0);
-        match (limit, before) {
-            (Limit::Ceiling(_), _) | (_, None) => {
-                format!("{what}: {}, at most {} allowed", group(after), limit.describe())
-            }
-            (_, Some(before)) => format!(
-                "{what}: {} \u{2192} {} ({}), limit {}",
-                group(*before),
-                group(after),
-                signed_percent(self.numbers.difference(), *before),
-                limit.describe()
-            ),
-        }
+        let (what, numbers, allowed) = (self.what(), self.numbers, self.limit.describe());
+        let now = group(numbers.after.unwrap_or(0));
+        let Some(before) = numbers.before.filter(|_| !matches!(self.limit, Limit::Ceiling(_))) else {
+            return format!("{what} {now}, allowed {allowed}");
+        };
+        let change = match self.limit {
+            Limit::Growth(_) => signed(numbers.difference()),
+            _ => signed_percent(numbers.difference(), before),
+        };
+        format!("{what} {change}, allowed {allowed} ({} \u{2192} {now})", group(before))
+    }
+
+    /// What is limited: `self instructions of crc32`.
+    pub fn what(&self) -> String {
+        let phrase = self.metric.descriptor().phrase;
+        if self.subject.is_empty() { phrase.to_owned() } else { format!("{phrase} {}", self.subject) }
     }
 }
 
@@ -211,11 +241,11 @@ mod tests {
     #[test]
     fn limits_are_read_as_people_write_them() {
         for (text, limit, shown) in [
-            ("5%", Limit::Share(50_000), "5%"),
-            ("0%", Limit::Share(0), "0%"),
-            ("0.05 %", Limit::Share(500), "0.05%"),
+            ("5%", Limit::Share(50_000), "5 %"),
+            ("0%", Limit::Share(0), "0 %"),
+            ("0.05 %", Limit::Share(500), "0.05 %"),
             ("+2k", Limit::Growth(2000), "+2,000"),
-            ("10k", Limit::Ceiling(10_000), "10,000"),
+            ("10k", Limit::Ceiling(10_000), "at most 10,000"),
         ] {
             assert_eq!(Limit::parse(text), Ok(limit), "{text}");
             assert_eq!(limit.describe(), shown);
@@ -260,7 +290,7 @@ mod tests {
             .map(|judgement| judgement.subject.as_str())
             .collect();
         assert_eq!(crossed, ["crc_byte", "sort"]);
-        assert_eq!(judgements[0].describe(), "self instructions of crc_byte: 100 \u{2192} 103 (+3.00 %), limit 0%");
+        assert_eq!(judgements[0].describe(), "self instructions of crc_byte +3.00 %, allowed 0 % (100 \u{2192} 103)");
     }
 
     #[test]
@@ -282,17 +312,17 @@ mod tests {
         assert_eq!(
             judged(&[threshold("sort", "14%"), threshold(ALL, "0%"), threshold("sort", "100")]),
             [
-                "self instructions of main: 5 \u{2192} 5 (\u{b1}0), limit 0%",
-                "self instructions of sort: 100 \u{2192} 115 (+15.00 %), limit 14%",
-                "self instructions of sort: 115, at most 100 allowed",
+                "self instructions of main \u{b1}0, allowed 0 % (5 \u{2192} 5)",
+                "self instructions of sort +15.00 %, allowed 14 % (100 \u{2192} 115)",
+                "self instructions of sort 115, allowed at most 100",
             ]
         );
         let later = [threshold("sort", "14%"), threshold("sort*", "10%")];
         assert_eq!(
             judged(&later)[0],
-            "self instructions of sort::<u8>: 100 \u{2192} 90 (\u{2212}10.00 %), limit 10%"
+            "self instructions of sort::<u8> \u{2212}10.00 %, allowed 10 % (100 \u{2192} 90)"
         );
-        assert!(threshold("<[u8]>::f::{closure}", "0%").matches("<[u8]>::f::{closure}"));
+        assert!(threshold("<[u8]>::f::{closure}", "0%").pattern.matches("<[u8]>::f::{closure}"));
         let crossed = judge(&[threshold("sort", "14%"), threshold("sort", "115")], &meant, &comparison);
         assert_eq!(crossed.iter().map(|judgement| judgement.crossed).collect::<Vec<_>>(), [true, false]);
     }

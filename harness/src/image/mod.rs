@@ -7,6 +7,7 @@
 
 mod attributes;
 mod elf;
+pub mod given;
 mod hex;
 pub mod kernel;
 pub mod mcount;
@@ -648,7 +649,7 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
     if !kind.is_file() {
         return Err(InputError::about(path, "this is not a regular file (a pipe or device); give a file on disk"));
     }
-    fs::read(path).map_err(fail)
+    given::read(path).map_err(fail)
 }
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {

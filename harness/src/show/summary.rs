@@ -7,7 +7,7 @@ use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
 use crate::show::names;
 use crate::text::number::{group, share};
-use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, shorten};
+use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, printable, shorten};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -134,7 +134,7 @@ fn widths_of(lines: &[Cells]) -> [usize; 6] {
 
 fn line(row: &Row, table: &Table) -> Cells {
     [
-        row.name.clone(),
+        printable(&row.name).into_owned(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
         if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
@@ -150,11 +150,11 @@ fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
 /// Where a function is defined, `work/crc.c:13`, with as many of the directories as there is room for.
 fn location(row: &Row, most_columns: usize) -> String {
     let Some(file) = &row.file else { return String::new() };
+    let file = printable(file);
     let line = row.line.map_or_else(String::new, |line| format!(":{line}"));
     let room = most_columns.saturating_sub(line.len());
     let separators = file.char_indices().filter(|&(_, character)| matches!(character, '/' | '\\'));
-    let suffixes: Vec<&str> =
-        std::iter::once(file.as_str()).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
+    let suffixes: Vec<&str> = std::iter::once(&*file).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
     let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
     let name = suffixes.last().copied().unwrap_or_default();
     shorten(fitting.copied().unwrap_or(name), room).into_owned() + &line

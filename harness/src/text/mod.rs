@@ -1,6 +1,13 @@
-//! Text for people: numbers, tables, and what a terminal or a page may be shown.
+//! Text for people: numbers, tables, and what each destination may be shown. Names, paths and consoles are the
+//! firmware's: each destination has one function that makes data of them.
 
+pub mod csv;
+pub mod github;
+#[cfg(test)]
+mod hostile;
+pub mod markdown;
 pub mod markup;
 pub mod number;
+pub mod screen;
 pub mod table;
 pub mod terminal;

@@ -54,6 +54,16 @@ pub fn signed_percent(difference: i128, whole: u64) -> String {
     format!("{percent:+.digits$} %").replace('-', "\u{2212}")
 }
 
+/// A change with its sign: `+1,234`, `−5`, `±0`.
+pub fn signed(difference: i128) -> String {
+    let digits = group(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
+    match difference {
+        0 => "\u{b1}0".to_owned(),
+        1.. => format!("+{digits}"),
+        _ => format!("\u{2212}{digits}"),
+    }
+}
+
 /// An address as people read it, with at least eight digits: `0x20000000`.
 pub(crate) struct Hex(pub(crate) u64);
 
@@ -121,6 +131,11 @@ mod tests {
         assert_eq!([0, 999, 1_000, 1_234_567].map(group), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([None, Some(1_000)].map(group_known), ["-", "1,000"]);
         assert_eq!([0, 1, 1_000].map(|calls| plural(calls, "call")), ["0 calls", "1 call", "1,000 calls"]);
+    }
+
+    #[test]
+    fn a_change_has_a_sign() {
+        assert_eq!([signed(-1234), signed(0), signed(7)], ["\u{2212}1,234", "\u{b1}0", "+7"]);
     }
 
     #[test]

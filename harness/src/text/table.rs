@@ -2,16 +2,19 @@
 
 use std::io::{self, Write};
 
-use crate::text::terminal::{columns, pad};
+use crate::text::terminal::{columns, pad, printable};
 
 /// Writes a table between two empty lines; the first column is flush left, the others flush right.
 ///
 /// # Errors
 /// What `out` reports.
 pub fn write_table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
+    // A cell is one line.
+    let lines: Vec<[String; COLUMNS]> =
+        lines.iter().map(|line| line.each_ref().map(|cell| printable(cell).into_owned())).collect();
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
     writeln!(out)?;
-    for line in lines {
+    for line in &lines {
         let mut text = pad(&line[0], width(0));
         for (column, cell) in line.iter().enumerate().skip(1) {
             text += &format!("  {cell:>width$}", width = width(column));

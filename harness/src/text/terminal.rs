@@ -7,6 +7,8 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use console::{Term, measure_text_width};
 
+use crate::text::github::Log;
+
 /// Stands for a character that is not shown.
 const HIDDEN: char = '\u{fffd}';
 
@@ -43,9 +45,14 @@ pub fn width_columns() -> Option<usize> {
 }
 
 /// Whether a character is a command to the terminal, or changes the direction of text, instead of being seen.
-fn is_command(character: char) -> bool {
+pub(super) fn is_command(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(
+            character,
+            // Invisible, or turning others around; the joiners U+200C and U+200D are letters' own.
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// One line of text without anything that a terminal would not show.
@@ -59,7 +66,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// Writes notes for the user to standard error. A closed one is no error: notes are beside the result.
 pub fn notes(notes: &[String]) {
     for note in notes {
-        let _ = writeln!(Printable(io::stderr()), "note: {note}");
+        let _ = writeln!(stderr(), "note: {note}");
     }
 }
 
@@ -116,6 +123,16 @@ fn first(text: &str, width_columns: usize) -> &str {
         used > width_columns
     });
     &text[..end.map_or(text.len(), |(at, _)| at)]
+}
+
+/// Standard output for text: printable, and no line of it a command to what reads a job's log.
+pub fn stdout() -> Printable<Log<io::StdoutLock<'static>>> {
+    Printable(Log::new(io::stdout().lock()))
+}
+
+/// Standard error for text, in the same way.
+pub fn stderr() -> Printable<Log<io::StderrLock<'static>>> {
+    Printable(Log::new(io::stderr().lock()))
 }
 
 /// Passes lines on, without anything that a terminal would not show.

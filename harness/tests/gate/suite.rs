@@ -80,7 +80,7 @@ impl Result {
     fn failures(&self, case: &str) -> Vec<String> {
         let report = self.report();
         let case = report.cases.iter().find(|known| known.name == case).unwrap();
-        case.failures().map(|finding| format!("{}: {}", finding.expected, finding.actual)).collect()
+        case.failures().map(|finding| finding.message.clone()).collect()
     }
 }
 
@@ -206,7 +206,7 @@ fn what_is_cached_is_not_run_again_and_what_changed_is() {
     assert!(hit.status.success());
     m3.build_source(suite.dir.path(), "fw", &source("two"));
     let changed = suite.run(&[]).expect_code(1);
-    assert!(changed.stdout.contains("prints \"one\""), "{}", changed.stdout);
+    assert!(changed.stdout.contains("\"one\" was not printed"), "{}", changed.stdout);
     assert_eq!(fs::read_dir(suite.path("cache")).unwrap().count(), 2);
     suite.write(&entry(&elf, "console = [\"two\"]\nperiod = 97"));
     suite.run(&[]).expect_code(0);
@@ -242,9 +242,28 @@ fn a_slower_function_is_a_regression_that_names_it() {
     let result = suite.run(&[]).expect_code(3);
     let failures = result.failures("riscv64-bare");
     assert_eq!(failures.len(), 2, "{failures:?}");
-    assert!(failures[0].contains("total instructions: "), "{failures:?}");
-    assert!(failures[1].contains("self instructions of crc32_table: "), "{failures:?}");
+    assert!(failures[0].starts_with("total instructions +0.82 %, allowed 0.1 % ("), "{failures:?}");
+    assert!(failures[1].starts_with("self instructions of crc32_table +18.00 %, allowed 5 % ("), "{failures:?}");
+    // The line of the verdict reads as the failure does; each is at the function that accounts for it.
+    let stdout = &result.stdout;
+    let verdict = stdout.lines().next().unwrap();
+    assert!(verdict.starts_with("FAIL  riscv64-bare ") && verdict.ends_with(&failures[0]), "{stdout}");
+    for failure in &failures {
+        let line = format!("targets/apps/work/crc.c:29: error: riscv64-bare: {failure}\n");
+        assert!(stdout.contains(&line), "{stdout}\n{line}");
+    }
     let report = result.report();
+    let accept = "harness test -f 'name(riscv64-bare)' --save-baseline main";
+    assert_eq!(report.cases[0].repeat, "harness test -f 'name(riscv64-bare)'");
+    assert_eq!(report.cases[0].accept.as_deref(), Some(accept));
+    for text in result.files().iter().chain([stdout]) {
+        assert!(text.contains("name(riscv64-bare)") && text.contains("--save-baseline main"), "{text}");
+        assert!(text.contains("riscv64-bare.profile/flamegraph.svg") && text.contains("crc.c"), "{text}");
+        assert!(!text.contains("stays within"), "{text}");
+    }
+    let [_, junit, _] = result.files();
+    assert!(junit.contains("file=\"targets/apps/work/crc.c\" line=\"29\""), "{junit}");
+    assert!(result.reports.join(report.cases[0].picture.as_ref().unwrap()).is_file());
     let comparison = report.cases[0].comparison.as_ref().unwrap();
     assert!(comparison.explanation.contains(": crc32_table +"), "{}", comparison.explanation);
     // The parts are the whole.
@@ -265,6 +284,97 @@ fn a_slower_function_is_a_regression_that_names_it() {
     let worse = String::from("baseline = \"slow\"\n") + &entry(&slow, "thresholds = { total = \"0%\" }");
     suite.write(&worse);
     suite.run(&[]).expect_code(3);
+    // What is said to accept the numbers does.
+    let filter = "name(riscv64-bare)";
+    let again = suite.run(&["-f", filter]).expect_code(3);
+    assert!(again.stdout.contains("--save-baseline slow"), "{}", again.stdout);
+    suite.run(&["-f", filter, "--save-baseline", "slow"]);
+    suite.run(&["-f", filter]).expect_code(0);
+}
+
+/// A firmware that works for ever, with so many rounds of work for each step.
+fn endless(dir: &Path, rounds: u32) -> PathBuf {
+    let source = format!(
+        "volatile int sink;\n\
+         __attribute__((noinline)) void step(void) {{ for (int i = 0; i < {rounds}; i++) sink += i; }}\n\
+         __attribute__((noinline)) void rare(void) {{ sink = 0; host(4, \"round\\n\"); }}\n\
+         void reset(void) {{ for (;;) {{ for (int i = 0; i < 20; i++) step(); rare(); }} }}"
+    );
+    cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_8000).build_source(dir, "endless", &source)
+}
+
+#[test]
+fn less_work_in_a_window_is_a_regression_and_a_suite_that_would_not_see_it_says_so() {
+    let suite = Suite::new("");
+    let elf = endless(suite.dir.path(), 100);
+    let with = |limits: &str| {
+        let lines = format!("for = \"400k\"\n{limits}");
+        suite.write(&(String::from("baseline = \"main\"\n") + &entry(&elf, &lines)));
+    };
+    let warning = "harness.toml:2: warning: endless: `for` ends every run after 400,000 instructions: ";
+    with("thresholds = { total = \"0.1%\" }");
+    let saved = suite.run(&["--save-baseline", "main"]).expect_code(0);
+    assert!(saved.stdout.contains(warning), "{}", saved.stdout);
+    let baseline = fs::read_to_string(suite.path("baselines/main/endless.baseline")).unwrap();
+    assert!(baseline.contains("\nlines\t"), "{baseline}");
+
+    endless(suite.dir.path(), 115);
+    // Fifteen percent slower, and as many instructions: this is what the warning is about.
+    let blind = suite.run(&[]).expect_code(0);
+    assert!(blind.stdout.contains(warning) && blind.stdout.contains("1 warning"), "{}", blind.stdout);
+    for text in blind.files() {
+        assert!(text.contains("`work` in thresholds"), "{text}");
+    }
+    for (limits, failures) in [
+        (
+            "thresholds = { total = \"0.1%\", work = \"2%\" }",
+            &["calls of step", "calls of rare", "lines printed"][..],
+        ),
+        ("thresholds = { work = { step = \"2%\" } }", &["calls of step"]),
+        ("thresholds = { work = { \"@console\" = \"2%\" } }", &["lines printed"]),
+        ("thresholds = { work = { step = \"-10\" } }", &["calls of step"]),
+        ("thresholds = { work = { step = 100000 } }", &["calls of step"]),
+    ] {
+        with(limits);
+        let seen = suite.run(&[]).expect_code(3);
+        assert!(!seen.stdout.contains("warning"), "{}", seen.stdout);
+        let found = seen.failures("endless");
+        assert_eq!(found.len(), failures.len(), "{limits}: {found:?}");
+        assert!(found.iter().zip(failures).all(|(found, wanted)| found.starts_with(wanted)), "{limits}: {found:?}");
+        assert!(seen.stdout.contains("endless.c:") || failures == ["lines printed"], "{}", seen.stdout);
+    }
+    for limits in [
+        "thresholds = { work = \"20%\" }",
+        "thresholds = { work = { step = 10 } }",
+        "thresholds = { total = \"0%\" }\nassert = ['mean(\"step\") < 10k']",
+        "thresholds = { total = \"0%\" }\nconsole = [{ text = \"round\", by = \"100k\" }]",
+    ] {
+        with(limits);
+        let passed = suite.run(&[]).expect_code(0);
+        assert!(!passed.stdout.contains("warning"), "{limits}: {}", passed.stdout);
+    }
+    with("thresholds = { work = { stpe = \"2%\" } }");
+    let typo = suite.run(&[]).expect_code(2);
+    assert!(typo.stdout.contains("work of stpe: no such function was called"), "{}", typo.stdout);
+    // More work is none.
+    endless(suite.dir.path(), 80);
+    with("thresholds = { work = \"0%\" }");
+    suite.run(&[]).expect_code(0);
+}
+
+#[test]
+fn the_repositorys_own_suite_sees_a_slowdown_of_each_image() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness.toml");
+    let own = harness::gate::suite::Suite::load(&path).unwrap();
+    assert!(own.cases.len() > 10);
+    let ends = [harness::profile::End::For, harness::profile::End::MaxInsns];
+    for (case, end) in own.cases.iter().flat_map(|case| ends.iter().map(move |end| (case, end))) {
+        let is_typed =
+            case.options.window.for_insns.is_some_and(|insns| insns != harness::profile::DEFAULT_FOR_INSNS);
+        if is_typed || *end == harness::profile::End::MaxInsns {
+            assert_eq!(harness::gate::work::blind(case, end, 1), None, "{}", case.name);
+        }
+    }
 }
 
 #[test]
@@ -293,7 +403,10 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
     fs::write(dir.join("garbage.elf"), b"\x7fELF garbage").unwrap();
     let text: String =
         [&good, &wrong, &hangs, &crashes, &overflows, &dir.join("garbage.elf"), &dir.join("missing.elf")]
-            .map(|elf| entry(elf, ""))
+            .map(|elf| {
+                let twice = "assert = ['calls(\"reset\") == 2']";
+                entry(elf, if elf == &wrong || elf == &hangs { twice } else { "" })
+            })
             .concat();
     let defaults = "[defaults]\nconsole = [\"result ok\"]\nmax-insns = \"2M\"\nassert = ['calls(\"work\") == 1']\n";
     suite.write(&(String::from(defaults) + &text));
@@ -304,7 +417,17 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
         codes,
         [("good", 0), ("wrong", 1), ("hangs", 4), ("crashes", 1), ("overflows", 1), ("garbage", 2), ("missing", 2)]
     );
-    assert_eq!(result.failures("wrong"), ["prints \"result ok\": the last line printed is \"result ko\""]);
+    assert_eq!(
+        result.failures("wrong"),
+        [
+            "\"result ok\" was not printed: the last line printed is \"result ko\"",
+            "calls(\"reset\") == 2 does not hold: 1"
+        ]
+    );
+    // All that is wrong at once, also where the end is: it ran up to there.
+    let hangs = result.failures("hangs");
+    assert_eq!(hangs.len(), 2, "{hangs:?}");
+    assert!(hangs[1].starts_with("calls(\"reset\") == 2"), "{hangs:?}");
     assert!(
         result.failures("hangs")[0].contains("had not ended after --max-insns 2,000,000"),
         "{:?}",
@@ -346,7 +469,7 @@ fn the_console_is_held_against_texts_in_order_and_deadlines() {
     let swapped = expect(&format!("console = [{last:?}, {first:?}]")).expect_code(1);
     assert!(swapped.stdout.contains("it is only on line 1"), "{}", swapped.stdout);
     let unwanted = expect("console-not = [{ regex = 'sort +[0-9a-f]{8}' }, \"panic\"]").expect_code(1);
-    assert!(unwanted.stdout.contains("does not print /sort"), "{}", unwanted.stdout);
+    assert!(unwanted.stdout.contains("was printed, which console-not forbids; line"), "{}", unwanted.stdout);
     // The end comes after 23 M instructions, and is known to a period.
     expect(&format!("console = [{{ text = {last:?}, by = \"25M\" }}]")).expect_code(0);
     let late = expect(&format!("console = [{{ text = {last:?}, by = \"20M\" }}]")).expect_code(1);
@@ -424,6 +547,11 @@ fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
         (format!("{elf}assert = ['total == 1',\n 'cals(\"f\") == 1']\n"), "harness.toml:5: assertion"),
         (format!("{elf}console = [{{ regex = \"(\" }}]\n"), "harness.toml:4: regex parse error"),
         (format!("{elf}thresholds = {{ total = \"5 apples\" }}\n"), "write 5% or +500"),
+        (
+            format!("{elf}thresholds = {{ work = \"2%\" }}\n"),
+            "thresholds.work: a run that ends by itself does the same",
+        ),
+        (format!("{elf}for = 9\nthresholds = {{ work = \"+5\" }}\n"), "write 2% or -500"),
         (format!("{elf}thresholds = {{ selv = \"5%\" }}\n"), "did you mean `self`?"),
         (format!("{elf}exit = \"crash\"\n"), "\"lock-up\""),
         (format!("{elf}{elf}"), "the name \"riscv64-exit0\" is that of line 1, too"),
@@ -468,7 +596,11 @@ fn pull_requests_get_a_summary_and_annotations() {
     command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary);
     let result = finish(command.output().unwrap(), suite.path("harness-report")).expect_code(1);
     assert!(result.stdout.contains("::error file="), "{}", result.stdout);
-    assert!(result.stdout.contains("title=riscv64-exit3::to end well"), "{}", result.stdout);
+    assert!(
+        result.stdout.contains("title=riscv64-exit3::the firmware exited with status 3 at "),
+        "{}",
+        result.stdout
+    );
     let text = fs::read_to_string(summary).unwrap();
     assert!(text.starts_with("## \u{274c} ") && text.contains("exited with status 3"), "{text}");
     assert_eq!(text, fs::read_to_string(result.reports.join("summary.md")).unwrap());

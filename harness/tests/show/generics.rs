@@ -178,7 +178,7 @@ fn suites_count_the_instances_of_a_generic_together() {
         suite("assert = ['calls(\"area\") == 0']", 2, &["`area` names 3 functions"]);
         let threshold = |limit: u64| format!("[image.thresholds]\ncalls = {{ generic_sort = {limit} }}");
         suite(&threshold(calls), 0, &[]);
-        let crossed = format!("calls of generic_sort: {}, at most {} allowed", number(calls), number(calls - 1));
+        let crossed = format!("calls of generic_sort {}, allowed at most {}", number(calls), number(calls - 1));
         suite(&threshold(calls - 1), 3, &[&crossed]);
         suite("[image.thresholds]\nself = { area = 1 }", 2, &["`area` names 3 functions"]);
     }

@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Ending, ExpectedText};
+use crate::gate::work;
 use crate::text::number::parse_number;
 
 /// A suite's file.
@@ -72,13 +73,27 @@ pub(super) struct Matrix {
     pub(super) period: Vec<Spanned<Count>>,
 }
 
-/// Limits by metric.
+/// Limits by what they are on.
 #[derive(Clone, Default)]
-pub(super) struct Thresholds(pub(super) BTreeMap<Metric, Limits>);
+pub(super) struct Thresholds(pub(super) BTreeMap<Limited, Limits>);
 
-/// A metric that can be limited, by its word.
+/// What can be limited, by its word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Limited(Metric);
+pub(super) enum Limited {
+    /// A metric, of which more is worse.
+    Metric(Metric),
+    /// The work done in a window, of which less is worse.
+    Work,
+}
+
+impl Limited {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Limited::Metric(metric) => metric.word(),
+            Limited::Work => work::WORD,
+        }
+    }
+}
 
 /// A limit, several, or limits by pattern of names.
 #[derive(Clone)]
@@ -205,20 +220,20 @@ impl<'de> Deserialize<'de> for ConsoleText {
 
 impl<'de> Deserialize<'de> for Limited {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
-            [Subject::Run, Subject::Function, Subject::Task].into_iter().flat_map(Metric::compared).collect()
+        static LIMITED: LazyLock<Vec<Limited>> = LazyLock::new(|| {
+            let metrics = [Subject::Run, Subject::Function, Subject::Task].into_iter().flat_map(Metric::compared);
+            metrics.map(Limited::Metric).chain([Limited::Work]).collect()
         });
-        static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| METRICS.iter().map(|metric| metric.word()).collect());
+        static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| LIMITED.iter().map(|limited| limited.word()).collect());
         let word = String::deserialize(deserializer)?;
-        let metric = METRICS.iter().find(|metric| metric.word() == word);
-        metric.copied().map(Limited).ok_or_else(|| de::Error::unknown_field(&word, &WORDS))
+        let limited = LIMITED.iter().find(|limited| limited.word() == word);
+        limited.copied().ok_or_else(|| de::Error::unknown_field(&word, &WORDS))
     }
 }
 
 impl<'de> Deserialize<'de> for Thresholds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let limits: BTreeMap<Limited, Limits> = Deserialize::deserialize(deserializer)?;
-        Ok(Thresholds(limits.into_iter().map(|(Limited(metric), limits)| (metric, limits)).collect()))
+        Ok(Thresholds(Deserialize::deserialize(deserializer)?))
     }
 }
 

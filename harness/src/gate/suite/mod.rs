@@ -14,6 +14,7 @@ use crate::gate::expect::Expect;
 use crate::gate::suite::file::{File, combinations};
 use crate::gate::suite::reader::Reader;
 use crate::gate::threshold::Threshold;
+use crate::gate::work::Work;
 use crate::run::options::Options;
 
 /// The file that is looked for when none is named.
@@ -49,6 +50,8 @@ pub struct Case {
     pub assertions: Vec<Assertion>,
     /// How much worse than the baseline numbers may be.
     pub thresholds: Vec<Threshold>,
+    /// How much less than in the baseline may be done in the window.
+    pub work: Vec<Work>,
     /// Line of the file at which it is described.
     pub line: usize,
 }

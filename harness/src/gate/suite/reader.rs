@@ -6,14 +6,15 @@ use std::str::FromStr;
 
 use toml::Spanned;
 
-use crate::analysis::metrics::{Metric, Subject};
+use crate::analysis::metrics::Subject;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
-use crate::gate::expect::{Expect, ExpectedLine};
+use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::suite::Case;
-use crate::gate::suite::file::{ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Thresholds};
+use crate::gate::suite::file::{self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Thresholds};
 use crate::gate::threshold::{ALL, Limit, Threshold};
+use crate::gate::work::{Least, Work};
 use crate::image;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
@@ -74,7 +75,9 @@ impl Reader<'_> {
         for text in &entry.assert {
             assertions.push(Assertion::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))?);
         }
-        let thresholds = self.thresholds(span, thresholds)?;
+        let ending = entry.exit.as_ref().map(|Exit(ending)| *ending);
+        let is_fixed = entry.for_insns.is_some() || ending == Some(Ending::Limit);
+        let Limited { thresholds, work } = self.thresholds(span, thresholds, is_fixed)?;
         let needs_exact = assertions.iter().any(Assertion::needs_exact)
             || thresholds.iter().any(|threshold| threshold.metric.descriptor().needs_exact);
         let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
@@ -87,12 +90,13 @@ impl Reader<'_> {
         });
         let console_not = entry.console_not.into_iter().map(|text| text.into_inner().0);
         let expect = Expect {
-            ending: entry.exit.map(|Exit(ending)| ending),
+            ending,
             console: console.collect(),
             console_not: console_not.collect(),
             strict: entry.strict.unwrap_or(false),
         };
-        Ok(Case { name, tags: entry.tags, options, expect, assertions, thresholds, line: self.line(span.start) })
+        let line = self.line(span.start);
+        Ok(Case { name, tags: entry.tags, options, expect, assertions, thresholds, work, line })
     }
 
     fn options(
@@ -167,50 +171,90 @@ impl Reader<'_> {
         count.map(read).transpose()
     }
 
-    fn thresholds(&self, span: &Range<usize>, all: [&Thresholds; 2]) -> Result<Vec<Threshold>, InputError> {
-        let mut thresholds = Vec::new();
-        for (&metric, limits) in all.into_iter().flat_map(|Thresholds(limits)| limits) {
-            match limits {
-                Limits::Named(_) if metric.subject() == Subject::Run => {
-                    let what =
-                        format!("thresholds.{} is one number: it takes a limit and no patterns", metric.word());
-                    return Err(self.at(span, what));
+    /// The limits of the defaults and of an image; `is_fixed`: its window has one length, whatever it does in it.
+    fn thresholds(
+        &self,
+        span: &Range<usize>,
+        [defaults, own]: [&Thresholds; 2],
+        is_fixed: bool,
+    ) -> Result<Limited, InputError> {
+        let mut limited = Limited::default();
+        for (all, is_own) in [(defaults, false), (own, true)] {
+            for (&what, limits) in &all.0 {
+                if what == file::Limited::Work && !is_fixed {
+                    if is_own {
+                        let why = "a run that ends by itself does the same work however slow it is: give a window \
+                                   with `for`, or limit `total`";
+                        return Err(self.at(span, format_args!("thresholds.{}: {why}", what.word())));
+                    }
+                    continue;
                 }
-                Limits::Plain(limits) => self.add(&mut thresholds, span, metric, ALL, limits)?,
-                Limits::Named(named) => {
-                    for (pattern, limits) in named {
-                        let Limits::Plain(limits) = limits else {
-                            return Err(self.at(span, format_args!("thresholds: {pattern:?} takes a limit")));
-                        };
-                        self.add(&mut thresholds, span, metric, pattern, limits)?;
+                match limits {
+                    Limits::Named(_) if is_of_run(what) => {
+                        let what =
+                            format!("thresholds.{} is one number: it takes a limit and no patterns", what.word());
+                        return Err(self.at(span, what));
+                    }
+                    Limits::Plain(limits) => self.add(&mut limited, span, what, ALL, limits)?,
+                    Limits::Named(named) => {
+                        for (pattern, limits) in named {
+                            let Limits::Plain(limits) = limits else {
+                                return Err(self.at(span, format_args!("thresholds: {pattern:?} takes a limit")));
+                            };
+                            self.add(&mut limited, span, what, pattern, limits)?;
+                        }
                     }
                 }
             }
         }
-        Ok(thresholds)
+        Ok(limited)
     }
 
     fn add(
         &self,
-        thresholds: &mut Vec<Threshold>,
+        limited: &mut Limited,
         span: &Range<usize>,
-        metric: Metric,
+        what: file::Limited,
         pattern: &str,
         limits: &[Spanned<Count>],
     ) -> Result<(), InputError> {
         for limit in limits {
             let here = if limit.span().is_empty() { span.clone() } else { limit.span() };
-            let place = |error| self.at(&here, format_args!("thresholds.{}: {error}", metric.word()));
-            let limit = Limit::parse(&limit.get_ref().0).map_err(place)?;
+            let place = |error| self.at(&here, format_args!("thresholds.{}: {error}", what.word()));
+            let text = &limit.get_ref().0;
             // One of the same kind on the same names takes the place of the default.
-            let is_ceiling = |limit: &Limit| matches!(limit, Limit::Ceiling(_));
-            thresholds.retain(|other: &Threshold| {
-                !(other.metric == metric
-                    && other.pattern == pattern
-                    && is_ceiling(&other.limit) == is_ceiling(&limit))
-            });
-            thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
+            match what {
+                file::Limited::Metric(metric) => {
+                    let limit = Limit::parse(text).map_err(place)?;
+                    let is_ceiling = |limit: &Limit| matches!(limit, Limit::Ceiling(_));
+                    limited.thresholds.retain(|other: &Threshold| {
+                        !(other.metric == metric
+                            && other.pattern.text == pattern
+                            && is_ceiling(&other.limit) == is_ceiling(&limit))
+                    });
+                    limited.thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
+                }
+                file::Limited::Work => {
+                    let least = Least::parse(text).map_err(place)?;
+                    let is_floor = |least: &Least| matches!(least, Least::Floor(_));
+                    limited.work.retain(|other: &Work| {
+                        other.pattern.text != pattern || is_floor(&other.least) != is_floor(&least)
+                    });
+                    limited.work.push(Work::new(pattern, least).map_err(place)?);
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// The limits of one image.
+#[derive(Default)]
+struct Limited {
+    thresholds: Vec<Threshold>,
+    work: Vec<Work>,
+}
+
+fn is_of_run(what: file::Limited) -> bool {
+    matches!(what, file::Limited::Metric(metric) if metric.subject() == Subject::Run)
 }

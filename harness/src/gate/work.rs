@@ -1,0 +1,396 @@
+//! `work`: how much less than in the baseline may be done in a window of a fixed length. Its total is always the
+//! same, so that firmware which became slower is seen only by what it does not get done: calls, and lines printed.
+//!
+//! A limit is a share of the baseline's number (`2%`), an amount less than it (`-500`), or a floor that needs no
+//! baseline (`100`).
+
+use std::collections::BTreeMap;
+
+use crate::analysis::compare::{Change, Comparison, Fate, Pair};
+use crate::analysis::metrics::Metric;
+use crate::error::InputError;
+use crate::gate::expect::Ending;
+use crate::gate::suite::Case;
+use crate::gate::threshold::{ALL, Meant, Pattern};
+use crate::profile::End;
+use crate::text::number::{group, parse_millionths, parse_number, plural, signed, signed_percent};
+
+/// The word for it in suites.
+pub const WORD: &str = "work";
+
+/// The pattern that means the lines on the console.
+pub const CONSOLE: &str = "@console";
+
+/// How many functions stand for the work where none is named: those called most in the baseline.
+const MOST_CALLED: usize = 5;
+
+/// A limit on a number: what is below it is too little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Least {
+    /// Less than this share below the baseline, in millionths.
+    Share(u64),
+    /// Less than this amount below the baseline.
+    Amount(u64),
+    /// At least this.
+    Floor(u64),
+}
+
+/// One limit on the work of a window.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// The functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: those called most, and the console.
+    pub pattern: Pattern,
+    /// The limit.
+    pub least: Least,
+}
+
+/// One number held against its limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The function; None: the lines on the console.
+    pub function: Option<String>,
+    /// The number in the baseline and now.
+    pub numbers: Pair,
+    /// The limit.
+    pub least: Least,
+    /// What happened to the function as a whole.
+    pub fate: Fate,
+    /// Whether too little was done.
+    pub crossed: bool,
+}
+
+/// What came of all limits on work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Number by number.
+    pub judgements: Vec<Judgement>,
+    /// Limits that nothing can be held against, a sentence each.
+    pub blind: Vec<String>,
+}
+
+impl Least {
+    /// Reads `2%`, `-500`, `100`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Least, InputError> {
+        let why = "write 2% or -500 (less than in the baseline), or 100 (at least)";
+        let error = || InputError::new(format!("limit {text:?}: {why}"));
+        let text = text.trim();
+        if let Some(share) = text.strip_suffix('%') {
+            return Ok(Least::Share(parse_millionths(share.trim()).ok_or_else(error)?));
+        }
+        let number = |text: &str| parse_number("limit", text).map_err(|_| error());
+        match text.strip_prefix('-') {
+            Some(amount) => Ok(Least::Amount(number(amount)?)),
+            None => Ok(Least::Floor(number(text)?)),
+        }
+    }
+
+    fn is_crossed(self, Pair { before, after }: Pair) -> bool {
+        let after = after.unwrap_or(0);
+        match (self, before) {
+            (Least::Floor(least), _) => after < least,
+            (_, None) => false,
+            (Least::Amount(most), Some(before)) => after < before.saturating_sub(most),
+            (Least::Share(millionths), Some(before)) => {
+                u128::from(before.saturating_sub(after)) * 1_000_000 > u128::from(before) * u128::from(millionths)
+            }
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Least::Share(millionths) => {
+                let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
+                let percent = percent.trim_end_matches('0').trim_end_matches('.');
+                if percent == "0" { "0 %".to_owned() } else { format!("\u{2212}{percent} %") }
+            }
+            Least::Amount(amount) => signed(-i128::from(amount)),
+            Least::Floor(least) => format!("at least {}", group(least)),
+        }
+    }
+}
+
+impl Work {
+    /// A limit on what the pattern means.
+    ///
+    /// # Errors
+    /// When the pattern is no glob.
+    pub fn new(pattern: &str, least: Least) -> Result<Work, InputError> {
+        if pattern.starts_with('@') && ![ALL, CONSOLE].contains(&pattern) {
+            return Err(InputError::new(format!("{pattern:?}: write {ALL:?}, {CONSOLE:?}, or a function's name")));
+        }
+        if pattern == ALL && matches!(least, Least::Floor(_)) {
+            let why = "what the least number is of has to be named, such as { frame_done = 100 }";
+            return Err(InputError::new(format!("a floor for all is none: {why}")));
+        }
+        Ok(Work { pattern: Pattern::new(pattern)?, least })
+    }
+
+    fn is_floor(&self) -> bool {
+        matches!(self.least, Least::Floor(_))
+    }
+
+    fn is_of_console(&self) -> bool {
+        self.pattern.text == CONSOLE
+    }
+}
+
+/// Holds the work of a window against its limits. Of several that name a function the last one counts; a floor and a
+/// limit by the baseline may stand side by side. Instances of a generic that are named are judged together.
+/// `has_baseline`: limits that need one have one.
+pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseline: bool) -> Judged {
+    let mut judged = Judged::default();
+    // By the limit's place in the file: what it is held against.
+    let mut found: BTreeMap<usize, Vec<Judgement>> = BTreeMap::new();
+    for is_floor in [false, true].into_iter().filter(|is_floor| *is_floor || has_baseline) {
+        let mut of_kind = limits.iter().enumerate().filter(|(_, limit)| limit.is_floor() == is_floor);
+        let named: Vec<(usize, &Work)> =
+            of_kind.clone().filter(|(_, limit)| !limit.pattern.is_all() && !limit.is_of_console()).collect();
+        let all = of_kind.clone().rfind(|(_, limit)| limit.pattern.is_all());
+        let console = of_kind.rfind(|(_, limit)| limit.is_of_console());
+        let mut others: Vec<&Change> = Vec::new();
+        for change in &comparison.functions {
+            let is_named =
+                |(_, limit): &&(usize, &Work)| limit.pattern.names(&change.plain_name, &change.name, meant);
+            match named.iter().rfind(is_named) {
+                Some((index, limit)) => found.entry(*index).or_default().extend(of(change, limit.least)),
+                None => others.push(change),
+            }
+        }
+        if let Some((index, limit)) = all {
+            let mut most_called: Vec<Judgement> =
+                others.into_iter().filter_map(|change| of(change, limit.least)).collect();
+            most_called.sort_by(|one, other| {
+                other.numbers.before.cmp(&one.numbers.before).then_with(|| one.function.cmp(&other.function))
+            });
+            most_called.retain(|judgement| judgement.numbers.before.is_some_and(|calls| calls > 0));
+            most_called.truncate(MOST_CALLED);
+            found.insert(index, most_called);
+        }
+        if let Some((index, limit)) = console.or(all) {
+            let numbers = comparison.run[Metric::Lines];
+            // What printed nothing before prints no less now.
+            if limit.is_floor() || numbers.before.is_some_and(|lines| lines > 0) {
+                let crossed = limit.least.is_crossed(numbers);
+                let lines = Judgement { function: None, numbers, least: limit.least, fate: Fate::Stays, crossed };
+                found.entry(index).or_default().push(lines);
+            }
+        }
+    }
+    for (index, limit) in limits.iter().enumerate() {
+        let mut judgements = found.remove(&index).unwrap_or_default();
+        if judgements.is_empty() && (limit.is_floor() || has_baseline) {
+            judged.blind.push(limit.blind(comparison));
+        }
+        if limit.pattern.is_generic(meant) && !judgements.is_empty() {
+            let mut numbers = Pair::default();
+            judgements.iter().for_each(|judgement| numbers.add(judgement.numbers));
+            let (function, least) = (Some(limit.pattern.text.clone()), limit.least);
+            let crossed = least.is_crossed(numbers);
+            judgements = vec![Judgement { function, numbers, least, fate: Fate::Stays, crossed }];
+        }
+        judged.judgements.extend(judgements);
+    }
+    judged
+}
+
+/// The calls of a function as work; None: there is no number that could have become less, or it is not known now.
+fn of(change: &Change, least: Least) -> Option<Judgement> {
+    let Pair { before, after } = change.numbers[Metric::Calls];
+    let is_floor = matches!(least, Least::Floor(_));
+    let after = match change.fate {
+        Fate::Vanished => Some(0),
+        // What is inlined is called all the same, as often as cannot be known.
+        _ => Some(after?),
+    };
+    let numbers = Pair { before: if is_floor { before } else { Some(before?) }, after };
+    let function = Some(change.name.clone());
+    Some(Judgement { function, numbers, least, fate: change.fate, crossed: least.is_crossed(numbers) })
+}
+
+impl Work {
+    /// Why nothing can be held against the limit.
+    fn blind(&self, comparison: &Comparison) -> String {
+        let pattern = &self.pattern.text;
+        if self.is_of_console() {
+            return format!("{WORD} of {pattern}: nothing was printed in the baseline's window, or it is older");
+        }
+        if self.pattern.is_all() {
+            return format!("{WORD}: no function was called and nothing was printed in the baseline's window");
+        }
+        let is_it = |change: &&Change| self.pattern.matches(&change.plain_name) || self.pattern.matches(&change.name);
+        match comparison.functions.iter().find(is_it) {
+            Some(change) => format!(
+                "{WORD} of {pattern}: the calls of {} are not known, since it is inlined; name one that is called",
+                change.name
+            ),
+            None => format!("{WORD} of {pattern}: no such function was called in the baseline's window"),
+        }
+    }
+}
+
+impl Judgement {
+    /// One line: what, how much less than in the baseline, how much is allowed, from what to what.
+    pub fn describe(&self) -> String {
+        let what = self.what();
+        let Pair { before, after } = self.numbers;
+        let (now, allowed) = (group(after.unwrap_or(0)), self.least.describe());
+        let Some(before) = before.filter(|_| !matches!(self.least, Least::Floor(_))) else {
+            return format!("{what} {now}, allowed {allowed}");
+        };
+        let change = match self.least {
+            Least::Amount(_) => signed(self.numbers.difference()),
+            _ => signed_percent(self.numbers.difference(), before),
+        };
+        let fate = match self.fate {
+            Fate::Stays => String::new(),
+            fate => format!(", {}", fate.describe()),
+        };
+        format!("{what} in the window {change}, allowed {allowed} ({} \u{2192} {now}{fate})", group(before))
+    }
+
+    /// What is limited: `calls of frame_done`.
+    pub fn what(&self) -> String {
+        match &self.function {
+            Some(function) => format!("calls of {function}"),
+            None => "lines printed".to_owned(),
+        }
+    }
+
+    /// Whether another baseline would let it pass.
+    pub fn is_by_baseline(&self) -> bool {
+        !matches!(self.least, Least::Floor(_))
+    }
+
+    /// What is asked of it.
+    pub fn allowed(&self) -> String {
+        format!("{}, allowed {}", self.what(), self.least.describe())
+    }
+}
+
+/// Why a slowdown would not be seen by a case whose window ended so, and what would see it; None: it would be, or
+/// nothing is limited.
+pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
+    let fixed = match end {
+        End::For => "for",
+        End::MaxInsns if case.expect.ending == Some(Ending::Limit) => "max-insns",
+        _ => return None,
+    };
+    let limits = |metrics: &[Metric]| case.thresholds.iter().any(|threshold| metrics.contains(&threshold.metric));
+    let sees = !case.work.is_empty()
+        || case.assertions.iter().any(|assertion| assertion.sees_slowdown())
+        || case.expect.console.iter().any(|line| line.by_insns.is_some());
+    // What one function or task takes of the window shows that it takes more of it, unless it always takes all.
+    let sees_some = limits(&[Metric::SelfInsns, Metric::Inclusive, Metric::TaskInsns]);
+    let has_total = limits(&[Metric::Total]);
+    if case.thresholds.is_empty() || sees || (sees_some && !has_total) {
+        return None;
+    }
+    let limited = if has_total { "`total` is the same however slow it is" } else { "no threshold sees a slowdown" };
+    Some(format!(
+        "`{fixed}` ends every run after {}: {limited}. What does see it: `work` in thresholds (fewer calls or lines in the \
+         window), `until = \"FUNCTION\"`, an assertion on `mean(\"f\")` or `calls(\"f\") >= N`, a console line with `by`",
+        plural(insns, "instruction"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare::Pairs;
+
+    fn change(name: &str, before: Option<u64>, after: Option<u64>, fate: Fate) -> Change {
+        let mut numbers = Pairs::default();
+        numbers[Metric::Calls] = Pair { before, after };
+        Change { name: name.to_owned(), plain_name: name.to_owned(), numbers, fate }
+    }
+
+    fn work(pattern: &str, least: &str) -> Work {
+        Work::new(pattern, Least::parse(least).unwrap()).unwrap()
+    }
+
+    fn comparison(functions: Vec<Change>, lines: (Option<u64>, Option<u64>)) -> Comparison {
+        let mut comparison = Comparison { functions, ..Comparison::default() };
+        comparison.run[Metric::Lines] = Pair { before: lines.0, after: lines.1 };
+        comparison
+    }
+
+    fn described(limits: &[Work], comparison: &Comparison) -> Vec<String> {
+        let judged = judge(limits, &Meant::new(), comparison, true);
+        let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed).map(Judgement::describe);
+        crossed.chain(judged.blind).collect()
+    }
+
+    #[test]
+    fn limits_on_work_are_read_as_people_write_them() {
+        for (text, least, shown) in [
+            ("2%", Least::Share(20_000), "\u{2212}2 %"),
+            ("0%", Least::Share(0), "0 %"),
+            ("-2k", Least::Amount(2000), "\u{2212}2,000"),
+            ("100", Least::Floor(100), "at least 100"),
+        ] {
+            assert_eq!((Least::parse(text), &*least.describe()), (Ok(least), shown), "{text}");
+        }
+        for text in ["", "+5", "-5%", "x"] {
+            assert!(Least::parse(text).unwrap_err().to_string().contains("write 2%"), "{text}");
+        }
+        assert!(Work::new("@all", Least::Floor(1)).is_err() && Work::new("@tasks", Least::Share(0)).is_err());
+    }
+
+    #[test]
+    fn fewer_calls_of_those_called_most_and_fewer_lines_are_too_little_and_more_are_not() {
+        let names = ["a", "b", "c", "d", "e", "rare"];
+        let functions = (0..).zip(names).map(|(index, name)| {
+            let before = 1000 - index * 100;
+            change(name, Some(before), Some(if index % 2 == 0 { before - 100 } else { before + 100 }), Fate::Stays)
+        });
+        // Called most, and not by the numbers of before.
+        let mut functions: Vec<Change> = functions.collect();
+        functions.push(change("new", None, Some(9_000), Fate::New));
+        let slower = comparison(functions, (Some(10), Some(9)));
+        assert_eq!(
+            described(&[work(ALL, "11%")], &slower),
+            [
+                "calls of c in the window \u{2212}12.50 %, allowed \u{2212}11 % (800 \u{2192} 700)",
+                "calls of e in the window \u{2212}16.67 %, allowed \u{2212}11 % (600 \u{2192} 500)",
+            ]
+        );
+        assert_eq!(described(&[work(ALL, "9%")], &slower).len(), 4, "a, c, e and the lines");
+        assert_eq!(described(&[work(ALL, "-100")], &slower), [""; 0]);
+        assert_eq!(
+            described(&[work(ALL, "-99"), work("[ace]", "50%")], &slower)[..],
+            [""; 0],
+            "what is named has its own limit"
+        );
+        assert_eq!(described(&[work(CONSOLE, "10")], &slower), ["lines printed 9, allowed at least 10"]);
+        assert_eq!(
+            described(&[work("rare", "500"), work("new", "9001")], &slower),
+            ["calls of new 9,000, allowed at least 9,001"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_said_and_what_has_vanished_is_too_little() {
+        let functions = vec![
+            change("gone", Some(10), None, Fate::Vanished),
+            change("inlined", Some(10), None, Fate::NowInlined),
+            change("main", Some(1), Some(1), Fate::Stays),
+        ];
+        let now = comparison(functions, (None, Some(3)));
+        assert_eq!(
+            described(&[work("gone", "0%")], &now),
+            ["calls of gone in the window \u{2212}100.00 %, allowed 0 % (10 \u{2192} 0, vanished)"]
+        );
+        assert!(described(&[work("inlined", "0%")], &now)[0].contains("since it is inlined"));
+        assert!(described(&[work("typo", "0%")], &now)[0].contains("no such function was called"));
+        assert!(described(&[work(CONSOLE, "0%")], &now)[0].contains("nothing was printed"));
+        assert_eq!(described(&[work(ALL, "0%")], &now).len(), 1);
+        let nothing = comparison(Vec::new(), (None, None));
+        assert!(described(&[work(ALL, "0%")], &nothing)[0].contains("no function was called"));
+        // Without a baseline only floors are held.
+        let judged = judge(&[work(ALL, "0%"), work("main", "2")], &Meant::new(), &now, false);
+        assert_eq!((judged.judgements.len(), judged.judgements[0].crossed, judged.blind.len()), (1, true, 0));
+    }
+}

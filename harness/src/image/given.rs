@@ -1,0 +1,62 @@
+//! Files that a user gives: images, symbols, what semihosting finds. They are read whole, and that must end: a pipe or
+//! device is refused, no read waits for more to come (`/proc/kmsg` is a regular file and does), and there is a bound.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+/// Largest file that is read: more than any firmware's memory.
+pub const MAX_BYTES: u64 = 1 << 30;
+
+/// The bytes of a file.
+///
+/// # Errors
+/// When it cannot be read, is no regular file, would have to be waited for, or is larger than [`MAX_BYTES`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    read_up_to(path, MAX_BYTES)
+}
+
+fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let refused = |why: &str| io::Error::new(ErrorKind::InvalidInput, why);
+    let not_regular = "it is not a regular file (a pipe, device or directory); give a file on disk";
+    // Opening a pipe waits, too.
+    if !fs::metadata(path)?.is_file() {
+        return Err(refused(not_regular));
+    }
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    // It may be another one since.
+    if !file.metadata()?.is_file() {
+        return Err(refused(not_regular));
+    }
+    let mut bytes = Vec::new();
+    match file.take(max_bytes + 1).read_to_end(&mut bytes) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(refused("its end is not there yet")),
+        Err(error) => Err(error),
+        Ok(_) if bytes.len() as u64 > max_bytes => Err(refused(&format!("it is larger than {max_bytes} bytes"))),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_on_disk_is_refused_and_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [&pipe, directory.path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+            assert!(read(path).is_err(), "{}", path.display());
+        }
+        // Readable for the administrator only; whoever reads it is not kept waiting.
+        assert!(read(Path::new("/proc/kmsg")).is_err());
+        let file = directory.path().join("file");
+        fs::write(&file, b"12345").unwrap();
+        assert_eq!(read_up_to(&file, 5).unwrap(), b"12345");
+        assert!(read_up_to(&file, 4).unwrap_err().to_string().contains("larger than 4 bytes"));
+    }
+}

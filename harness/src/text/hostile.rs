@@ -1,0 +1,103 @@
+//! The table of hostile texts and of the destinations that text goes to: none gets through any of them.
+
+use crate::text::{csv, github, markdown, markup, screen::Screen, terminal};
+
+/// What firmware may call a function, a task or a file, and print.
+const HOSTILE: [&str; 20] = [
+    "\x1b[2J\x1b]0;owned\x07",
+    "\x1b[31mred\x1b[0m",
+    "\u{9b}31m",
+    "a\nb",
+    "a\r::error::b",
+    "::error file=a.c::pwned",
+    "  ::stop-commands::token",
+    "\n::add-mask::x",
+    "##[error]pwned",
+    "x ##[set-env name=PATH]/tmp",
+    "\u{202e}desrever\u{2066}",
+    "zero\u{200b}width\u{feff}\u{ad}",
+    "`code` and ```fence```",
+    "ends in \\`",
+    "@octocat see https://evil.example and #1",
+    "<script>alert(1)</script> <!-- ",
+    "a | b \\| c",
+    "]]> & \u{0}\u{ffff}",
+    "=HYPERLINK(\"http://evil.example\")",
+    "\u{2028}\u{2029}\u{85}",
+];
+
+/// Whether a character is nowhere to be written raw.
+fn is_raw(character: char) -> bool {
+    terminal::is_command(character)
+}
+
+/// The text outside of spans of code, as CommonMark finds those.
+fn outside_code(markdown: &str) -> String {
+    let mut outside = String::new();
+    let mut rest = markdown;
+    while let Some(at) = rest.find('`') {
+        outside += &rest[..at];
+        let run = rest[at..].len() - rest[at..].trim_start_matches('`').len();
+        let (fence, inside) = rest[at..].split_at(run);
+        // The next run of exactly as many.
+        let mut from = 0;
+        let end = loop {
+            let Some(found) = inside[from..].find('`').map(|found| from + found) else { break None };
+            let length = inside[found..].len() - inside[found..].trim_start_matches('`').len();
+            if length == fence.len() {
+                break Some(found + length);
+            }
+            from = found + length;
+        };
+        match end {
+            Some(end) => rest = &inside[end..],
+            None => {
+                outside += fence;
+                rest = inside;
+            }
+        }
+    }
+    outside + rest
+}
+
+#[test]
+fn no_text_gets_through_to_what_shows_it() {
+    let colors = regex::Regex::new("\x1b\\[[0-9;:]*m").unwrap();
+    for text in HOSTILE {
+        let about = |destination: &str| format!("{text:?} to {destination}");
+
+        let shown = terminal::printable(text);
+        assert!(!shown.contains(is_raw), "{}", about("a terminal"));
+
+        for line in terminal::printable(text).lines().map(github::line) {
+            assert!(!line.trim_start().starts_with("::") && !line.contains("##["), "{}", about("a job's log"));
+        }
+        let (message, property) = (github::message(text), github::property(text));
+        assert!(!message.contains(is_raw) && !message.contains("##["), "{}", about("a command's message"));
+        assert!(!property.contains(is_raw) && !property.contains([':', ',']), "{}", about("a command's property"));
+
+        for markdown in [markdown::code(text), markdown::cell(text)] {
+            assert!(!markdown.contains(is_raw), "{}", about("Markdown"));
+            assert_eq!(outside_code(&markdown).trim(), "", "{}", about("Markdown"));
+        }
+        let cell = markdown::cell(text);
+        assert!(!cell.replace("\\|", "").contains('|'), "{}", about("a table"));
+        let block = markdown::block([text].into_iter());
+        let (fence, inside) = block.split_once('\n').unwrap();
+        let inside = inside.strip_suffix(fence).unwrap();
+        assert!(!inside.contains(fence) && inside.matches('\n').count() == 1, "{}", about("a block"));
+        assert!(!inside.trim_end_matches('\n').contains(is_raw), "{}", about("a block"));
+
+        let cell = csv::cell(text);
+        assert!(!cell.contains(is_raw) && !cell.starts_with(['=', '+', '-', '@']), "{}", about("CSV"));
+
+        let xml = markup::line(text);
+        assert!(!xml.contains(is_raw) && !xml.contains(['\u{fffe}', '\u{ffff}']), "{}", about("XML"));
+
+        let mut out = Vec::new();
+        std::io::Write::write_all(&mut Screen::new(&mut out), text.as_bytes()).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        let rest = colors.replace_all(&shown, "").replace(['\r', '\n', '\t'], "");
+        assert!(!rest.contains(is_raw), "{}", about("the console on a terminal"));
+    }
+}

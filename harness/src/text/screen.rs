@@ -1,0 +1,179 @@
+//! The firmware's console on a terminal: colours, ends of lines and tabs are shown as such; everything else that a
+//! terminal would obey is shown as what it is (`\x1b`, `\u{202e}`), so that firmware moves no cursor, sets no title and
+//! hides nothing.
+
+use std::io::{self, Write};
+use std::str;
+
+use crate::text::terminal::is_command;
+
+/// Longest escape sequence that may be a colour.
+const MAX_COLOR_BYTES: usize = 40;
+
+/// The sequence that ends all colours.
+const RESET: &[u8] = b"\x1b[0m";
+
+/// Passes the console's bytes on to a terminal. What is cut off between two writes waits for the next one.
+#[derive(Debug)]
+pub struct Screen<W: Write> {
+    out: W,
+    /// The beginning of a character or a colour whose end has not come yet.
+    begun: Vec<u8>,
+    /// Whether a colour is left to be ended.
+    is_colored: bool,
+}
+
+/// What bytes begin with.
+enum Piece {
+    /// So many bytes that are shown as they are.
+    Shown(usize),
+    /// So many that set a colour.
+    Color(usize),
+    /// So many that are shown as this.
+    Escaped(usize, String),
+    /// The beginning of one of these.
+    Begun,
+}
+
+fn piece(bytes: &[u8]) -> Piece {
+    let byte = bytes[0];
+    match byte {
+        b'\r' | b'\n' | b'\t' | b' '..=b'~' => return Piece::Shown(1),
+        0x1b => return color(bytes),
+        0..=0x7f => return Piece::Escaped(1, escaped(byte)),
+        _ => {}
+    }
+    let one = &bytes[..bytes.len().min(4)];
+    let valid = match str::from_utf8(one) {
+        Ok(text) => text,
+        Err(error) if error.valid_up_to() > 0 => str::from_utf8(&one[..error.valid_up_to()]).unwrap_or_default(),
+        // Its end may be still to come.
+        Err(error) if error.error_len().is_none() => return Piece::Begun,
+        Err(_) => return Piece::Escaped(1, escaped(byte)),
+    };
+    match valid.chars().next() {
+        Some(character) if is_command(character) => {
+            Piece::Escaped(character.len_utf8(), character.escape_unicode().to_string())
+        }
+        Some(character) => Piece::Shown(character.len_utf8()),
+        None => Piece::Escaped(1, escaped(byte)),
+    }
+}
+
+/// `ESC [ numbers m` sets colours (ECMA-48 8.3.117).
+fn color(bytes: &[u8]) -> Piece {
+    let not_one = || Piece::Escaped(1, escaped(bytes[0]));
+    match bytes.get(1) {
+        None => return Piece::Begun,
+        Some(b'[') => {}
+        Some(_) => return not_one(),
+    }
+    match bytes.iter().skip(2).position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':')) {
+        Some(digits) if digits <= MAX_COLOR_BYTES && bytes[2 + digits] == b'm' => Piece::Color(digits + 3),
+        Some(_) => not_one(),
+        None if bytes.len() > MAX_COLOR_BYTES => not_one(),
+        None => Piece::Begun,
+    }
+}
+
+fn escaped(byte: u8) -> String {
+    format!("\\x{byte:02x}")
+}
+
+impl<W: Write> Screen<W> {
+    /// A screen that is written to `out`.
+    pub fn new(out: W) -> Screen<W> {
+        Screen { out, begun: Vec::new(), is_colored: false }
+    }
+
+    /// Shows what is whole, and at the end also what is not.
+    fn show(&mut self, is_end: bool) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.begun);
+        let mut shown = Vec::with_capacity(bytes.len());
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let used = match piece(rest) {
+                Piece::Shown(used) => {
+                    shown.extend_from_slice(&rest[..used]);
+                    used
+                }
+                Piece::Color(used) => {
+                    shown.extend_from_slice(&rest[..used]);
+                    self.is_colored = !matches!(&rest[..used], b"\x1b[m" | b"\x1b[0m");
+                    used
+                }
+                Piece::Escaped(used, text) => {
+                    shown.extend_from_slice(text.as_bytes());
+                    used
+                }
+                Piece::Begun if is_end => {
+                    shown.extend_from_slice(escaped(rest[0]).as_bytes());
+                    1
+                }
+                Piece::Begun => break,
+            };
+            rest = &rest[used..];
+        }
+        self.begun = rest.to_vec();
+        if is_end && std::mem::take(&mut self.is_colored) {
+            shown.extend_from_slice(RESET);
+        }
+        self.out.write_all(&shown)
+    }
+}
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begun.extend_from_slice(bytes);
+        self.show(false)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Screen<W> {
+    fn drop(&mut self) {
+        // What has gone wrong before has been said.
+        let _ = self.show(true).and_then(|()| self.out.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a terminal gets of these bytes, written so many at a time.
+    fn shown(bytes: &[u8], at_a_time: usize) -> String {
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out);
+        bytes.chunks(at_a_time).for_each(|chunk| screen.write_all(chunk).unwrap());
+        drop(screen);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn colours_and_lines_pass_and_all_else_is_shown_escaped() {
+        for (console, screen) in [
+            ("größe\t寸法\r\n", "größe\t寸法\r\n"),
+            ("\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
+            ("\x1b[38;5;8mgrey", "\x1b[38;5;8mgrey\x1b[0m"),
+            ("\x1b[2J\x1b[H", "\\x1b[2J\\x1b[H"),
+            ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+            ("a\x08b\0c\x7f", "a\\x08b\\x00c\\x7f"),
+            ("\u{202e}evil\u{9b}1m", "\\u{202e}evil\\u{9b}1m"),
+            ("\x1b[1;", "\\x1b[1;"),
+            ("\x1b", "\\x1b"),
+        ] {
+            for at_a_time in [1, 2, 3, 1000] {
+                assert_eq!(shown(console.as_bytes(), at_a_time), screen, "{console:?} by {at_a_time}");
+            }
+        }
+        for at_a_time in [1, 3] {
+            assert_eq!(shown(b"\xff\xc3(\xe2\x82", at_a_time), "\\xff\\xc3(\\xe2\\x82");
+        }
+        assert_eq!(shown(&[&b"\x1b["[..], &[b'1'; 100], b"m"].concat(), 7).get(..5), Some("\\x1b["));
+    }
+}
