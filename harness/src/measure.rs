@@ -260,7 +260,7 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, in_target, unread_memory: _ } = outcome;
+    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _ } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -299,6 +299,7 @@ fn profile(
         input_bytes: records.control.get(Word::InputBytes),
         input_begun: records.control.get(Word::InputBegun),
         end,
+        only,
         max_depth: options.max_depth,
         waits,
         slept_insns: records.slept_insns,

@@ -58,6 +58,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let mut lines = describe::describe_notes(&profile);
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
+    lines.extend(describe::describe_late_fault(&profile));
+    // What is no warning is how it ended, which is said below.
+    lines.extend(describe::describe_trouble(&profile).filter(|line| line.starts_with("warning: ")));
     lines.push(format!(
         "{} on {}: {}; {} instructions; profile in {}",
         facts.image_name,

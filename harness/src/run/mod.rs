@@ -8,6 +8,7 @@ mod ending;
 pub mod execution;
 mod fault;
 pub mod memory;
+mod only;
 pub mod options;
 pub mod plan;
 pub mod process;
