@@ -20,6 +20,7 @@ use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
+use crate::run::deadline;
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -124,7 +125,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     };
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
-    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
+    deadline::run_begins();
+    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress));
+    deadline::run_ended();
+    let outcome = outcome?;
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, &choice)));
     }

@@ -12,6 +12,7 @@ use crate::exit_code::runner;
 use crate::export;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
+use crate::run::deadline;
 use crate::run::directory::Output;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
@@ -47,6 +48,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let options = Options::resolve_run(args)?;
     let output = Output::prepare_for(&options)?;
     end_on_interrupt();
+    deadline::hold(options.timeout, output.in_the_making(), runner::LIMIT);
     let mut passed_on = Console::default();
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());

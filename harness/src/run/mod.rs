@@ -2,6 +2,7 @@
 
 pub mod command_line;
 pub mod cores;
+pub mod deadline;
 pub mod directory;
 pub mod emulator;
 mod ending;
