@@ -232,7 +232,7 @@ impl State {
         self.ledger.close(end, value, pc)
     }
 
-    /// Notes what alone the firmware has done up to here, where that is the handler of one exception or asking one device.
+    /// Notes what alone the firmware has done up to here, where that is one exception's handler or asking one device.
     fn note_only(&mut self, pc: u64) {
         // Of several vCPUs another one may do more.
         if !self.counting.is_inline {

@@ -1,4 +1,4 @@
-/* Waits for a bit of a register that this machine's stub of a device never sets, as start-up code of other chips does. */
+/* Waits for a bit of a register that this machine's stub of a device never sets, as start-up code of others does. */
 #include "board.h"
 #include "text.h"
 

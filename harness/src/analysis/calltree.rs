@@ -16,8 +16,8 @@ use crate::analysis::stacks::{
 };
 use crate::profile::Profile;
 
-/// Most levels of the stacks that are written out in full: pictures of more cannot be looked at, and what nests for ever
-/// would make them grow as the square of its depth.
+/// Most levels of the stacks that are written out in full: pictures of more cannot be looked at, and what nests for
+/// ever would make them grow as the square of its depth.
 pub const MAX_LEVELS: usize = 1000;
 
 /// A frame, and where its function is.

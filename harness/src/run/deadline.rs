@@ -34,8 +34,8 @@ enum Stage {
 
 static STAGE: Mutex<Stage> = Mutex::new(Stage::Elsewhere);
 
-/// Ends the process with `status` where what a command does before or after its run takes too long, or the user does not
-/// want to wait for it. `directory` is what would be left.
+/// Ends the process with `status` where what a command does before or after its run takes too long, or the user does
+/// not want to wait for it. `directory` is what would be left.
 pub fn hold(timeout: Option<Duration>, directory: PathBuf, status: u8) {
     set(Stage::Before { directory });
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! What alone the firmware did up to the end, as the plugin noted it, judged by the image and the machine's memory tree.
+//! What alone the firmware did up to the end, as the plugin noted it, judged by the image and the memory tree.
 
 use std::collections::BTreeSet;
 

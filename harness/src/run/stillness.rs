@@ -13,7 +13,7 @@ const STILLNESS: Duration = Duration::from_millis(200);
 const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
 
 /// How much of the host's processor QEMU must have used without one instruction being counted. Nothing that an
-/// instruction asks for takes as long, and as nothing is counted meanwhile, a profile is the same whenever that is noticed.
+/// instruction asks for takes as long, and as nothing is counted meanwhile, a profile is the same whenever it is noticed.
 const STUCK: Duration = Duration::from_secs(3);
 
 /// The same before the first instruction: the machine may still be made.
@@ -33,8 +33,8 @@ pub(super) enum Still {
 }
 
 /// Notices that a CPU sleeps and nothing is left that could wake it: under `sleep=off` virtual time
-/// jumps to the next timer, so a guest that stands still while the host has nothing to do stays so. Also that one is busy
-/// and no instruction completes.
+/// jumps to the next timer, so a guest that stands still while the host has nothing to do stays so. Also that one is
+/// busy and no instruction completes.
 #[derive(Default)]
 pub(super) struct Stillness {
     last: Option<(Progress, Option<CpuUse>)>,

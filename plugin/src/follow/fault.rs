@@ -1,8 +1,8 @@
 //! The exception that came last, as far as nothing but its handler has executed since: firmware that has faulted and
 //! will never do anything else again looks busy otherwise.
 //!
-//! A handler that returns to the instruction that faulted, which faults again, is the same exception once more; so is one
-//! that faults itself before it returns. That nothing else has executed between is proved by the clock.
+//! A handler that returns to the instruction that faulted, which faults again, is the same exception once more; so is
+//! one that faults itself before it returns. That nothing else has executed between is proved by the clock.
 
 use wire::control::Word;
 use wire::counters::FAULTED;
@@ -127,8 +127,8 @@ impl LastException {
         self.0.as_ref().map(|last| (last.handler, last.entry_sp))
     }
 
-    /// Lets the harness know, where nothing else has executed up to the end. `has_left`: the stack says that the handler
-    /// was left by a jump, if it was entered on it.
+    /// Lets the harness know, where nothing else has executed up to the end. `has_left`: the stack says that the
+    /// handler was left by a jump, if it was entered on it.
     pub(crate) fn note(&self, vcpu: u32, has_left: bool, guest: &mut Guest, ledger: &Ledger) {
         let Some(last) = &self.0 else { return };
         let is_active = match guest.active_exception() {

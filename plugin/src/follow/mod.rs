@@ -1,7 +1,7 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], [`context`], [`span`],
-//! [`tree`], [`arrival`], [`exception`], [`task`], [`poll`].
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], [`context`],
+//! [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
