@@ -13,7 +13,7 @@ const STILLNESS: Duration = Duration::from_millis(200);
 const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
 
 /// How much of the host's processor QEMU must have used without one instruction being counted. Nothing that an
-/// instruction asks for takes as long, and as nothing is counted meanwhile, a profile is the same whenever it is noticed.
+/// instruction asks for takes as long, and as nothing is counted meanwhile, a profile is the same bytes.
 const STUCK: Duration = Duration::from_secs(3);
 
 /// The same before the first instruction: the machine may still be made.
