@@ -70,9 +70,13 @@ impl ExitCode {
     pub fn of_end(end: &End) -> ExitCode {
         match end {
             End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
-            End::Exit { .. } | End::Reset { .. } | End::LockUp { .. } | End::Asleep { .. } | End::Denied { .. } => {
-                ExitCode::Firmware
-            }
+            End::Exit { .. }
+            | End::Reset { .. }
+            | End::LockUp { .. }
+            | End::Asleep { .. }
+            | End::Stuck { .. }
+            | End::Faulting { .. }
+            | End::Denied { .. } => ExitCode::Firmware,
             End::MaxInsns | End::Timeout | End::Interrupted => ExitCode::Limit,
             End::EmulatorFailed { .. } => ExitCode::Emulator,
         }

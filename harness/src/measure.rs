@@ -21,6 +21,7 @@ use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
+use crate::run::deadline;
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -125,7 +126,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     };
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
-    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress))?;
+    deadline::run_begins();
+    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress));
+    deadline::run_ended();
+    let outcome = outcome?;
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, &choice)));
     }
@@ -261,7 +265,7 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, in_target, unread_memory: _ } = outcome;
+    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _ } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -300,6 +304,7 @@ fn profile(
         input_bytes: records.control.get(Word::InputBytes),
         input_begun: records.control.get(Word::InputBegun),
         end,
+        only,
         max_depth: options.max_depth,
         waits,
         slept_insns: records.slept_insns,

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use wire::control::End;
 use wire::counters::{INPUT, LAST};
+use wire::definition::FrameKind;
 use wire::refusal::Refusal;
 use wire::request::{self, Request};
 use wire::sample::Sample;
@@ -226,9 +227,41 @@ impl State {
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
         }
+        if matches!(end, End::For | End::MaxInsns) {
+            self.note_only(pc);
+        }
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)
+    }
+
+    /// Notes what alone the firmware has done up to here, where that is one exception's handler or asking one device.
+    fn note_only(&mut self, pc: u64) {
+        // Of several vCPUs another one may do more.
+        if !self.counting.is_inline {
+            return;
+        }
+        self.follow.device.note(&self.ledger);
+        let has_left = self.has_left_handler(pc);
+        self.follow.cores[TIMEKEEPER as usize].fault.note(TIMEKEEPER, has_left, &mut self.guest, &self.ledger);
+    }
+
+    /// Whether the handler that started last was left by a jump to code that was under way before: none of its frames
+    /// is on the stack, which is no deeper than it was.
+    fn has_left_handler(&mut self, pc: u64) -> bool {
+        let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
+        let core = &follow.cores[TIMEKEEPER as usize];
+        let Some((handler, entry_sp)) = core.fault.handler() else { return false };
+        let Some(stacks) = stacks.as_mut().filter(|_| guest.stack_pointer() >= entry_sp) else { return false };
+        let frames = stacks.take(core, pc, transfers.has_led_to(pc), guest, code, ledger);
+        let handler = code.function_of(handler);
+        let is_handlers = |pc: u64| handler.is_some() && code.function_of(pc) == handler;
+        let shows_handler = frames.iter().any(|frame| match *frame {
+            FrameKind::Exception { .. } => true,
+            FrameKind::Caller { return_addr } => is_handlers(return_addr.wrapping_sub(1)),
+            FrameKind::Unknown(_) => false,
+        });
+        !shows_handler && !is_handlers(pc)
     }
 
     /// Copies the memory that the harness asked for into a file of that name.

@@ -6,8 +6,8 @@
 
 use decode::{Flow, decode};
 use wire::counters::{
-    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED, STACK_SET,
-    VECTOR_MOVES, here,
+    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED,
+    STACK_SET, VECTOR_MOVES, here,
 };
 use wire::definition::{Transfer, TransferKind};
 
@@ -16,9 +16,9 @@ use crate::code::Code;
 use crate::follow::arrival;
 use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
-    OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnMask, OnMasked, OnMispredicted, OnPoll,
-    OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove, OnStore, OnSwitch, OnTransfer,
-    OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
+    OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnLoad, OnMask, OnMasked,
+    OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove,
+    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -316,9 +316,7 @@ fn register_at_block(
     match what {
         AtBlock::Exception => {
             let pc = plan[0].pc;
-            if (state.stacks.is_some() || state.follow.tree.is_some() || state.guest.facts.has_events)
-                && state.guest.may_be_handler(pc, state.code.may_be_entry(pc))
-            {
+            if state.guest.may_be_handler(pc, state.code.may_be_entry(pc)) {
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
         }
@@ -446,8 +444,9 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         }
         AtInsn::Vector if planned.moves_vector => insn.call::<OnVector>(id),
         AtInsn::Semihosting if planned.breakpoint => insn.call::<OnSemihosting>(id),
-        AtInsn::TrapReturn if planned.trap_return && (state.stacks.is_some() || is_exact) => {
-            insn.call::<OnTrapReturn>(id);
+        AtInsn::TrapReturn if planned.trap_return => insn.call::<OnTrapReturn>(id),
+        AtInsn::TrapReturn if planned.may_return_from_exception => {
+            insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
@@ -455,7 +454,10 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
         // Under icount QEMU executes a device access as its block's last instruction, so a store
         // that ends the run (test finisher, reset request) is never anywhere else.
-        AtInsn::Store if is_last && planned.may_store => insn.call_after_store::<OnStore>(id),
+        AtInsn::Store if is_last && planned.may_store => {
+            insn.call_after_store::<OnStore>(id);
+            insn.call_after_load::<OnLoad>(id);
+        }
         _ => {}
     }
 }

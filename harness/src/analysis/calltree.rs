@@ -5,7 +5,6 @@
 //! million different stacks has a few thousand functions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::convert::Infallible;
 
 use wire::definition::{FrameKind, NodeKind};
 
@@ -16,6 +15,10 @@ use crate::analysis::stacks::{
     self, CONTRADICTED, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View,
 };
 use crate::profile::Profile;
+
+/// Most levels of the stacks that are written out in full: pictures of more cannot be looked at, and what nests for
+/// ever would make them grow as the square of its depth.
+pub const MAX_LEVELS: usize = 1000;
 
 /// A frame, and where its function is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,18 +117,42 @@ impl CallTree {
         Ok(())
     }
 
-    /// Instructions by stack of names. Namesakes become one frame.
+    /// Instructions by stack of names. Namesakes become one frame; what is deeper than [`MAX_LEVELS`] is that level's.
     pub fn stacks(&self) -> BTreeMap<Vec<Frame>, u64> {
+        self.stacks_of_least(0)
+    }
+
+    /// The same without what is within a frame of fewer than so many instructions, which becomes that frame's: where a
+    /// picture does not show a frame, it shows nothing within it.
+    pub fn stacks_of_least(&self, least_insns: u64) -> BTreeMap<Vec<Frame>, u64> {
+        let mut insns = vec![0; self.paths.len()];
+        for (path, kept) in self.paths.iter().zip(self.kept(least_insns)) {
+            insns[kept as usize - 1] += path.insns;
+        }
         let mut stacks = BTreeMap::new();
-        let added: Result<(), Infallible> = self.each(|members, path| {
-            if path.insns > 0 {
-                let frames = members.iter().map(|member| member.frame.clone()).collect();
-                *stacks.entry(frames).or_default() += path.insns;
-            }
-            Ok(())
-        });
-        let Ok(()) = added;
+        for (number, insns) in (1..).zip(insns).filter(|&(_, insns)| insns > 0) {
+            let frames = self.frames(number).into_iter().map(|member| member.frame.clone()).collect();
+            *stacks.entry(frames).or_default() += insns;
+        }
         stacks
+    }
+
+    /// The path that stands for each one, by number less one: itself, or the innermost around it that neither is deeper
+    /// than [`MAX_LEVELS`] nor lies within one of fewer than so many instructions.
+    pub fn kept(&self, least_insns: u64) -> Vec<u32> {
+        let inclusive_insns = self.inclusive_insns();
+        let mut levels: Vec<usize> = Vec::with_capacity(self.paths.len());
+        let mut kept: Vec<u32> = Vec::with_capacity(self.paths.len());
+        for (number, path) in (1..).zip(&self.paths) {
+            let parent = path.parent.checked_sub(1).map(|index| index as usize);
+            let level = parent.map_or(0, |parent| levels[parent]) + 1;
+            let within = parent.filter(|&parent| {
+                kept[parent] != path.parent || level > MAX_LEVELS || inclusive_insns[parent] < least_insns
+            });
+            levels.push(level);
+            kept.push(within.map_or(number, |parent| kept[parent]));
+        }
+        kept
     }
 
     /// Instructions of each path and of all that begin with it, by number less one.
@@ -442,6 +469,8 @@ impl<'a> Builder<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use wire::definition::Unknown;
 
     use super::*;
@@ -454,6 +483,27 @@ mod tests {
             _ => frame.name.clone(),
         });
         names.collect::<Vec<_>>().join(";")
+    }
+
+    #[test]
+    fn what_is_too_deep_or_too_narrow_is_that_of_what_is_around_it() {
+        let mut tree = CallTree::default();
+        tree.members.push(Member { frame: Frame { name: "f".to_owned(), role: FrameRole::Function }, start: None });
+        let levels = MAX_LEVELS as u32 + 5;
+        tree.paths.extend((0..levels).map(|parent| Path { parent, member: 0, insns: 1, samples: 0 }));
+        let kept = tree.kept(0);
+        assert_eq!(kept[..MAX_LEVELS], (1..=MAX_LEVELS as u32).collect::<Vec<_>>());
+        assert_eq!(kept[MAX_LEVELS..], [MAX_LEVELS as u32; 5]);
+        let stacks = tree.stacks();
+        assert_eq!((stacks.len(), stacks.values().sum::<u64>()), (MAX_LEVELS, levels.into()));
+        assert_eq!(stacks.iter().map(|(frames, &insns)| (frames.len(), insns)).max(), Some((MAX_LEVELS, 6)));
+        // The innermost that has as many instructions keeps a frame within it, and that all the rest.
+        let kept = tree.kept(levels.into());
+        assert_eq!((kept[1], kept[2], kept[100]), (2, 2, 2));
+        assert_eq!(
+            tree.stacks_of_least(levels.into()).values().copied().collect::<Vec<_>>(),
+            [1, u64::from(levels) - 1]
+        );
     }
 
     fn insns(profile: &Profile) -> Vec<(String, u64)> {

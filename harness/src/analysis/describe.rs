@@ -1,6 +1,8 @@
 //! What happened in a run, in a sentence each.
 
+use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
+use crate::profile::only::{Device, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::terminal::{printable, shorten};
@@ -32,6 +34,8 @@ pub fn describe_end(profile: &Profile) -> String {
             "the CPU sleeps for ever at {}: it waits for an interrupt, and no timer is set that could raise one",
             at(*pc)
         ),
+        End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", at(*pc)),
+        End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
         End::MaxInsns => format!(
             "the firmware had not ended after --max-insns {} instructions",
@@ -41,6 +45,63 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Interrupted => format!("interrupted; {}", reproduce(profile)),
         End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
     }
+}
+
+/// What is to be said before all else: that the firmware did nothing that it was built to do.
+pub fn describe_trouble(profile: &Profile) -> Option<String> {
+    let Facts { end, only, .. } = &profile.facts;
+    if matches!(end, End::Faulting { .. } | End::Stuck { .. }) {
+        return Some(describe_end(profile));
+    }
+    let is_long = only.handler.as_ref().is_some_and(|handler| is_long(handler.since_insns, profile.total_insns()));
+    let line = if is_long { describe_handler(profile) } else { describe_poll(profile) };
+    line.map(|line| format!("warning: {line}"))
+}
+
+/// A fault that came so late that nothing can be said of what follows it.
+pub fn describe_late_fault(profile: &Profile) -> Option<String> {
+    let handler = profile.facts.only.handler.as_ref()?;
+    let is_late = handler.is_fault && !is_long(handler.since_insns, profile.total_insns());
+    let line = is_late.then(|| describe_handler(profile)).flatten()?;
+    Some(format!("the run ended in a fault's handler: {line}"))
+}
+
+/// The handler that alone has run.
+fn describe_handler(profile: &Profile) -> Option<String> {
+    let only = profile.facts.only.handler.as_ref()?;
+    let name = Exceptions::new(profile).name(only.number, only.handler);
+    let since = format!("since instruction {} nothing ran but {name}", group(only.since_insns));
+    if !only.is_fault {
+        let pc = profile.facts.end.pc().unwrap_or(only.handler);
+        return Some(format!("{since}, whose handler is an endless loop at {}", place(&profile.names, pc)));
+    }
+    let times = if only.times > 1 { format!(", {} times", group(only.times)) } else { String::new() };
+    let fault = only.fault.as_deref().map(|fault| format!("{fault}, ")).unwrap_or_default();
+    let device = only.device.as_ref().map(|device| match device {
+        Device::None => "; this machine has no device there".to_owned(),
+        Device::Stub(name) => format!("; QEMU has only a stand-in there ({name:?})"),
+        Device::Named(name) => format!("; {name:?} is there"),
+    });
+    Some(format!("{since}{times}: {fault}pc {}{}", place(&profile.names, only.pc), device.unwrap_or_default()))
+}
+
+/// The register that alone was read.
+fn describe_poll(profile: &Profile) -> Option<String> {
+    let only = profile.facts.only.poll.as_ref()?;
+    let device = only.device.as_ref().map(|device| match device {
+        Device::None => " (this machine has no device there)".to_owned(),
+        Device::Stub(name) => format!(" (QEMU has only a stand-in there, {name:?})"),
+        Device::Named(name) => format!(" ({name:?})"),
+    });
+    Some(format!(
+        "since instruction {} nothing was done but to poll {}{}: it was {:#x} each of {} times at {}",
+        group(only.since_insns),
+        Hex(only.address),
+        device.unwrap_or_default(),
+        only.value,
+        group(only.times),
+        place(&profile.names, only.pc)
+    ))
 }
 
 /// Says that nothing was measured because the window never opened, where it is so.

@@ -28,8 +28,8 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever; its own \
-counts differ under --strict; an expectation of a suite is not met); \
+Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
+stuck, faulting only; its own counts differ under --strict; an expectation of a suite is not met); \
 2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; \
 5 the emulator could not run. \
 `harness run` has its own: see `harness run --help`.";
@@ -44,9 +44,9 @@ Options stand before FIRMWARE; all that follows it is for the firmware, which re
 (SYS_GET_CMDLINE) as one line, `firmware ARGS…` with a space between each two. One `--` right after FIRMWARE is \
 left out. Standard output carries what the firmware prints, and nothing else.
 
-Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, a \
-forbidden operation, a window that never opened; 0 where --for or --until ended the run; 124 a limit, timeout or \
-Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
+Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, \
+stuck, faulting only, a forbidden operation, a window that never opened; 0 where --for or --until ended the run; \
+124 a limit, timeout or Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]

@@ -12,6 +12,7 @@ use crate::exit_code::runner;
 use crate::export;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
+use crate::run::deadline;
 use crate::run::directory::Output;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
@@ -57,6 +58,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     end_on_interrupt();
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
     let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
+    deadline::hold(options.timeout, output.in_the_making(), runner::LIMIT);
     let mut passed_on = Console::default();
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
@@ -69,6 +71,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let mut lines = describe::describe_notes(&profile);
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
+    lines.extend(describe::describe_late_fault(&profile));
+    // What is no warning is how it ended, which is said below.
+    lines.extend(describe::describe_trouble(&profile).filter(|line| line.starts_with("warning: ")));
     lines.push(format!(
         "{} on {}: {}; {} instructions; profile in {}",
         facts.image_name,

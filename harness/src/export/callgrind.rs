@@ -99,6 +99,8 @@ fn trigger(end: &End) -> String {
         End::Reset { .. } => "reset".to_owned(),
         End::LockUp { fault, .. } => format!("lock-up: {fault}"),
         End::Asleep { .. } => "asleep for ever".to_owned(),
+        End::Stuck { .. } => "no instruction completes any more".to_owned(),
+        End::Faulting { .. } => "the window's length, in a handler that is never left".to_owned(),
         End::Denied { .. } => "a forbidden operation".to_owned(),
         End::MaxInsns => "the limit on instructions".to_owned(),
         End::Timeout => "the limit on time".to_owned(),

@@ -14,7 +14,7 @@ use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{clean, show};
-use crate::analysis::calltree::CallTree;
+use crate::analysis::calltree::{CallTree, Path};
 use crate::analysis::evidence;
 use crate::analysis::functions;
 use crate::analysis::stacks::{Frame, FrameRole, View};
@@ -33,13 +33,21 @@ const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 /// # Errors
 /// When inferno fails; it has no reason to.
 pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
-    let stacks: Vec<(Vec<Frame>, u64)> = CallTree::new(profile, view).stacks().into_iter().collect();
+    let tree = CallTree::new(profile, view);
+    let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
     // Sorted by the names as they are shown, so that what is shown alike is one frame.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for (frames, insns) in &stacks {
+    for (frames, insns) in tree.stacks_of_least(least_insns) {
         *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
     }
-    draw(profile, &stacks, shown.into_iter(), &clean(&profile.facts.image_name), subtitle(profile), MIN_WIDTH)
+    draw(
+        profile,
+        &Heats::of_tree(&tree),
+        shown.into_iter(),
+        &clean(&profile.facts.image_name),
+        subtitle(profile),
+        MIN_WIDTH,
+    )
 }
 
 /// Draws the samples of a profile in the order of time as SVG.
@@ -48,6 +56,7 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
 /// As [`svg`].
 pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
     let tree = CallTree::new(profile, view);
+    let kept = tree.kept(0);
     let several = profile.vcpus.len() > 1;
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     for vcpu in 0..profile.vcpus.len() as u32 {
@@ -55,6 +64,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         let mut last = None;
         let samples = profile.samples.iter().zip(&tree.samples);
         for (sample, &path) in samples.filter(|(sample, _)| sample.vcpu == vcpu) {
+            let path = path.checked_sub(1).map_or(0, |index| kept[index as usize]);
             let insns = sample.at_insns.saturating_sub(before_insns);
             before_insns = sample.at_insns;
             if last.replace(path) == Some(path)
@@ -77,6 +87,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
     let subtitle =
         format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
     let insns: u64 = stacks.iter().map(|(_, insns)| insns).sum();
+    let heats = Heats::of_stacks(&stacks);
     // Details are left out until it fits, the narrowest first.
     let mut min_width = MIN_WIDTH;
     loop {
@@ -86,7 +97,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         if left_out > profile.facts.period_insns {
             let _ = write!(subtitle, "; what lasts less than {} instructions is left out", group(left_out));
         }
-        let svg = draw(profile, &stacks, shown, &title, subtitle.replace(';', " \u{b7}"), min_width)?;
+        let svg = draw(profile, &heats, shown, &title, subtitle.replace(';', " \u{b7}"), min_width)?;
         if svg.len() <= MAX_CHART_BYTES || min_width >= 1.0 {
             return Ok(svg);
         }
@@ -97,16 +108,16 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
 /// Draws frames with their widths from left to right.
 fn draw(
     profile: &Profile,
-    stacks: &[(Vec<Frame>, u64)],
+    heats: &Heats,
     shown: impl DoubleEndedIterator<Item = (Vec<String>, u64)>,
     title: &str,
     subtitle: String,
     min_width: f64,
 ) -> Result<Vec<u8>> {
-    if stacks.is_empty() {
+    if heats.0.is_empty() {
         return Ok(nothing(profile).into_bytes());
     }
-    let mut palette = palette(stacks);
+    let mut palette = palette(heats);
     let mut options = Options::default();
     options.title = title.to_owned();
     options.subtitle = Some(subtitle);
@@ -171,28 +182,64 @@ fn period(profile: &Profile) -> String {
     if profile.facts.jitter_seed.is_some() { format!("{period} (dithered)") } else { period }
 }
 
+/// The role of each frame by its name as shown, and the instructions that it executes itself.
+#[derive(Default)]
+struct Heats(BTreeMap<String, (FrameRole, u64)>);
+
+impl Heats {
+    fn of_stacks(stacks: &[(Vec<Frame>, u64)]) -> Heats {
+        let mut heats = Heats::default();
+        for (frames, insns) in stacks {
+            frames.iter().for_each(|frame| heats.add(frame, 0));
+            heats.end(frames.iter().rev(), *insns);
+        }
+        heats
+    }
+
+    fn of_tree(tree: &CallTree) -> Heats {
+        let mut heats = Heats::default();
+        let inclusive_insns = tree.inclusive_insns();
+        let frame = |path: &Path| &tree.members[path.member as usize].frame;
+        for (path, _) in tree.paths.iter().zip(inclusive_insns).filter(|&(_, insns)| insns > 0) {
+            heats.add(frame(path), 0);
+            if path.insns > 0 {
+                let outer = |path: &&Path| tree.paths.get(path.parent.checked_sub(1)? as usize);
+                heats.end(std::iter::successors(Some(path), outer).map(frame), path.insns);
+            }
+        }
+        heats
+    }
+
+    /// What executes is the last function with what is inlined into it; `inner` are frames from the innermost outwards.
+    fn end<'a>(&mut self, inner: impl Iterator<Item = &'a Frame>, insns: u64) {
+        let mut counted: Vec<&Frame> = Vec::new();
+        for frame in inner {
+            // A function inlined into itself counts once.
+            if !counted.contains(&frame) {
+                counted.push(frame);
+                self.add(frame, insns);
+            }
+            if frame.role != FrameRole::Inlined {
+                break;
+            }
+        }
+    }
+
+    fn add(&mut self, frame: &Frame, insns: u64) {
+        self.0.entry(show(frame)).or_insert((frame.role, 0)).1 += insns;
+    }
+}
+
 /// The colours of frames, by name. Functions are the warmer, the more instructions they execute
 /// themselves; inlined frames are green, tasks blue, interrupts purple, so that each can be told at a
 /// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
 /// same in every picture.
-fn palette(stacks: &[(Vec<Frame>, u64)]) -> PaletteMap {
-    let mut insns: BTreeMap<String, (FrameRole, u64)> = BTreeMap::new();
-    for (frames, count) in stacks {
-        // What executes is the last function with what is inlined into it.
-        let function = frames.iter().rposition(|frame| frame.role != FrameRole::Inlined).unwrap_or(0);
-        for (depth, frame) in frames.iter().enumerate() {
-            let (_, sum) = insns.entry(show(frame)).or_insert((frame.role, 0));
-            // A function inlined into itself counts once.
-            if depth >= function && !frames[function..depth].contains(frame) {
-                *sum += count;
-            }
-        }
-    }
+fn palette(Heats(insns): &Heats) -> PaletteMap {
     let hottest = insns.values().map(|&(_, insns)| insns).max().unwrap_or(1).max(1) as f64;
     let mut palette = PaletteMap::default();
     // The frame below all others has no name.
     palette.insert("", ROOT);
-    for (frame, &(role, insns)) in &insns {
+    for (frame, &(role, insns)) in insns {
         palette.insert(frame, color(frame, role, insns as f64 / hottest));
     }
     palette
@@ -546,7 +593,7 @@ mod tests {
     fn a_function_is_warm_by_what_it_executes_itself() {
         let profile = freertos();
         let stacks: Vec<_> = CallTree::new(&profile, View::default()).stacks().into_iter().collect();
-        let palette = palette(&stacks);
+        let palette = palette(&Heats::of_stacks(&stacks));
         let green = |name: &str| palette.get(name).unwrap().g;
         // Nearly everything is below `sensor_task`, hardly anything in it.
         assert!(green("multiply_accumulate") < green("filter"));

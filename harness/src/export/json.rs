@@ -628,6 +628,8 @@ impl<'a> Facts<'a> {
                 End::Reset { .. } => "reset",
                 End::LockUp { .. } => "lock-up",
                 End::Asleep { .. } => "asleep",
+                End::Stuck { .. } => "stuck",
+                End::Faulting { .. } => "faulting",
                 End::Denied { .. } => "denied",
                 End::MaxInsns => "max-insns",
                 End::Timeout => "timeout",

@@ -35,17 +35,23 @@ pub enum Ending {
     Reset,
     /// Asleep for ever.
     Asleep,
+    /// With no instruction completing any more.
+    Stuck,
+    /// In the handler of a fault that is never left.
+    Faulting,
     /// By the limit on instructions.
     Limit,
 }
 
 impl Ending {
     /// The words with which suites write the endings that are no status.
-    pub const WORDS: [(&'static str, Ending); 5] = [
+    pub const WORDS: [(&'static str, Ending); 7] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
         ("reset", Ending::Reset),
         ("asleep", Ending::Asleep),
+        ("stuck", Ending::Stuck),
+        ("faulting", Ending::Faulting),
         ("limit", Ending::Limit),
     ];
 
@@ -57,6 +63,8 @@ impl Ending {
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
             | (Ending::Asleep, End::Asleep { .. })
+            | (Ending::Stuck, End::Stuck { .. })
+            | (Ending::Faulting, End::Faulting { .. })
             | (Ending::Limit, End::MaxInsns) => true,
             _ => false,
         }
@@ -69,6 +77,8 @@ impl Ending {
             Ending::LockUp => "a lock-up".to_owned(),
             Ending::Reset => "a reset".to_owned(),
             Ending::Asleep => "sleep for ever".to_owned(),
+            Ending::Stuck => "no instruction completing any more".to_owned(),
+            Ending::Faulting => "a fault's handler that is never left".to_owned(),
             Ending::Limit => "the end by max-insns".to_owned(),
         }
     }

@@ -4,6 +4,7 @@ use decode::Isa;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::input::Input;
+use crate::profile::only::Only;
 
 /// What was run, how, and how it ended. Everything that the result depends on is here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,8 @@ pub struct Facts {
     pub input_begun: u64,
     /// How the run ended.
     pub end: End,
+    /// What alone the firmware did up to then.
+    pub only: Only,
     /// Most frames of a call stack; None: no call stacks were taken.
     pub max_depth: Option<u32>,
     /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
@@ -143,6 +146,18 @@ pub enum End {
         /// Address of the wait instruction, or where QEMU says the CPU would go on.
         pc: u64,
     },
+    /// No instruction completes any more.
+    Stuck {
+        /// Where the CPU would go on.
+        pc: u64,
+        /// What QEMU shows of the reason.
+        why: String,
+    },
+    /// The window's length was reached, and nothing but one exception's handler had run for long: [`Only::handler`].
+    Faulting {
+        /// Address of the last instruction.
+        pc: u64,
+    },
     /// The firmware asked for something outside its sandbox that only ending the run could prevent.
     Denied {
         /// Address of the instruction that asked.
@@ -165,7 +180,12 @@ impl End {
     /// The instruction at which it ended, where there is one.
     pub fn pc(&self) -> Option<u64> {
         match *self {
-            End::Exit { pc, .. } | End::LockUp { pc, .. } | End::Asleep { pc } | End::Denied { pc } => Some(pc),
+            End::Exit { pc, .. }
+            | End::LockUp { pc, .. }
+            | End::Asleep { pc }
+            | End::Stuck { pc, .. }
+            | End::Faulting { pc }
+            | End::Denied { pc } => Some(pc),
             End::Reset { pc } => pc,
             End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
                 None

@@ -24,6 +24,7 @@ pub mod files;
 pub mod in_target;
 pub mod input;
 mod names;
+pub mod only;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -32,7 +33,7 @@ pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0b\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0c\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

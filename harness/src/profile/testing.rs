@@ -3,6 +3,7 @@
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
+use crate::profile::only::Only;
 use crate::profile::{
     Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Profile, StackFrame, Task, VcpuCounts, Window,
 };
@@ -35,6 +36,7 @@ pub(crate) fn empty() -> Profile {
             input_bytes: 0,
             input_begun: 0,
             end: End::For,
+            only: Only::default(),
             max_depth: None,
             waits: 0,
             slept_insns: 0,

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
+use crate::run::deadline;
 use crate::run::options::Options;
 
 /// What stands for standard output where a file is asked for.
@@ -109,6 +110,11 @@ impl Output {
         self.temporary.path().join("run")
     }
 
+    /// All that is written until [`Output::commit`], and left where the process is ended before it.
+    pub fn in_the_making(&self) -> PathBuf {
+        self.temporary.path().to_owned()
+    }
+
     /// Adds a file.
     ///
     /// # Errors
@@ -145,6 +151,7 @@ impl Output {
     /// # Errors
     /// When it cannot be moved there; an earlier profile is then left as it was.
     pub fn commit(self) -> Result<PathBuf, InputError> {
+        deadline::release();
         let old = self.temporary.path().join("old");
         let replaces = self.place.exists();
         let moved = || {

@@ -9,6 +9,7 @@ use wire::control::{self, Word};
 
 use crate::error::EmulatorError;
 use crate::profile::End;
+use crate::profile::only::{Only, is_long};
 use crate::run::fault::describe_fault;
 use crate::run::process;
 use crate::run::records::Records;
@@ -71,6 +72,30 @@ pub(super) fn end(
     Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
 }
 
+/// The end of a run, where what it alone did makes a failure of a window that is complete.
+pub(super) fn judged(end: End, only: &Only, records: &Records) -> End {
+    let window_insns = records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
+    match &only.handler {
+        Some(handler) if end == End::For && is_long(handler.since_insns, window_insns) => {
+            End::Faulting { pc: records.control.get(Word::EndPc) }
+        }
+        _ => end,
+    }
+}
+
+/// Why no instruction completes, as far as the registers show it that QEMU prints.
+pub(super) fn describe_stuck(registers: &str) -> String {
+    let value = |name: &str| {
+        let digits = registers.split_once(&format!(" {name} "))?.1.split_whitespace().next()?;
+        u64::from_str_radix(digits, 16).ok()
+    };
+    let taken = "each attempt to execute one is the next exception";
+    match (value("mtvec"), value("mcause")) {
+        (Some(vector), Some(cause)) => format!("{taken} (mtvec {vector:#x}, mcause {cause:#x})"),
+        _ => taken.to_owned(),
+    }
+}
+
 /// A lock-up's cause: the fault registers that the plugin read as QEMU aborted, and QEMU's own line.
 fn lock_up(records: &Records, said: &str) -> String {
     let word = |word| records.control.get(word);
@@ -102,5 +127,18 @@ fn lock_up(records: &Records, said: &str) -> String {
     match fault {
         Some(fault) => format!("{fault} ({context})"),
         None => context,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe_stuck;
+
+    #[test]
+    fn traps_that_lead_nowhere_are_said_with_where_that_is() {
+        let registers = " pc       0000000000000000\n mtvec    000000001c000000\n mcause   0000000000000001\n";
+        let taken = "each attempt to execute one is the next exception";
+        assert_eq!(describe_stuck(registers), format!("{taken} (mtvec 0x1c000000, mcause 0x1)"));
+        assert_eq!(describe_stuck("R15=00000000"), taken);
     }
 }

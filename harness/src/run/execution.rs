@@ -16,15 +16,16 @@ use wire::refusal::Refusal;
 use crate::error::InputError;
 use crate::image::mcount;
 use crate::profile::in_target::Table;
+use crate::profile::only::Only;
 use crate::profile::{End, InTarget};
-use crate::run::ending::{end, never_ran};
+use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
 use crate::run::plan::{INTERRUPTED, Plan};
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
 use crate::run::start::Start;
-use crate::run::stillness::Stillness;
+use crate::run::stillness::{Still, Stillness};
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
 
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub records: Records,
     /// How it ended.
     pub end: End,
+    /// What alone the firmware did up to then.
+    pub only: Only,
     /// What the firmware counted itself.
     pub in_target: Option<InTarget>,
     /// Why it is not known which memory the machine has; None: it is.
@@ -120,8 +123,11 @@ impl Plan<'_> {
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
         }
+        let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
+        let only = self.only(&records, ended_at, start.tree());
+        let end = ending::judged(end, &only, &records);
         let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
-        Ok(Outcome { qemu_version, records, end, in_target, unread_memory: start.unread().cloned() })
+        Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory: start.unread().cloned() })
     }
 
     /// Reads the table that was copied as the run ended, or says why there is none.
@@ -204,19 +210,33 @@ impl Plan<'_> {
             }
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
             glance(progress);
-            if still.since(progress, || process.cpu_use()) {
-                // Stopped through the monitor, or waiting for a debugger (-S): it does not sleep.
-                if process.ask("info status").is_some_and(|status| status.contains("paused")) {
-                    still = Stillness::default();
-                    continue;
+            match still.look(progress, || process.cpu_use()) {
+                None => {}
+                Some(Still::Stuck) => {
+                    let registers = process.ask("info registers").unwrap_or_default();
+                    let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
+                    // Asleep while timers tick that wake nothing, or about to end.
+                    let Some(pc) = pc else {
+                        still = Stillness::default();
+                        continue;
+                    };
+                    let end = End::Stuck { pc, why: ending::describe_stuck(&registers) };
+                    return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(end)));
                 }
-                let Some(pc) = process.ask("info registers").as_deref().and_then(process::program_counter) else {
-                    // It may be about to end: an abort takes its time where its handler has to wait.
-                    let status = process.wait(LAST_WORDS)?.context("QEMU does not say where the CPU sleeps")?;
-                    return Ok((status, None));
-                };
-                let pc = self.waiting_at(pc);
-                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
+                Some(Still::Asleep) => {
+                    // Stopped through the monitor, or waiting for a debugger (-S): it does not sleep.
+                    if process.ask("info status").is_some_and(|status| status.contains("paused")) {
+                        still = Stillness::default();
+                        continue;
+                    }
+                    let Some(pc) = process.ask("info registers").as_deref().and_then(process::program_counter) else {
+                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        let status = process.wait(LAST_WORDS)?.context("QEMU does not say where the CPU sleeps")?;
+                        return Ok((status, None));
+                    };
+                    let pc = self.waiting_at(pc);
+                    return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
+                }
             }
         }
     }

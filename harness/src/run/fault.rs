@@ -1,4 +1,4 @@
-//! A lock-up's cause in words, from the fault registers that the plugin read.
+//! A fault in words, from the fault registers that the plugin read.
 
 /// Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18) in words.
 pub(super) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<String> {
@@ -35,6 +35,12 @@ pub(super) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Opt
         faults.push("HardFault: the vector table could not be read".to_owned());
     }
     (!faults.is_empty()).then(|| faults.join("; "))
+}
+
+/// The address that an access was to which the bus refused (CFSR's BFARVALID, MMARVALID).
+pub(super) fn fault_address(cfsr: u64, mmfar: u64, bfar: u64) -> Option<u64> {
+    let bit = |bit: u32| cfsr >> bit & 1 == 1;
+    if bit(15) { Some(bfar) } else { bit(7).then_some(mmfar) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::profile::only::Device;
 use crate::text::terminal::printable;
 
 /// The command of QEMU's monitor that prints the tree as flat views, each with the address spaces that it is of.
@@ -136,6 +137,37 @@ fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     both.collect()
 }
 
+/// Priority of a region that stands in for a device which QEMU does not emulate (hw/misc/unimp.c).
+const STUB: &str = "(prio -1000, ";
+
+/// What the first processor finds at an address, by a tree that has been read; memory is no device.
+pub fn device_at(tree: &str, address: u64) -> Option<Device> {
+    let mut is_processor = false;
+    let mut has_regions = false;
+    for line in tree.lines().map(str::trim_end) {
+        if line.starts_with("FlatView #") {
+            if has_regions {
+                break;
+            }
+            is_processor = false;
+        } else if let Some(space) = line.strip_prefix(" AS \"") {
+            is_processor |= PROCESSORS.iter().any(|processor| space.starts_with(processor));
+        } else if let Some(Region { addresses, is_memory }) = Some(line).filter(|_| is_processor).and_then(region) {
+            has_regions = true;
+            if addresses.contains(&address) {
+                let (_, name) = line.split_once("): ")?;
+                let name = name.split_once(" @").map_or(name, |(name, _)| name).to_owned();
+                return (!is_memory).then(
+                    || {
+                        if line.contains(STUB) { Device::Stub(name) } else { Device::Named(name) }
+                    },
+                );
+            }
+        }
+    }
+    has_regions.then_some(Device::None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +199,17 @@ FlatView #2\r
   00000000e000f000-00000000e00fffff (prio -1, i/o): nvic-default @000000000000f000\r
 \r
 ";
+
+    #[test]
+    fn what_answers_at_an_address_is_named() {
+        let at = |address| device_at(AN385, address);
+        assert_eq!(at(0x20000000), None, "memory is no device");
+        assert_eq!(at(0x22000010), Some(Device::Named("bitband".to_owned())));
+        assert_eq!(at(0x00800000), Some(Device::Stub("RESERVED 1".to_owned())));
+        assert_eq!(at(0x4000_3010), Some(Device::Stub("CMSDK APB peripheral region".to_owned())));
+        assert_eq!(at(0xf000_0000), Some(Device::None));
+        assert_eq!(device_at("", 0), None, "nothing is known");
+    }
 
     const VIRT: &str = "FlatView #0
  AS \"gpex-root\", root: bus master container

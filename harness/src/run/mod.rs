@@ -2,12 +2,14 @@
 
 pub mod command_line;
 pub mod cores;
+pub mod deadline;
 pub mod directory;
 pub mod emulator;
 mod ending;
 pub mod execution;
 mod fault;
 pub mod memory;
+mod only;
 pub mod options;
 pub mod plan;
 pub mod process;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::image::{Image, mcount, unwind};
 use crate::machine::Choice;
@@ -13,10 +13,16 @@ use crate::run::options::Options;
 /// Set when the user wants the run to end.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// How often that was said.
+pub static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+
 /// Makes Ctrl-C and SIGTERM end the run, with what was measured until then, instead of the process.
 pub fn end_on_interrupt() {
     // Fails only where a handler is set already; then that one decides.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    let _ = ctrlc::set_handler(|| {
+        INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Everything that a run is made from.

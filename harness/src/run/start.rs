@@ -28,6 +28,8 @@ enum Step {
 pub struct Start {
     step: Step,
     memory: Vec<Range<u64>>,
+    /// The tree that says so.
+    tree: String,
     unread: Option<Unread>,
     /// The user wants the machine held, for a debugger that lets it go.
     is_held: bool,
@@ -38,7 +40,7 @@ impl Start {
     pub fn begin(plan: &Plan<'_>, process: &mut Process) -> Start {
         process.send("human-monitor-command", &json!({"command-line": memory::QUESTION}));
         let is_held = plan.options.qemu_args.iter().any(|argument| argument == "-S" || argument == "--S");
-        Start { step: Step::Tell, memory: plan.memory(), unread: None, is_held }
+        Start { step: Step::Tell, memory: plan.memory(), tree: String::new(), unread: None, is_held }
     }
 
     /// Goes on where QEMU has answered.
@@ -70,7 +72,9 @@ impl Start {
 
     fn learn(&mut self, answer: Result<Value, String>) {
         let tree = answer.map_err(Unread::Refused);
-        match tree.and_then(|tree| memory::read(tree.as_str().unwrap_or_default())) {
+        let tree = tree.map(|tree| tree.as_str().unwrap_or_default().to_owned());
+        self.tree = tree.clone().unwrap_or_default();
+        match tree.and_then(|tree| memory::read(&tree)) {
             Ok(memory) => self.memory = memory,
             Err(unread) => self.unread = Some(unread),
         }
@@ -86,6 +90,11 @@ impl Start {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         wire::memory::put(&mut bytes, &self.memory).map_err(invalid)?;
         fs::write(workspace.records().join(wire::memory::FILE_NAME), bytes)
+    }
+
+    /// QEMU's memory tree; empty where it gave none.
+    pub fn tree(&self) -> &str {
+        &self.tree
     }
 
     /// Why it is not known which memory the machine has, if it is not.

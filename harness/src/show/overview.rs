@@ -33,6 +33,9 @@ pub fn write(
     size: TableSize,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    if let Some(line) = describe::describe_trouble(profile) {
+        writeln!(out, "{line}\n")?;
+    }
     let width_columns = if size.is_wide { None } else { terminal::width_columns() };
     // What is whole is as other commands take it.
     let readable =
@@ -54,6 +57,9 @@ pub fn write(
         writeln!(out, "{line}")?;
     }
     writeln!(out, "end: {}", describe::describe_end(profile))?;
+    if let Some(line) = describe::describe_late_fault(profile) {
+        writeln!(out, "{line}")?;
+    }
     if let Some(line) = describe::describe_input(&profile.facts) {
         writeln!(out, "{line}")?;
     }

@@ -166,6 +166,12 @@ pub fn image_args(name: &str) -> &'static [&'static str] {
         "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" | "riscv64-traploop" => {
             &["--for", "20M"]
         }
+        name if ["faulting", "-again", "unhandled", "probing", "polling", "deeptraps"]
+            .iter()
+            .any(|end| name.ends_with(end)) =>
+        {
+            &["--for", "2M"]
+        }
         _ => &[],
     }
 }

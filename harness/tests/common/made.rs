@@ -1,5 +1,6 @@
 //! Profiles that no firmware ran: what tests and benchmarks make others of.
 
+use harness::profile::only::Only;
 use harness::profile::{Arc, End, Facts, InsnCount, Names, Profile, Task, VcpuCounts, Window};
 use wire::sample::Sample;
 
@@ -31,6 +32,7 @@ pub fn empty(period_insns: u64) -> Profile {
             input_bytes: 0,
             input_begun: 0,
             end: End::For,
+            only: Only::default(),
             max_depth: Some(64),
             waits: 0,
             slept_insns: 0,

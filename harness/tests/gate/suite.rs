@@ -110,6 +110,17 @@ fn small_suite() -> String {
 }
 
 #[test]
+fn a_suite_can_expect_firmware_that_only_faults_or_is_stuck() {
+    let images = [
+        target("riscv64-stuck", "exit = \"stuck\""),
+        target("cortex-m3-faulting", "exit = \"faulting\"\nfor = \"2M\""),
+    ];
+    Suite::new(&images.concat()).run(&["--no-cache"]).expect_code(0);
+    let unexpected = Suite::new(&target("cortex-m3-faulting", "for = \"2M\"")).run(&["--no-cache"]).expect_code(1);
+    assert!(unexpected.stdout.contains("nothing ran but [irq HardFault]"), "{}", unexpected.stdout);
+}
+
+#[test]
 fn shards_merge_into_the_very_bytes_of_the_whole() {
     let suite = Suite::new(&(String::from("name = \"small\"\nbaseline = \"b\"\n") + &small_suite()));
     suite.run(&["--save-baseline", "b", "-j", "1"]).expect_code(0);

@@ -78,6 +78,108 @@ fn sleep_without_a_timer_is_noticed_and_named() {
 }
 
 #[test]
+fn firmware_that_only_faults_is_a_failure_and_says_why_in_its_first_line() {
+    let fault = |arch: &str| match arch {
+        "riscv64" => "[trap load access fault]".to_owned(),
+        _ => "[irq HardFault]".to_owned(),
+    };
+    for arch in ["riscv64", "cortex-m3"] {
+        for (name, times) in [("faulting", ": "), ("faulting-again", " times: ")] {
+            let run = run(&format!("{arch}-{name}"), &[]).expect_code(1);
+            let profile = run.profile();
+            assert!(matches!(profile.facts.end, End::Faulting { .. }), "{:?}", profile.facts.end);
+            let first = run.stdout.lines().next().unwrap();
+            for word in [
+                "since instruction ",
+                &format!("nothing ran but {}", fault(arch)),
+                times,
+                if arch == "riscv64" { "0x1c023800" } else { "BusFault: data access at address 0xf0023800" },
+                "in SystemClock_Config (",
+                "this machine has no device there",
+            ] {
+                assert!(first.contains(word), "{word:?} is not in: {first}");
+            }
+            assert_eq!(profile.total_insns(), 2_000_000, "it ends where the window does");
+        }
+        let unhandled = run(&format!("{arch}-unhandled"), &[]).expect_code(1);
+        assert!(matches!(unhandled.profile().facts.end, End::Faulting { .. }));
+        let irq = if arch == "riscv64" { "[irq timer]" } else { "[irq SysTick]" };
+        assert_says(&unhandled, &[&format!("nothing ran but {irq}, whose handler is an endless loop at 0x")]);
+    }
+    // The handler's first instruction faults itself.
+    let nested = run("riscv64-traploop", &[]).expect_code(1);
+    assert!(matches!(nested.profile().facts.end, End::Faulting { .. }));
+}
+
+#[test]
+fn what_faults_is_found_without_stacks_too() {
+    for name in ["riscv64-faulting-again", "cortex-m3-faulting-again", "riscv64-faulting", "cortex-m3-faulting"] {
+        let with = run(name, &["--exact"]).expect_code(1).profile().facts.only;
+        assert!(with.handler.as_ref().is_some_and(|handler| handler.is_fault), "{name}");
+        for options in [["--no-stacks"], ["--oracle"]] {
+            assert_eq!(run(name, &options).expect_code(1).profile().facts.only, with, "{name} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_just_before_the_end_is_only_said() {
+    // It comes at instruction 998.
+    let late = run_file(&image("cortex-m3-faulting"), &["--for", "1100"]).expect_code(0);
+    assert_eq!(late.profile().facts.end, End::For);
+    assert_says(&late, &["the run ended in a fault's handler: since instruction 998 "]);
+    assert!(late.stdout.starts_with("Function"), "{}", late.stdout);
+    run_file(&image("cortex-m3-faulting"), &["--for", "1200"]).expect_code(1);
+}
+
+#[test]
+fn firmware_that_goes_on_after_its_faults_is_no_failure() {
+    for name in ["riscv64-probing", "cortex-m3-probing", "riscv64-hang", "cortex-m3-hang"] {
+        let run = run(name, &[]).expect_code(0);
+        assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn a_register_that_is_polled_for_ever_is_named() {
+    for (name, words) in [
+        ("riscv64-polling", ["poll 0x30000000 (\"pcie-mmcfg-mmio\"): it was 0x81b36 each of ", "times at 0x"]),
+        ("cortex-m3-polling", ["poll 0x4000f000 (QEMU has only a stand-in there, ", "it was 0x0 each of "]),
+    ] {
+        let run = run(name, &[]).expect_code(0);
+        let first = run.stdout.lines().next().unwrap();
+        assert!(first.starts_with("warning: since instruction "), "{first}");
+        for word in words.into_iter().chain(["in wait_for_clock ("]) {
+            assert!(first.contains(word), "{word:?} is not in: {first}");
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_completes_no_instruction_is_stuck_and_its_profile_the_same_each_time() {
+    for (name, place) in [("riscv64-stuck", "0x1c000000"), ("riscv64-stuck-device", "0x10000000")] {
+        let first = run(name, &["--for", "1G"]).expect_code(1);
+        assert!(matches!(first.profile().facts.end, End::Stuck { .. }), "{:?}", first.profile().facts.end);
+        assert_says(&first, &[&format!("no instruction completes any more at {place}"), &format!("mtvec {place}")]);
+        let second = run(name, &["--for", "1G"]).expect_code(1);
+        assert!(first.files() == second.files(), "{name}");
+    }
+}
+
+#[test]
+fn exceptions_that_nest_for_ever_make_no_tree_that_is_as_deep() {
+    let run = run_file(&image("riscv64-deeptraps"), &["--exact", "--for", "300k"]).expect_code(1);
+    let profile = run.profile();
+    let mut depths: Vec<usize> = Vec::new();
+    for node in &profile.tree {
+        depths.push(node.parent.checked_sub(1).map_or(0, |index| depths[index as usize]) + 1);
+    }
+    let deepest = depths.iter().max().copied().unwrap();
+    assert!((1000..1100).contains(&deepest), "{deepest}");
+    assert_eq!(profile.tree.iter().map(|node| node.insns).sum::<u64>(), 300_000);
+}
+
+#[test]
 fn for_measures_exactly_that_many_instructions() {
     for (name, insns) in [("riscv64-spin", 1_234_567), ("cortex-m3-spin", 1_234_568), ("riscv64-spin", 1)] {
         let run = run_file(&image(name), &["--for", &insns.to_string()]).expect_code(0);

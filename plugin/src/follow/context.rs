@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::activation::Activation;
+use super::fault::LastException;
 use super::watermark::Watermark;
 use crate::guest::{Context, Taken};
 use crate::ledger::Ledger;
@@ -21,6 +22,8 @@ pub(crate) struct Core {
     pub(crate) resumed: Option<Context>,
     /// The running task, 0: none.
     pub(crate) task: u32,
+    /// The exception that came last, as far as it alone has executed since.
+    pub(crate) fault: LastException,
     /// Stack use of the running task.
     pub(crate) watermark: Option<Watermark>,
 }
@@ -139,6 +142,7 @@ impl Core {
             parked: VecDeque::new(),
             resumed: None,
             task: 0,
+            fault: LastException::default(),
             watermark: None,
         }
     }
@@ -167,6 +171,7 @@ impl Core {
 
     /// The window opens: what is under way began before it.
     pub(crate) fn restart(&mut self) {
+        self.fault.restart();
         self.thread.calls.open.clear();
         self.parked.iter_mut().for_each(|parked| parked.path.calls.open.clear());
         for active in &mut self.exceptions {

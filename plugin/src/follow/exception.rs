@@ -17,16 +17,15 @@ use crate::ledger::Ledger;
 /// More exceptions than ever nest: a handler that faults at its start for ever does not fill memory.
 const MAX_NESTED: usize = 256;
 
-/// At the start of a block that may be a handler's first. Returns whether it is.
+/// At the start of an exception's handler.
 pub(crate) fn enter(
     core: &mut Core,
     mut tree: Option<&mut Tree>,
-    pc: u64,
+    taken: Taken,
     guest: &mut Guest,
     code: &mut Code,
     ledger: &mut Ledger,
-) -> bool {
-    let Some(taken) = guest.taken_exception(pc) else { return false };
+) {
     if let Some(tree) = &mut tree {
         tree.attribute(core, ledger);
         tree.spans.handler_starts(core.vcpu, taken.number, guest, ledger);
@@ -34,13 +33,13 @@ pub(crate) fn enter(
     if taken.below.is_none() {
         // A loop to the handler's start, or a trap at the handler's first instruction, is no deeper one.
         if core.exceptions.last().is_some_and(|top| top.is(&taken)) {
-            return true;
+            return;
         }
     } else if let Some(index) = core.exceptions.iter().rposition(|active| active.is_preempted && active.is(&taken)) {
         core.exceptions[index].is_preempted = false;
         end(core, tree.as_deref_mut(), index + 1, ledger);
         changed(core, tree, ledger);
-        return true;
+        return;
     }
     let mut taken = vec![taken];
     while taken.len() < MAX_NESTED
@@ -52,7 +51,6 @@ pub(crate) fn enter(
     while let Some(next) = taken.pop() {
         push(core, tree.as_deref_mut(), next, !taken.is_empty(), guest, code, ledger);
     }
-    true
 }
 
 fn push(

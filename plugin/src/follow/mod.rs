@@ -1,13 +1,15 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`context`], [`span`], [`tree`],
-//! [`arrival`], [`exception`], [`task`], [`poll`].
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], [`context`],
+//! [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
 pub(crate) mod context;
+pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod exception;
+pub(crate) mod fault;
 pub(crate) mod poll;
 pub(crate) mod span;
 pub(crate) mod task;
@@ -19,6 +21,7 @@ use wire::request::Request;
 use crate::guest::Guest;
 use crate::ledger::Ledger;
 use context::Core;
+use device::DevicePoll;
 use poll::Polls;
 use span::Betweens;
 use task::Tasks;
@@ -36,6 +39,8 @@ pub(crate) struct Follow {
     pub(crate) polls: Option<Polls>,
     /// The spans that were asked for.
     pub(crate) betweens: Betweens,
+    /// The device that is asked over and over.
+    pub(crate) device: DevicePoll,
 }
 
 impl Follow {
@@ -47,6 +52,7 @@ impl Follow {
             tasks: Tasks::new(request, vcpus),
             polls: Polls::new(request, vcpus),
             betweens: Betweens::new(request, vcpus, ledger),
+            device: DevicePoll::default(),
         }
     }
 
@@ -108,5 +114,6 @@ impl Follow {
             polls.restart(ledger);
         }
         self.betweens.restart();
+        self.device.forget();
     }
 }

@@ -17,11 +17,17 @@ use crate::ledger::Ledger;
 /// Most places of the tree that are told apart; calls beyond are counted in their callers.
 const MAX_NODES: usize = 1 << 22;
 
+/// Depth from which on an exception is no deeper than the one that it comes in: far beyond what firmware nests on
+/// purpose.
+const MAX_EXCEPTION_DEPTH: u32 = 1024;
+
 /// The tree so far.
 pub(crate) struct Tree {
     nodes: HashMap<(u32, NodeKind), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
+    /// Parent and depth of each node, by id.
+    places: Vec<(u32, u32)>,
     /// Deepest node below its context.
     max_depth: usize,
     /// By vCPU.
@@ -48,6 +54,7 @@ impl Tree {
         request.is_exact.then(|| Tree {
             nodes: HashMap::new(),
             slots: Vec::new(),
+            places: Vec::new(),
             max_depth: request.max_depth.map_or(1, |depth| depth.max(1)) as usize,
             moves: (0..vcpus).map(|_| Moves::default()).collect(),
             spans: Spans::new(vcpus),
@@ -90,6 +97,7 @@ impl Tree {
         let slot = ledger.new_slots(NODE_COUNTERS);
         ledger.note(&Definition::Node { slot, parent, kind });
         self.slots.push(slot);
+        self.places.push((parent, self.depth(parent) + 1));
         let node = self.slots.len() as u32;
         self.nodes.insert((parent, kind), node);
         node
@@ -158,9 +166,19 @@ impl Tree {
         ledger.say(Word::Resynchronised, self.resynchronised);
     }
 
-    /// The node of an exception that comes now.
+    /// Nodes from the root to this one; 0: that is it.
+    fn depth(&self, node: u32) -> u32 {
+        node.checked_sub(1).map_or(0, |index| self.places[index as usize].1)
+    }
+
+    /// The node of an exception that comes now. Where exceptions nest for ever, further ones become siblings.
     pub(crate) fn exception_node(&mut self, core: &Core, number: u64, ledger: &mut Ledger) -> u32 {
-        let parent = self.node(core, ledger);
+        let mut parent = self.node(core, ledger);
+        if let Some(outer) = core.exceptions.last().and_then(|active| active.node.checked_sub(1))
+            && self.depth(parent) >= MAX_EXCEPTION_DEPTH
+        {
+            parent = self.places[outer as usize].0;
+        }
         self.child(parent, NodeKind::Exception { number }, ledger)
     }
 

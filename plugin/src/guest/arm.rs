@@ -1,6 +1,8 @@
 //! Cortex-M: the processor saves registers and names the active exception; a handler returns by jumping to a
 //! marked address. Sections are those of the Armv7-M Architecture Reference Manual.
 
+use std::ops::RangeInclusive;
+
 use wire::control::Word;
 
 use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
@@ -30,6 +32,9 @@ static FACTS: Facts = Facts {
     // CFSR, HFSR, DFSR, MMFAR and BFAR, in a row (B3.2.15-18).
     fault_registers: Some((0xe000_ed28, 20)),
 };
+
+/// HardFault, MemManage, BusFault, UsageFault and SecureFault (B1.5.2).
+const FAULTS: RangeInclusive<u64> = 3..=7;
 
 /// PendSV's exception number.
 pub(crate) const PENDSV: u64 = 14;
@@ -167,6 +172,16 @@ impl Arch for Arm {
             ICSR if value & PENDSVCLR != 0 => Some(Stored::Unpend),
             _ => None,
         }
+    }
+
+    fn fault(&self, guest: &mut Guest, number: u64) -> Option<Vec<(Word, u64)>> {
+        if !FAULTS.contains(&number) {
+            return None;
+        }
+        let (address, bytes) = FACTS.fault_registers?;
+        // Registers of the core, which no device notices.
+        let registers = guest.registers.as_mut().and_then(|registers| registers.read_memory(address, bytes));
+        Some(registers.and_then(|registers| self.faults(&registers)).map_or_else(Vec::new, |words| words.to_vec()))
     }
 
     fn faults(&self, registers: &[u8]) -> Option<[(Word, u64); 4]> {

@@ -172,6 +172,9 @@ pub(super) trait Arch: Sync {
         None
     }
 
+    /// What the processor says of the exception whose handler starts, if that is a fault: words of the control page.
+    fn fault(&self, guest: &mut Guest, number: u64) -> Option<Vec<(Word, u64)>>;
+
     /// The words of the control page that the fault registers go to.
     fn faults(&self, _registers: &[u8]) -> Option<[(Word, u64); 4]> {
         None
@@ -312,6 +315,11 @@ impl Guest {
         self.readable(address, bytes)?.read_memory_word(address, bytes as usize)
     }
 
+    /// Whether there is memory at an address, and no device.
+    pub(crate) fn is_memory(&self, address: u64) -> bool {
+        self.memory.iter().any(|region| region.contains(&address))
+    }
+
     /// Bytes of memory from an address to the end of what holds it.
     pub(crate) fn memory_from(&self, address: u64) -> Option<u64> {
         self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
@@ -420,6 +428,11 @@ impl Guest {
     /// What a store to this address means.
     pub(crate) fn stored(&self, address: u64, value: u64) -> Option<Stored> {
         if Some(address) == self.finisher { self.arch.finished(value) } else { self.arch.stored(address, value) }
+    }
+
+    /// See [`Arch::fault`].
+    pub(crate) fn fault(&mut self, number: u64) -> Option<Vec<(Word, u64)>> {
+        self.arch.fault(self, number)
     }
 
     /// See [`Arch::faults`]; for the handler of an abort, which may find the guest locked.

@@ -1,7 +1,10 @@
 //! RISC-V: a trap leaves all registers as they were but for pc, and returns by an instruction of its own. Section
 //! names are those of the Privileged Architecture's machine-level chapter.
 
+use std::ops::RangeInclusive;
+
 use decode::Isa;
+use wire::control::Word;
 
 use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
 
@@ -33,6 +36,9 @@ const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP_SHIFT: u32 = 11;
 const MACHINE: u64 = 3;
+
+/// Causes of `ecall`, by the mode that it comes from.
+const ENVIRONMENT_CALLS: RangeInclusive<u64> = 8..=11;
 
 /// There are at most so many causes.
 const MAX_CAUSES: u64 = 64;
@@ -88,6 +94,15 @@ impl Arch for Riscv {
         }
         let status = guest.register("mstatus");
         Some(status >> MPP_SHIFT & MACHINE == MACHINE && status & MPIE == 0)
+    }
+
+    /// An environment call is asked for, and an interrupt comes from elsewhere.
+    fn fault(&self, guest: &mut Guest, number: u64) -> Option<Vec<(Word, u64)>> {
+        if number >> 63 == 1 || ENVIRONMENT_CALLS.contains(&number) {
+            return None;
+        }
+        let value = if is_supervisor(guest) { "stval" } else { "mtval" };
+        Some(vec![(Word::FaultValue, guest.register(value))])
     }
 
     /// The low half is the command, the high half a status (hw/misc/sifive_test.c).

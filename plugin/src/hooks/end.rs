@@ -6,16 +6,19 @@ use wire::control::{End, Word};
 
 use super::find;
 use crate::guest::{FaultReader, Stored};
-use crate::qemu::{self, AbortHook, ExitHook, FaultBuffer, StoreCallback, StoreHook};
+use crate::qemu::{self, AbortHook, AccessCallback, AccessHook, ExitHook, FaultBuffer};
 use crate::records::Control;
-use crate::state;
+use crate::state::{self, State};
 
 /// After a store that was the last instruction of its block, as every device access is.
 pub(crate) struct OnStore;
 
-impl StoreHook for OnStore {
-    const CALL: StoreCallback = |vcpu, address, value, id| {
+impl AccessHook for OnStore {
+    const CALL: AccessCallback = |vcpu, address, value, id| {
         let (mut state, here) = find(vcpu, id);
+        if !state.guest.is_memory(address) {
+            state.follow.device.forget();
+        }
         let is_pending = match state.guest.stored(address, value) {
             None => return,
             Some(Stored::Exit(status)) => {
@@ -36,6 +39,21 @@ impl StoreHook for OnStore {
     };
 }
 
+/// After a load that was the last instruction of its block, as every device access is.
+pub(crate) struct OnLoad;
+
+impl AccessHook for OnLoad {
+    const CALL: AccessCallback = |vcpu, address, value, id| {
+        let (mut state, here) = find(vcpu, id);
+        if state.guest.is_memory(address) {
+            return;
+        }
+        state.settle(here.vcpu);
+        let State { follow, ledger, .. } = &mut *state;
+        follow.device.read(here.pc, address, value, || ledger.insns(here.vcpu));
+    };
+}
+
 /// QEMU exits because it was told to (the harness ended the run) or for its own reasons.
 struct OnExit;
 
@@ -46,6 +64,7 @@ impl ExitHook for OnExit {
             // A limit that is settled now leaves the snapshot to the harness, which took one before it had QEMU quit.
             state.guest.vanish();
             state.settle_all();
+            state.follow.device.note(&state.ledger);
         }
     };
 }

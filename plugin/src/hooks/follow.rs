@@ -6,7 +6,7 @@ use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
 use crate::follow::{event, exception};
-use crate::qemu::{ExecCallback, Hook, StoreCallback, StoreHook};
+use crate::qemu::{AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
 
 /// At the start of a block that may be a handler's first.
@@ -16,13 +16,13 @@ impl Hook for OnException {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, stacks, .. } = &mut *state;
-        let is_taken = if stacks.is_some() || follow.tree.is_some() {
-            let core = &mut follow.cores[here.vcpu as usize];
-            exception::enter(core, follow.tree.as_mut(), here.pc, guest, code, ledger)
-        } else {
-            guest.taken_exception(here.pc).is_some()
-        };
-        if is_taken && guest.facts.has_events {
+        let Some(taken) = guest.taken_exception(here.pc) else { return };
+        let core = &mut follow.cores[here.vcpu as usize];
+        core.fault.enter(here.vcpu, &taken, guest, code, ledger);
+        if stacks.is_some() || follow.tree.is_some() {
+            exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
+        }
+        if guest.facts.has_events {
             follow.wake(here.vcpu, ledger);
         }
     };
@@ -76,8 +76,23 @@ pub(crate) struct OnTrapReturn;
 impl Hook for OnTrapReturn {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
+        let State { ledger, follow, stacks, .. } = &mut *state;
+        let core = &mut follow.cores[here.vcpu as usize];
+        core.fault.may_return(here.vcpu, ledger);
+        if stacks.is_some() || follow.tree.is_some() {
+            exception::trap_return(core, follow.tree.as_mut(), ledger);
+        }
+    };
+}
+
+/// At a jump that may return from a fault's handler, which the clock has counted.
+pub(crate) struct OnFaultReturn;
+
+impl Hook for OnFaultReturn {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
         let State { ledger, follow, .. } = &mut *state;
-        exception::trap_return(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), ledger);
+        follow.cores[here.vcpu as usize].fault.may_return(here.vcpu, ledger);
     };
 }
 
@@ -230,8 +245,8 @@ impl Hook for OnFirstTask {
 /// After a store of the kernel's that may switch tasks.
 pub(crate) struct OnSwitch;
 
-impl StoreHook for OnSwitch {
-    const CALL: StoreCallback = |vcpu, address, _, id| {
+impl AccessHook for OnSwitch {
+    const CALL: AccessCallback = |vcpu, address, _, id| {
         let (mut state, here) = find(vcpu, id);
         if !state.follow.tasks.as_ref().is_some_and(|tasks| tasks.may_switch_by(address)) {
             return;

@@ -8,10 +8,11 @@ mod time;
 
 use std::sync::MutexGuard;
 
-pub(crate) use end::{OnStore, watch};
+pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
-    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFirstTask, OnForgetful, OnFrom,
-    OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn, OnUntil,
+    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
+    OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
+    OnUntil,
 };
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use qemu_plugin::sys;
 
-use super::hooks::{Hook, StoreHook, store_trampoline, trampoline};
+use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
 
 /// Called when a block is translated.
 pub(crate) type TranslateCallback = fn(block: &Block);
@@ -168,14 +168,23 @@ impl Insn<'_> {
     }
 
     /// Calls `H` with `id` after each of the instruction's stores.
-    pub(crate) fn call_after_store<H: StoreHook>(&self, id: usize) {
+    pub(crate) fn call_after_store<H: AccessHook>(&self, id: usize) {
+        self.call_after::<H>(sys::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_W, id);
+    }
+
+    /// Calls `H` with `id` after each of the instruction's loads.
+    pub(crate) fn call_after_load<H: AccessHook>(&self, id: usize) {
+        self.call_after::<H>(sys::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_R, id);
+    }
+
+    fn call_after<H: AccessHook>(&self, accesses: sys::qemu_plugin_mem_rw, id: usize) {
         // SAFETY: the instruction is valid; `id` is only ever read as a number.
         unsafe {
             sys::qemu_plugin_register_vcpu_mem_cb(
                 self.0,
-                Some(store_trampoline::<H>),
+                Some(access_trampoline::<H>),
                 sys::qemu_plugin_cb_flags::QEMU_PLUGIN_CB_R_REGS,
-                sys::qemu_plugin_mem_rw::QEMU_PLUGIN_MEM_W,
+                accesses,
                 id as *mut c_void,
             );
         }

@@ -6,8 +6,8 @@ use qemu_plugin::sys;
 
 /// Called for a block or instruction with the number that was given at registration.
 pub(crate) type ExecCallback = fn(vcpu: u32, id: usize);
-/// Called after a store: vCPU, guest virtual address, value, number given at registration.
-pub(crate) type StoreCallback = fn(vcpu: u32, address: u64, value: u64, id: usize);
+/// Called after a load or a store: vCPU, guest virtual address, value, number given at registration.
+pub(crate) type AccessCallback = fn(vcpu: u32, address: u64, value: u64, id: usize);
 /// Called once per vCPU before it runs.
 pub(crate) type VcpuCallback = fn(vcpu: u32);
 
@@ -21,13 +21,13 @@ pub(super) extern "C" fn trampoline<H: Hook>(vcpu: c_uint, id: *mut c_void) {
     H::CALL(vcpu, id as usize);
 }
 
-/// Names a function called after stores.
-pub(crate) trait StoreHook {
+/// Names a function called after loads or stores.
+pub(crate) trait AccessHook {
     /// The function.
-    const CALL: StoreCallback;
+    const CALL: AccessCallback;
 }
 
-pub(super) extern "C" fn store_trampoline<H: StoreHook>(
+pub(super) extern "C" fn access_trampoline<H: AccessHook>(
     vcpu: c_uint,
     info: sys::qemu_plugin_meminfo_t,
     vaddr: u64,

@@ -16,7 +16,7 @@ pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use clock::Clock;
 pub(crate) use hooks::{
-    ExecCallback, ExitHook, Hook, StoreCallback, StoreHook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
+    AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};

@@ -40,9 +40,9 @@ pub enum Word {
     UnseenSwitches,
     /// Times that the exact call tree's shadow stack was found wrong and made anew.
     Resynchronised,
-    /// 1 when the fault words below were read as QEMU aborted.
+    /// 1 when the fault words below were read, as QEMU aborted or as the handler started that executes at the end.
     Fault,
-    /// Cortex-M CFSR at the abort (Armv7-M ARM B3.2.15).
+    /// Cortex-M CFSR then (Armv7-M ARM B3.2.15).
     FaultCfsr,
     /// Cortex-M HFSR.
     FaultHfsr,
@@ -50,14 +50,37 @@ pub enum Word {
     FaultMmfar,
     /// Cortex-M BFAR.
     FaultBfar,
+    /// RISC-V mtval or stval.
+    FaultValue,
     /// Bytes of the console's input that the emulated machine has taken, see [`crate::input`].
     InputBytes,
     /// Texts of it that have begun.
     InputBegun,
+    /// Times that the exception came which alone has executed since, as the plugin ended the run; 0: there is none.
+    ExceptionTimes,
+    /// Its number, or cause with the highest of 64 bits for interrupts.
+    ExceptionNumber,
+    /// First address of its handler.
+    ExceptionHandler,
+    /// Instructions of the window before that started.
+    ExceptionSince,
+    /// Address of the instruction that it came at.
+    ExceptionPc,
+    /// Times that the same instruction has read the same from the same device, and nothing has used another one since;
+    /// 0: there is none.
+    PollTimes,
+    /// Instructions of the window up to the first of them.
+    PollSince,
+    /// Address of that instruction.
+    PollPc,
+    /// What it has read, and from where.
+    PollValue,
+    /// See [`Word::PollValue`].
+    PollAddress,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::InputBegun as usize + 1;
+pub const WORDS: usize = Word::PollAddress as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

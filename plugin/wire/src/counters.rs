@@ -76,8 +76,11 @@ pub const POLLED: u32 = 17;
 /// Slot that counts how often traps have been made to lead elsewhere.
 pub const VECTOR_MOVES: u32 = 18;
 
+/// Slot that is 1 from the start of a fault's handler on, until another exception comes.
+pub const FAULTED: u32 = 19;
+
 /// First slot that a [`crate::definition`] may define.
-pub const FIRST_DEFINED: u32 = 19;
+pub const FIRST_DEFINED: u32 = 20;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
 /// as are all constants here, so that host code holds them in its instructions. An event further away

@@ -1,0 +1,107 @@
+//! What alone the firmware did up to the end, as the plugin noted it, judged by the image and the memory tree.
+
+use std::collections::BTreeSet;
+
+use decode::{Flow, decode};
+use wire::control::Word;
+
+use crate::profile::only::{Only, OnlyHandler, OnlyPoll, is_long};
+use crate::run::fault::{describe_fault, fault_address};
+use crate::run::memory;
+use crate::run::plan::Plan;
+use crate::run::records::Records;
+
+/// Most instructions between two reads of a register that nothing but waits for it.
+const POLL_INSNS: u64 = 64;
+
+/// Most instructions of a loop that is followed.
+const LOOP_INSNS: usize = 16;
+
+impl Plan<'_> {
+    /// What alone the firmware did; `pc` is where it ended, `tree` the machine's memory tree.
+    pub(super) fn only(&self, records: &Records, pc: Option<u64>, tree: &str) -> Only {
+        if records.control.get(Word::WindowOpen) == 0 {
+            return Only::default();
+        }
+        let handler = self.only_handler(records, tree).filter(|handler| {
+            // Any handler may be what runs as a window ends, and many a fault is mended by its handler.
+            handler.is_fault || pc.is_some_and(|pc| self.loops_for_ever(pc))
+        });
+        Only { handler, poll: only_poll(records, tree) }
+    }
+
+    fn only_handler(&self, records: &Records, tree: &str) -> Option<OnlyHandler> {
+        let word = |word| records.control.get(word);
+        let times = Some(word(Word::ExceptionTimes)).filter(|&times| times > 0)?;
+        let number = word(Word::ExceptionNumber);
+        let is_riscv = self.choice.machine.isa.parse().is_ok_and(decode::Isa::is_riscv);
+        let is_fault = word(Word::Fault) == 1;
+        let cfsr = word(Word::FaultCfsr);
+        let (fault, address) = if !is_fault {
+            (None, None)
+        } else if is_riscv {
+            riscv_fault(number, word(Word::FaultValue))
+        } else {
+            let fault = describe_fault(cfsr, word(Word::FaultHfsr), word(Word::FaultMmfar), word(Word::FaultBfar));
+            (fault, fault_address(cfsr, word(Word::FaultMmfar), word(Word::FaultBfar)))
+        };
+        Some(OnlyHandler {
+            number,
+            handler: word(Word::ExceptionHandler),
+            pc: word(Word::ExceptionPc),
+            since_insns: word(Word::ExceptionSince),
+            times,
+            fault,
+            device: address.and_then(|address| memory::device_at(tree, address)),
+            is_fault,
+        })
+    }
+
+    /// Whether the code at `pc` goes round for ever whatever happens, but for interrupts.
+    fn loops_for_ever(&self, mut pc: u64) -> bool {
+        let Ok(isa) = self.choice.machine.isa.parse() else { return false };
+        let mut passed = BTreeSet::new();
+        while passed.len() < LOOP_INSNS {
+            if !passed.insert(pc) {
+                return true;
+            }
+            let Some(code) = self.image.code_at(pc.wrapping_sub(self.choice.load_bias)) else { return false };
+            let insn = decode(isa, pc, code);
+            pc = match insn.flow {
+                Flow::Next => pc.wrapping_add(insn.len_bytes.into()),
+                Flow::Jump { target } => target,
+                _ => return false,
+            };
+        }
+        false
+    }
+}
+
+/// What mtval or stval says, by the cause (RISC-V Privileged Architecture, "Machine Trap Value (mtval) Register"), and
+/// the address that an access was to.
+fn riscv_fault(cause: u64, value: u64) -> (Option<String>, Option<u64>) {
+    match cause {
+        0 | 1 | 4..=7 | 12 | 13 | 15 => {
+            let access = matches!(cause, 1 | 5 | 7).then_some(value);
+            (Some(format!("at address {value:#x}")), access)
+        }
+        2 if value != 0 => (Some(format!("{value:#x}")), None),
+        _ => (None, None),
+    }
+}
+
+fn only_poll(records: &Records, tree: &str) -> Option<OnlyPoll> {
+    let word = |word| records.control.get(word);
+    let times = Some(word(Word::PollTimes)).filter(|&times| times > 0)?;
+    let [counts] = &records.vcpus[..] else { return None };
+    let (since_insns, address) = (word(Word::PollSince), word(Word::PollAddress));
+    let insns = counts.clock_insns.saturating_sub(since_insns);
+    (is_long(since_insns, counts.clock_insns) && insns / times <= POLL_INSNS).then(|| OnlyPoll {
+        pc: word(Word::PollPc),
+        address,
+        value: word(Word::PollValue),
+        times,
+        since_insns,
+        device: memory::device_at(tree, address),
+    })
+}
