@@ -71,9 +71,17 @@ impl Run {
     }
 }
 
+/// The harness, which ends when the calling thread does, however that ends: what it has started ends with it.
+pub fn harness() -> Command {
+    let program = env!("CARGO_BIN_EXE_harness");
+    let mut command = Command::new(program);
+    command.args(["--launch-emulator", &std::process::id().to_string(), "--", program]);
+    command
+}
+
 /// The command, not yet run; its output goes to `dir/out`.
 pub fn command(firmware: &Path, args: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let mut command = harness();
     command.arg(firmware).args(args).arg("-o").arg(dir.join("out"));
     command
 }

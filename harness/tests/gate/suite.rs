@@ -40,7 +40,7 @@ impl Suite {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let mut command = common::harness();
         command.current_dir(self.dir.path()).arg("test").args(args).arg("--cache-dir").arg(self.path("cache"));
         command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
         command

@@ -17,3 +17,5 @@ mod runner;
 mod sampling;
 mod spans;
 mod stacks;
+#[cfg(target_os = "linux")]
+mod walls;
