@@ -37,6 +37,7 @@ use harness::run::plan::Plan;
 use harness::run::process::Process;
 use harness::run::records::Records;
 use harness::run::start::Start;
+use harness::run::walls::Walls;
 use harness::run::workspace::Workspace;
 
 const COST_IMAGES: [&str; 13] = [
