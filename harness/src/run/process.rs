@@ -13,6 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
@@ -236,7 +238,11 @@ pub struct CpuUse {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // These fail only when it has ended already. A script's other processes are of its group, whose number is not given
+        // away as long as it has not been waited for.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
