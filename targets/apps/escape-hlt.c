@@ -1,5 +1,5 @@
-/* Calls the host by `hlt 0x3c`, the instruction for processors that have it, which QEMU takes on Cortex-M, too; after an
-   `svc 0xab`, which it takes on all Arm processors but these: there it is a supervisor call. */
+/* Calls the host by `hlt 0x3c`, the instruction for processors that have it, which QEMU takes on Cortex-M, too; after
+an `svc 0xab`, which it takes on all Arm processors but these: there it is a supervisor call. */
 #include "semihosting.h"
 #include "text.h"
 

@@ -1,5 +1,5 @@
-/* A semihosting call by a thread without privileges, which QEMU does not serve: a breakpoint like any other, which comes to
-   a HardFault. */
+/* A semihosting call by a thread without privileges, which QEMU does not serve: a breakpoint like any other, which
+comes to a HardFault. */
 #include "semihosting.h"
 #include "text.h"
 

@@ -1,6 +1,7 @@
 //! The launcher: harness started again as itself, to build the walls around itself that QEMU is to have, and to become
-//! QEMU. What the kernel keeps across an exec (the signal at the parent's death, Landlock, a system call filter, limits)
-//! must be set by the process itself, before QEMU's first instruction; between fork and exec that would be unsafe code.
+//! QEMU. What the kernel keeps across an exec (the signal at the parent's death, Landlock, a system call filter,
+//! limits) must be set by the process itself, before QEMU's first instruction; between fork and exec that would be
+//! unsafe code.
 //!
 //! Its command line: [`WORD`], the parent's process id, the words of the [`Walls`], `--`, QEMU's command line. Standard
 //! streams, working directory and other inherited descriptors pass through untouched.
@@ -64,8 +65,8 @@ pub(super) fn failure(said: &str) -> Option<io::Error> {
     Some(io::Error::from_raw_os_error(code.parse().ok()?))
 }
 
-/// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no launcher
-/// ([`serve`]) starts it without them.
+/// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no
+/// launcher ([`serve`]) starts it without them.
 pub fn command(program: &Path, walls: &Walls) -> Command {
     if SERVES.get().is_none() {
         return Command::new(program);

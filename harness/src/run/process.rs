@@ -238,8 +238,8 @@ pub struct CpuUse {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // These fail only when it has ended already. A script's other processes are of its group, whose number is not given
-        // away as long as it has not been waited for.
+        // These fail only when it has ended already. A script's other processes are of its group, whose number is not
+        // given away as long as it has not been waited for.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         }

@@ -1,5 +1,5 @@
-//! The walls that the kernel builds around QEMU: which files it can reach, that it can reach no network, how much it may
-//! take. They stand behind the plugin's check of semihosting calls, and hold where that fails.
+//! The walls that the kernel builds around QEMU: which files it can reach, that it can reach no network, how much it
+//! may take. They stand behind the plugin's check of semihosting calls, and hold where that fails.
 //!
 //! What they let through is what QEMU needs to run at all: programs and libraries of the system, its own data, the
 //! workspace of the run, and what the user names with `--qemu-arg`. Never a home directory, `/etc` as a whole, or what
@@ -62,15 +62,15 @@ pub struct Walls {
     pub(super) limits: Vec<(Limit, u64)>,
 }
 
-/// Larger than any record of a run that somebody waits for, and small enough for a disk: `--period 1` writes three bytes
-/// per instruction at most, and this is seven minutes of it.
+/// Larger than any record of a run that somebody waits for, and small enough for a disk: `--period 1` writes three
+/// bytes per instruction at most, and this is seven minutes of it.
 const FILE_BYTES: u64 = 64 << 30;
 
 /// QEMU has about 20 open, and firmware opens files in its scratch directory.
 const FILES: u64 = 1024;
 
-/// QEMU and the plugin have 1.6 GiB of them (measured: VmPeak on `virt`), of which 1 GiB is for translated code. The records
-/// are mapped a window at a time; the exact call tree grows with the firmware's call paths.
+/// QEMU and the plugin have 1.6 GiB of them (measured: VmPeak on `virt`), of which 1 GiB is for translated code. The
+/// records are mapped a window at a time; the exact call tree grows with the firmware's call paths.
 const ADDRESS_BYTES: u64 = 16 << 30;
 
 /// Folders that hold programs, libraries and data, and nothing of a person's.

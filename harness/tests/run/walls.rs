@@ -35,8 +35,8 @@ fn can_run(test: &str) -> bool {
     can
 }
 
-/// Firmware that asks for a file of the host's, each in its own way; a check of calls that looks elsewhere than QEMU misses
-/// all but the first two.
+/// Firmware that asks for a file of the host's, each in its own way; a check of calls that looks elsewhere than QEMU
+/// misses all but the first two.
 const ESCAPES: [&str; 5] = [
     "riscv64-file-outside",
     "cortex-m3-file-outside",

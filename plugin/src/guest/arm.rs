@@ -184,8 +184,8 @@ impl Arch for Arm {
     }
 
     /// Handlers and threads whose CONTROL.nPRIV (B1.4.4) is clear are privileged (`arm_current_el` in
-    /// target/arm/cpu.h). QEMU skips no `bkpt` for an IT block, and an `hlt` that is skipped there is taken for a call all
-    /// the same: M-profile has no such instruction.
+    /// target/arm/cpu.h). QEMU skips no `bkpt` for an IT block, and an `hlt` that is skipped there is taken for a call
+    /// all the same: M-profile has no such instruction.
     fn is_semihosting(&self, guest: &mut Guest, insn: &Insn<'_>) -> bool {
         let (bytes, len) = insn.bytes();
         decode::is_breakpoint(guest.isa, &bytes[..len])

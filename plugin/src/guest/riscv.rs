@@ -108,8 +108,8 @@ impl Arch for Riscv {
     }
 
     /// An `ebreak` is one only between two marker instructions, on whose page it is, as they are when it is translated
-    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). Of the second one QEMU may read half from the
-    /// next page, which is not looked at here: the first half is enough.
+    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). Of the second one QEMU may read half from
+    /// the next page, which is not looked at here: the first half is enough.
     fn is_semihosting(&self, guest: &mut Guest, insn: &Insn<'_>) -> bool {
         let (bytes, len) = insn.bytes();
         let (isa, offset) = (guest.isa, insn.pc() % PAGE_BYTES);
@@ -126,8 +126,8 @@ impl Arch for Riscv {
             })
     }
 
-    /// In machine mode addresses are those of memory, unless loads and stores are another mode's (MPRV, "Memory Privilege
-    /// in mstatus Register").
+    /// In machine mode addresses are those of memory, unless loads and stores are another mode's (MPRV, "Memory
+    /// Privilege in mstatus Register").
     fn physical(&self, guest: &mut Guest, address: u64) -> Option<u64> {
         let is_machine = guest.known_register("priv") == Some(MACHINE);
         if is_machine && guest.known_register("mstatus").is_some_and(|status| status & MPRV == 0) {

@@ -18,8 +18,8 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// The physical address that the executing vCPU's data accesses to an address go to; only in its callbacks. None: to none,
-/// or QEMU does not say. Before API 5 only a QEMU does that shows its functions to modules of its own.
+/// The physical address that the executing vCPU's data accesses to an address go to; only in its callbacks. None: to
+/// none, or QEMU does not say. Before API 5 only a QEMU does that shows its functions to modules of its own.
 pub(crate) fn physical(address: u64) -> Option<u64> {
     if let Some(translate) = symbol(c"qemu_plugin_translate_vaddr") {
         let mut physical = 0;
