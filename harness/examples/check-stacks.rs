@@ -14,6 +14,7 @@ use harness::cli::Cli;
 use harness::measure::{Listener, measure};
 use harness::profile::Profile;
 use harness::run::directory::Output;
+use harness::run::launcher;
 use harness::run::options::Options;
 use harness::run::records::Progress;
 
@@ -34,6 +35,9 @@ impl Listener for Silent {
 }
 
 fn main() -> Result<ExitCode> {
+    if let Some(failure) = launcher::serve() {
+        return Ok(failure);
+    }
     let (options, elfs): (Vec<String>, Vec<String>) = env::args().skip(1).partition(|word| word.starts_with('-'));
     if elfs.is_empty() {
         bail!("usage: ci/check-stacks [--pairs=N] [OPTION of harness, in one word]… ELF…");

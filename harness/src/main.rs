@@ -8,9 +8,13 @@ use clap::Parser;
 use harness::cli::{Cli, Command};
 use harness::commands;
 use harness::exit_code::{self, runner};
+use harness::run::launcher;
 use harness::text::terminal;
 
 fn main() -> ExitCode {
+    if let Some(failure) = launcher::serve() {
+        return failure;
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         // clap says so itself, or shows the help that was asked for.
         let status = error.exit_code();

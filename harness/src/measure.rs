@@ -29,6 +29,7 @@ use crate::run::memory::{self, Unread};
 use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
+use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 
 /// Receives what is to be said of a run while it is measured.
@@ -37,6 +38,10 @@ pub trait Listener {
     fn say(&mut self, line: &str);
     /// A line about the machine that was chosen.
     fn choice(&mut self, line: &str) {
+        self.say(line);
+    }
+    /// What this host lacks; it says nothing of the firmware.
+    fn host(&mut self, line: &str) {
         self.say(line);
     }
     /// Why QEMU itself is slow on this image.
@@ -124,6 +129,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &executor,
         mcount: mcount.headers.first(),
     };
+    if let Some(line) = Walls::warning(options.sandbox) {
+        listener.host(&format!("warning: {line}"));
+    }
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
     deadline::run_begins();

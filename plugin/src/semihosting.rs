@@ -5,6 +5,7 @@
 
 use wire::control::End;
 use wire::definition::{Definition, MAX_TEXT_BYTES, NoteKind};
+use wire::request::Semihosting;
 
 use crate::guest::Guest;
 use crate::ledger::Ledger;
@@ -33,10 +34,7 @@ pub(crate) enum Call {
 }
 
 /// The semihosting call at `pc`, which is about to be made. Notes what leaves the emulated machine.
-pub(crate) fn look(pc: u64, guest: &mut Guest, ledger: &mut Ledger) -> Option<Call> {
-    if !guest.is_semihosting(pc) {
-        return None;
-    }
+pub(crate) fn look(pc: u64, served: Semihosting, guest: &mut Guest, ledger: &mut Ledger) -> Option<Call> {
     let [operation, argument] = guest.arguments();
     let operation = operation as u32;
     let mut note = |kind, text| ledger.note_once(Definition::Note { kind, operation, pc, text });
@@ -52,6 +50,10 @@ pub(crate) fn look(pc: u64, guest: &mut Guest, ledger: &mut Ledger) -> Option<Ca
             Some(Call::Ends(End::Exit, status & 0xffff_ffff))
         }
         SYS_READC => Some(Call::ReadsConsole),
+        SYS_TMPNAM if served == Semihosting::Console => {
+            note(NoteKind::Denied, String::new());
+            Some(Call::Ends(End::Denied, operation.into()))
+        }
         SYS_CLOCK | SYS_TIME | SYS_ELAPSED | SYS_TMPNAM => {
             note(NoteKind::HostDependent, String::new());
             None
@@ -61,12 +63,16 @@ pub(crate) fn look(pc: u64, guest: &mut Guest, ledger: &mut Ledger) -> Option<Ca
             note(NoteKind::Denied, text(argument, 0, guest).shown());
             None
         }
-        SYS_OPEN | SYS_REMOVE | SYS_RENAME => {
+        SYS_OPEN | SYS_REMOVE | SYS_RENAME if served != Semihosting::Unchecked => {
             let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));
             let paths = [Some(text(argument, 0, guest)), second];
             // QEMU has no switch that would refuse it, so the run ends before it happens. What
             // cannot be read as a whole cannot be known to be harmless.
-            let outside = paths.iter().flatten().find(|path| !path.is_whole || !stays_inside(&path.bytes))?;
+            let is_served = |path: &Text| {
+                let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
+                path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
+            };
+            let outside = paths.iter().flatten().find(|path| !is_served(path))?;
             note(NoteKind::Denied, outside.shown());
             Some(Call::Ends(End::Denied, operation.into()))
         }
@@ -77,7 +83,10 @@ pub(crate) fn look(pc: u64, guest: &mut Guest, ledger: &mut Ledger) -> Option<Ca
 /// The `index`-th word of an argument block.
 fn field(block: u64, index: u64, guest: &mut Guest) -> Option<u64> {
     let width = guest.pointer_bytes();
-    guest.memory_word(block + index * width, width)
+    let bytes = guest.translated(block.wrapping_add(index * width), width as usize)?;
+    let mut word = [0; 8];
+    word.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+    Some(u64::from_le_bytes(word))
 }
 
 /// The NUL-terminated string whose address is the argument block's `index`-th word. QEMU ignores
@@ -86,7 +95,7 @@ fn text(block: u64, index: u64, guest: &mut Guest) -> Text {
     let mut text = Text { bytes: Vec::new(), is_whole: false };
     let Some(address) = field(block, index, guest) else { return text };
     while text.bytes.len() < MAX_PATH_BYTES {
-        match guest.memory(address.wrapping_add(text.bytes.len() as u64), 1).as_deref() {
+        match guest.translated(address.wrapping_add(text.bytes.len() as u64), 1).as_deref() {
             Some([0]) => {
                 text.is_whole = true;
                 break;
@@ -116,9 +125,12 @@ impl Text {
     }
 }
 
-/// Whether a path names something in the run's own scratch directory, or one of the names that
-/// semihosting gives to the console and to its list of features.
+/// Whether a path names something in the run's own scratch directory.
 fn stays_inside(path: &[u8]) -> bool {
-    let outside = path.starts_with(b"/") || path.split(|&byte| byte == b'/').any(|part| part == b"..");
-    path == b":tt" || path == b":semihosting-features" || !outside
+    !path.starts_with(b"/") && path.split(|&byte| byte == b'/').all(|part| part != b"..")
+}
+
+/// Whether semihosting has something else than a file of that name: the console, its list of features.
+fn is_no_file(path: &[u8]) -> bool {
+    path == b":tt" || path == b":semihosting-features"
 }

@@ -13,7 +13,7 @@ use wire::control::End;
 use wire::counters::{INPUT, LAST};
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
-use wire::request::{self, Request};
+use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
 
 use crate::block::{Blocks, from_progress};
@@ -52,6 +52,8 @@ pub(crate) struct State {
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
+    /// Which calls of the host are let through.
+    pub(crate) semihosting: Semihosting,
 }
 
 /// How generated code counts.
@@ -121,6 +123,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         snapshot: Snapshot::new(&request, directory),
         input,
         guard: Guard::find(vcpus, api, main_thread),
+        semihosting: request.semihosting,
     };
     state.clock.set_input(state.input.as_ref().and_then(|input| input.next_look(0)));
     if state.clock.opens_late() {

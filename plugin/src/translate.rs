@@ -10,6 +10,7 @@ use wire::counters::{
     STACK_SET, VECTOR_MOVES, here,
 };
 use wire::definition::{Transfer, TransferKind};
+use wire::request::Semihosting;
 
 use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
 use crate::code::Code;
@@ -138,7 +139,8 @@ struct Planned {
     bound: bool,
     transfer: Option<Transfer>,
     site: Option<Site>,
-    breakpoint: bool,
+    /// QEMU has made a semihosting call of it.
+    calls_host: bool,
     wait: bool,
     /// A `wfe`, and a `sev`.
     event_wait: bool,
@@ -443,7 +445,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Vector if planned.moves_vector => insn.call::<OnVector>(id),
-        AtInsn::Semihosting if planned.breakpoint => insn.call::<OnSemihosting>(id),
+        AtInsn::Semihosting if planned.calls_host => insn.call::<OnSemihosting>(id),
         AtInsn::TrapReturn if planned.trap_return => insn.call::<OnTrapReturn>(id),
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
@@ -510,7 +512,7 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 }
 
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, clock, counting, follow, .. } = state;
+    let State { guest, code, clock, counting, follow, semihosting, .. } = state;
     let (isa, exact) = (guest.isa, follow.tree.is_some());
     let it_blocks = &mut counting.it_blocks;
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
@@ -540,6 +542,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         } else if let Flow::It { count } = flow {
             conditional = count;
         }
+        let calls_host = *semihosting != Semihosting::Off && guest.is_semihosting(&insn);
         let may_store = decoded.may_leave && decoded.flow == Flow::Next;
         plan.push(Planned {
             pc,
@@ -551,7 +554,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
                 || decode::is_sev(isa, bytes),
             transfer,
             site,
-            breakpoint: decode::is_breakpoint(isa, bytes),
+            calls_host,
             wait: decode::is_wfi(isa, bytes),
             event_wait: decode::is_wfe(isa, bytes),
             event: decode::is_sev(isa, bytes),
@@ -581,7 +584,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             // QEMU translates for exceptions and outside of them apart.
             may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            looks_at_clock: decode::is_breakpoint(isa, bytes)
+            looks_at_clock: calls_host
                 || decode::is_wfi(isa, bytes)
                 || decode::is_wfe(isa, bytes)
                 || decode::is_sev(isa, bytes)

@@ -146,6 +146,8 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
         lines.push(if note.denied {
             let reason = match note.operation {
                 0x12 => "no command runs on the host",
+                // As far as it could be read.
+                _ if stays_inside(&note.text) => "it is no file that --semihosting serves",
                 _ => "it leads out of the run's scratch directory",
             };
             format!("denied: {operation}{text} at {at}: {reason}")
@@ -155,6 +157,11 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
         });
     }
     lines
+}
+
+/// Whether a path leads nowhere outside of the scratch directory.
+fn stays_inside(path: &str) -> bool {
+    !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
 /// Which input was not given, and why, one line.

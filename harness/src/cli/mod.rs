@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::export::Format;
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::run::semihosting::Semihosting;
+use crate::run::walls::Sandbox;
 use crate::show::bins::Order;
 use crate::text::terminal::Color;
 
@@ -111,6 +113,9 @@ pub struct TestArgs {
     /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
     #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
     pub shard: Option<(usize, usize)>,
+    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
     /// Run everything, even what has not changed since it was last run
     #[arg(long, help_heading = "Cache")]
     pub no_cache: bool,
@@ -420,6 +425,13 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "ELF", help_heading = "Machine")]
     pub symbols: Option<PathBuf>,
 
+    /// Which of the firmware's semihosting calls are served
+    #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
+    pub semihosting: Semihosting,
+    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
+
     /// Count and sample with one callback per instruction: slow, and what the tests compare with
     #[arg(long, hide = true)]
     pub oracle: bool,
@@ -454,6 +466,8 @@ impl Default for MeasureArgs {
             load_bias: None,
             file: Vec::new(),
             symbols: None,
+            semihosting: Semihosting::Scratch,
+            sandbox: Sandbox::Auto,
             oracle: false,
         }
     }

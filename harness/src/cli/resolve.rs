@@ -215,6 +215,8 @@ impl Options {
             load_bias: number("--load-bias", &args.load_bias)?,
             symbols: args.symbols,
             files,
+            semihosting: args.semihosting,
+            sandbox: args.sandbox,
             console_marks: false,
             oracle: args.oracle,
         })

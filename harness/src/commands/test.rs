@@ -18,6 +18,7 @@ use crate::gate::suite::{self, Suite};
 use crate::gate::{baseline, reports};
 use crate::run::directory::unwritable;
 use crate::run::plan::end_on_interrupt;
+use crate::run::walls::Walls;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -57,6 +58,9 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     };
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    if let Some(line) = Walls::warning(args.sandbox) {
+        eprintln!("warning: {line}");
+    }
     end_on_interrupt();
     let settings = Settings {
         directory,
@@ -65,6 +69,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         save_baseline: args.save_baseline,
         ratchet: args.ratchet,
         command,
+        sandbox: args.sandbox,
         jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
     };
     let cases = session::run(&suite, &mine, &settings);

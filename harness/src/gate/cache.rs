@@ -11,6 +11,7 @@ use crate::image::given;
 use crate::profile::files::CONSOLE;
 use crate::profile::{End, FILE_NAME, Profile};
 use crate::run::options::Options;
+use crate::run::walls::Sandbox;
 
 /// A directory of finished runs, by the hash of what they depend on.
 #[derive(Clone, Debug)]
@@ -69,6 +70,7 @@ impl Cache {
             output: None,
             files: Vec::new(),
             timeout: None,
+            sandbox: Sandbox::default(),
             ..options.clone()
         };
         add(format!("{names:?}{rest:?}").as_bytes());

@@ -38,6 +38,7 @@ use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bars;
 use crate::run::records::Progress;
+use crate::run::walls::Sandbox;
 use crate::text::number::group;
 use crate::text::terminal;
 
@@ -60,6 +61,8 @@ pub struct Settings {
     pub save_baseline: Option<String>,
     /// Tighten the baseline where a run is better.
     pub ratchet: bool,
+    /// Whether the kernel keeps QEMU in.
+    pub sandbox: Sandbox,
     /// Images at a time.
     pub jobs: usize,
     /// How one of them is run again.
@@ -139,6 +142,9 @@ impl Listener for Collector<'_> {
     // The machine is in the result already.
     fn choice(&mut self, _line: &str) {}
 
+    // The command says it once.
+    fn host(&mut self, _line: &str) {}
+
     // It is no finding about the firmware.
     fn slow(&mut self, _line: &str) {}
 
@@ -215,7 +221,8 @@ impl Session<'_> {
 
     fn try_run(&self, case: &Case) -> Result<CaseResult> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
-        let options = Options { console_marks: needs_marks, ..case.options.clone() };
+        let sandbox = self.settings.sandbox;
+        let options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare(target)?;
         let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use crate::machine::{Choice, LoadOption};
+use crate::run::semihosting::Semihosting;
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
 /// further ones of QEMU; without the plugin QEMU runs bare, for comparison. `has_input`:
@@ -14,6 +15,7 @@ pub fn arguments(
     user: &[String],
     with_plugin: bool,
     has_input: bool,
+    semihosting: Semihosting,
 ) -> Vec<OsString> {
     let machine = match choice.machine.load {
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
@@ -21,7 +23,8 @@ pub fn arguments(
     };
     let icount = format!("shift={shift},align=off,sleep=off");
     // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
-    let mut semihosting = "enable=on,target=native,chardev=console,arg=firmware".to_owned();
+    let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
+    let mut semihosting = format!("enable={enable},target=native,chardev=console,arg=firmware");
     for argument in firmware {
         semihosting += ",arg=";
         semihosting += &argument.replace(',', ",,");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
@@ -13,6 +13,8 @@ use nix::errno::Errno;
 use serde_json::Value;
 
 use crate::error::EmulatorError;
+use crate::run::launcher;
+use crate::run::walls::Walls;
 
 /// The oldest QEMU whose plugin API (4) has what the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
@@ -99,7 +101,7 @@ struct Answer {
 
 /// A program that hangs must not hang us.
 fn ask_version(path: &Path) -> std::io::Result<Answer> {
-    let mut child = Command::new(path)
+    let mut child = launcher::command(path, &Walls::default())
         .arg("--version")
         .env_clear()
         // Ctrl-C is not its business.
@@ -113,7 +115,11 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
         if child.try_wait()?.is_some() {
             let output = child.wait_with_output()?;
             let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            return Ok(Answer { said: said.join("\n"), ended: output.status.to_string() });
+            let said = said.join("\n");
+            return match launcher::failure(&said) {
+                Some(error) => Err(error),
+                None => Ok(Answer { said, ended: output.status.to_string() }),
+            };
         }
         if Instant::now() >= deadline {
             child.kill()?;

@@ -20,12 +20,14 @@ use crate::profile::only::Only;
 use crate::profile::{End, InTarget};
 use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
+use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, Plan};
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
 use crate::run::start::Start;
 use crate::run::stillness::{Still, Stillness};
+use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
 
@@ -93,7 +95,9 @@ impl Plan<'_> {
             _ => workspace.unwritable(&error),
         })?;
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
-        let mut process = Process::start(self.emulator, &self.arguments(true), workspace)?;
+        let Options { sandbox, qemu_args, .. } = self.options;
+        let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args)?;
+        let mut process = Process::start(self.emulator, &walls, &self.arguments(true), workspace)?;
         let mut start = Start::begin(self, &mut process);
         let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
         let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();

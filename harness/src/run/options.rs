@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::analysis::stacks::View;
 use crate::profile::Window;
 use crate::profile::input::Input;
+use crate::run::semihosting::Semihosting;
+use crate::run::walls::Sandbox;
 
 /// Distance of samples unless `--period` says otherwise: a prime, which few loops keep step with.
 pub const DEFAULT_PERIOD_INSNS: u64 = 10_007;
@@ -71,6 +73,10 @@ pub struct Options {
     pub files: Vec<(String, PathBuf)>,
     /// Note how much is printed when.
     pub console_marks: bool,
+    /// Which semihosting calls are served.
+    pub semihosting: Semihosting,
+    /// Whether the kernel keeps QEMU in.
+    pub sandbox: Sandbox,
     /// One callback per instruction.
     pub oracle: bool,
 }

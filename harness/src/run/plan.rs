@@ -71,7 +71,8 @@ impl Plan<'_> {
     /// QEMU's arguments for this run, or for the same run without the plugin.
     pub fn arguments(&self, with_plugin: bool) -> Vec<OsString> {
         let has_input = with_plugin && !self.options.input.is_empty();
-        let Options { firmware_args, qemu_args, .. } = self.options;
-        command_line::arguments(self.choice, self.icount_shift, firmware_args, qemu_args, with_plugin, has_input)
+        let &Options { ref firmware_args, ref qemu_args, semihosting, .. } = self.options;
+        let (choice, shift) = (self.choice, self.icount_shift);
+        command_line::arguments(choice, shift, firmware_args, qemu_args, with_plugin, has_input, semihosting)
     }
 }

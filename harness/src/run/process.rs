@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
 use crate::run::emulator::{Version, cannot_be_run, version};
+use crate::run::launcher;
+use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 
 /// A running QEMU. Dropped, it is killed: no path leaves one behind.
@@ -44,10 +46,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU in the workspace's scratch directory, with an empty environment.
-    pub fn start(emulator: &Path, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
+    /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. It is killed when
+    /// the calling thread ends.
+    pub fn start(emulator: &Path, walls: &Walls, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
         let stderr = File::create(workspace.stderr()).map_err(|error| workspace.unwritable(&error))?;
-        let mut child = Command::new(emulator)
+        let mut child = launcher::command(emulator, walls)
             .args(arguments)
             .current_dir(workspace.scratch())
             .env_clear()

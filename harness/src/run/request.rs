@@ -64,6 +64,7 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         is_exact: options.exact,
         has_marks: options.console_marks,
         is_oracle: options.oracle,
+        semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
         kernel: plan.kernel.cloned(),

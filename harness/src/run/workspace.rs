@@ -32,6 +32,11 @@ impl Workspace {
         directory::unwritable(&self.profile, error)
     }
 
+    /// The directory that all of it lies in.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// QEMU's working directory: all that semihosting may touch.
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")

@@ -71,9 +71,21 @@ impl Run {
     }
 }
 
+/// The harness, which ends when the calling thread does, however that ends: what it has started ends with it.
+pub fn harness() -> Command {
+    ends_with_us(env!("CARGO_BIN_EXE_harness"))
+}
+
+/// A program that ends when the calling thread does. It and its arguments follow on three others.
+pub fn ends_with_us(program: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    command.args(["--launch-emulator", &std::process::id().to_string(), "--", program]);
+    command
+}
+
 /// The command, not yet run; its output goes to `dir/out`.
 pub fn command(firmware: &Path, args: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let mut command = harness();
     command.arg(firmware).args(args).arg("-o").arg(dir.join("out"));
     command
 }

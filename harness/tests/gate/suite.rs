@@ -40,7 +40,7 @@ impl Suite {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        let mut command = common::harness();
         command.current_dir(self.dir.path()).arg("test").args(args).arg("--cache-dir").arg(self.path("cache"));
         command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
         command
@@ -121,6 +121,25 @@ fn a_suite_can_expect_firmware_that_only_faults_or_is_stuck() {
 }
 
 #[test]
+fn a_suite_says_which_calls_of_the_host_are_served() {
+    let text = [
+        "[defaults]\nsemihosting = \"console\"\n".to_owned(),
+        target("riscv64-file-inside", "name = \"console\""),
+        target("riscv64-file-inside", "name = \"scratch\"\nsemihosting = \"scratch\"\nexit = 0"),
+        target("riscv64-exit3", "name = \"off\"\nsemihosting = \"off\"\nfor = \"10k\"\nexit = \"limit\""),
+    ];
+    let suite = Suite::new(&text.concat());
+    let result = suite.run(&["--sandbox", "auto"]).expect_code(1);
+    let failures = ["console", "scratch"].map(|case| result.failures(case).concat());
+    assert!(failures[0].contains("forbidden operation"), "{failures:?}");
+    assert_eq!(failures[1], "");
+    assert!(!result.failures("off").concat().contains("status 3"), "the exit was served");
+    suite.write(&text.concat().replace("\"console\"\n[[", "\"unchecked\"\n[["));
+    let refused = suite.run(&[]).expect_code(2);
+    assert!(refused.stderr.contains("harness.toml:2") && refused.stderr.contains("`scratch`"), "{}", refused.stderr);
+}
+
+#[test]
 fn shards_merge_into_the_very_bytes_of_the_whole() {
     let suite = Suite::new(&(String::from("name = \"small\"\nbaseline = \"b\"\n") + &small_suite()));
     suite.run(&["--save-baseline", "b", "-j", "1"]).expect_code(0);
@@ -185,7 +204,9 @@ fn where_jobs_are_as_many_as_cores_each_has_one() {
     common::program(&suite.path("qemu-system-riscv64"), &script);
     let allowed = |jobs: &str| {
         let _ = fs::remove_file(&log);
-        let run = suite.command(&["--no-cache", "-j", jobs]).env("PATH", suite.dir.path()).output().unwrap();
+        // It writes where no emulator may.
+        let mut run = suite.command(&["--no-cache", "-j", jobs, "--sandbox", "off"]);
+        let run = run.env("PATH", suite.dir.path()).output().unwrap();
         finish(run, suite.path("harness-report")).expect_code(0);
         let mut lines: Vec<String> = fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
         lines.sort();

@@ -29,6 +29,64 @@ fn a_file_outside_scratch_is_denied_before_it_is_touched() {
 }
 
 #[test]
+fn a_call_is_what_qemu_translates_as_one() {
+    for name in ["cortex-m3-escape-hlt", "riscv64-escape-rewrite", "riscv64-escape-virtual"] {
+        // Nothing but the plugin is in the way.
+        let run = run(name, &["--sandbox", "off"]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+        assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{name}: {}", run.stdout);
+        assert!(!run.console().contains("opened"), "{name}: {}", run.console());
+    }
+    let run = run("cortex-m3-escape-hlt", &["--sandbox", "off"]);
+    assert!(run.console().contains("1 supervisor call,"), "svc 0xab is none: {}", run.console());
+}
+
+#[test]
+fn what_qemu_does_not_serve_is_no_call() {
+    for (name, words) in [("riscv64-unprivileged", "cause 3"), ("cortex-m3-unprivileged", "faulted")] {
+        let run = run(name, &[]).expect_code(0);
+        assert!(run.console().contains(words), "{}", run.console());
+        assert!(run.profile().notes.is_empty(), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn an_exit_and_a_file_at_virtual_addresses_are_seen() {
+    let run = run("riscv64-virtual-exit", &[]).expect_code(1);
+    assert!(matches!(run.profile().facts.end, End::Exit { status: 3, .. }), "{}", run.stdout);
+    assert!(run.console().contains("left to write: 0"), "{}", run.console());
+}
+
+#[test]
+fn without_semihosting_nothing_is_served_and_the_exit_neither() {
+    let off = ["--semihosting", "off", "--for", "10k"];
+    let run = run("riscv64-exit3", &off).expect_code(0);
+    assert!(matches!(run.profile().facts.end, End::For));
+    assert!(run.console().contains("unexpected trap: cause 3"), "{}", run.console());
+    // Its handler exits in the same way.
+    let run = crate::common::run("cortex-m3-exit3", &off).expect_code(1);
+    assert!(matches!(run.profile().facts.end, End::LockUp { .. }), "{}", run.stdout);
+    for name in ["riscv64-system", "cortex-m3-file-outside"] {
+        assert!(crate::common::run(name, &off).profile().notes.is_empty());
+    }
+}
+
+#[test]
+fn with_the_console_alone_no_file_is_opened() {
+    for name in ["riscv64-file-inside", "cortex-m3-file-inside"] {
+        let run = run(name, &["--semihosting", "console"]).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+        let reason = "it is no file that --semihosting serves";
+        assert!(run.stdout.contains("denied: SYS_OPEN \"out.txt\" at 0x") && run.stdout.contains(reason));
+    }
+    for (name, code) in [("riscv64-clock", 0), ("riscv64-cmdline", 0), ("cortex-m3-exit3", 1)] {
+        let [console, scratch] =
+            ["console", "scratch"].map(|served| run(name, &["--semihosting", served]).expect_code(code));
+        assert!(console.console() == scratch.console(), "{name}: {}", console.console());
+    }
+}
+
+#[test]
 fn a_long_detour_leads_nowhere_either() {
     for name in ["riscv64-file-detour", "cortex-m3-file-detour"] {
         let run = run(name, &[]).expect_code(1);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::common::{Run, command, emulator, finish, image, program, run};
+use crate::common::{Run, command, emulator, finish, harness, image, program, run};
 
 const ANSWERS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi"#;
 
@@ -62,7 +62,7 @@ impl Programs {
 
 #[track_caller]
 fn doctor(path: &Path, code: i32) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_harness")).arg("doctor").env("PATH", path).output().unwrap();
+    let output = harness().arg("doctor").env("PATH", path).output().unwrap();
     let run = finish(tempfile::tempdir().unwrap(), output).expect_code(code);
     assert_eq!(run.stderr, "");
     run.stdout
@@ -283,12 +283,15 @@ void free(void *p) { enter(); __libc_free(p); leave(); }
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
     let temp = tempfile::tempdir().unwrap();
-    let (source, library) = (temp.path().join("aborts.c"), temp.path().join("aborts.so"));
+    // Beside the script, from where it may take what it needs.
+    let programs = Programs::none();
+    let (source, library) = (temp.path().join("aborts.c"), programs.0.path().join("aborts.so"));
     fs::write(&source, ABORTS_IN_MALLOC).unwrap();
     let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).status();
     assert!(built.expect("cc is missing: run ci/setup").success());
     let emulator = emulator("qemu-system-arm");
-    let programs = Programs::with(&format!("LD_PRELOAD={} exec {} \"$@\"", library.display(), emulator.display()));
+    let script = format!("LD_PRELOAD={} exec {} \"$@\"", library.display(), emulator.display());
+    program(&programs.0.path().join("qemu-system-arm"), &script);
     let path = programs.0.path();
     // On a Cortex-M the plugin's handler reads registers, for which it used to allocate: it waited for the lock that its
     // own thread had, and the run ended as one whose CPU stands still.

@@ -18,3 +18,5 @@ mod sampling;
 mod spans;
 mod stacks;
 mod text;
+#[cfg(target_os = "linux")]
+mod walls;

@@ -13,7 +13,7 @@ use crate::common::{self, Run, child_of, finish, image, listed_images, say, sign
 
 /// `harness run`, not yet run; its profile goes to `dir/out`.
 fn command(firmware: &Path, options: &[&str], args: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let mut command = common::harness();
     command.arg("run").arg("-o").arg(dir.join("out")).args(options).arg(firmware).args(args);
     command
 }

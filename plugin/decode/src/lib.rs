@@ -216,10 +216,13 @@ pub fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
 }
 
 /// The instruction that makes a semihosting call: RISC-V's 32-bit `ebreak` (only between
-/// [`is_semihosting_prefix`] and [`is_semihosting_suffix`]), or `bkpt 0xab`.
+/// [`is_semihosting_prefix`] and [`is_semihosting_suffix`]), or `bkpt 0xab` and `hlt 0x3c`.
 #[must_use]
 pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() { word(bytes) == Some(riscv::EBREAK) } else { half(bytes) == Some(thumb::BKPT_SEMIHOSTING) }
+    if isa.is_riscv() {
+        return word(bytes) == Some(riscv::EBREAK);
+    }
+    matches!(half(bytes), Some(thumb::BKPT_SEMIHOSTING | thumb::HLT_SEMIHOSTING))
 }
 
 /// RISC-V `slli x0, x0, 0x1f`, the instruction before a semihosting `ebreak`.
@@ -232,6 +235,12 @@ pub fn is_semihosting_prefix(isa: Isa, bytes: &[u8]) -> bool {
 #[must_use]
 pub fn is_semihosting_suffix(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_SUFFIX)
+}
+
+/// Whether the first half of an instruction is that of [`is_semihosting_suffix`]'s.
+#[must_use]
+pub fn may_be_semihosting_suffix(isa: Isa, low: [u8; 2]) -> bool {
+    isa.is_riscv() && u16::from_le_bytes(low) == riscv::SEMIHOSTING_SUFFIX as u16
 }
 
 /// `wfi`, in every encoding.

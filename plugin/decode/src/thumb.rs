@@ -11,6 +11,9 @@ use crate::{Flow, Insn, Isa, bits, half, sign_extend};
 
 /// `bkpt 0xab` (Arm semihosting, "The semihosting interface").
 pub(crate) const BKPT_SEMIHOSTING: u16 = 0xbeab;
+/// `hlt 0x3c`, the same for processors that M-profile has none of. QEMU takes it on all of them (`gen_hlt` in
+/// target/arm/tcg/translate.c), and `svc 0xab` on none of M-profile.
+pub(crate) const HLT_SEMIHOSTING: u16 = 0xbabc;
 
 const SP: u32 = 13;
 const LR: u32 = 14;

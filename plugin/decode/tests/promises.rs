@@ -379,7 +379,9 @@ fn semihosting_needs_its_exact_words() {
         assert_eq!(decode::is_semihosting_suffix(isa, &word(0x4070_5013)), riscv);
         assert_eq!(decode::is_breakpoint(isa, &word(0x0010_0073)), riscv);
         assert_eq!(decode::is_breakpoint(isa, &thumb(0xbeab)), !riscv);
-        assert!(!decode::is_breakpoint(isa, &thumb(0xbe00)));
+        assert_eq!(decode::is_breakpoint(isa, &thumb(0xbabc)), !riscv); // hlt 0x3c
+        // bkpt 0, hlt 0x3d, svc 0xab
+        assert!([0xbe00, 0xbabd, 0xdfab].iter().all(|&insn| !decode::is_breakpoint(isa, &thumb(insn))));
         assert!(!decode::is_breakpoint(isa, &[0x02, 0x90])); // c.ebreak
         assert!(!decode::is_semihosting_prefix(isa, &word(0x4070_5013)));
         assert!(!decode::is_semihosting_suffix(isa, &word(0x01f0_1013)));

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 
 use wire::control::Word;
 
+use crate::qemu::Insn;
+
 use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
 
 /// A Cortex-M.
@@ -196,8 +198,13 @@ impl Arch for Arm {
         ])
     }
 
-    fn is_semihosting(&self, _: &mut Guest, _: u64) -> bool {
-        true
+    /// Handlers and threads whose CONTROL.nPRIV (B1.4.4) is clear are privileged (`arm_current_el` in
+    /// target/arm/cpu.h). QEMU skips no `bkpt` for an IT block, and an `hlt` that is skipped there is taken for a call
+    /// all the same: M-profile has no such instruction.
+    fn is_semihosting(&self, guest: &mut Guest, insn: &Insn<'_>) -> bool {
+        let (bytes, len) = insn.bytes();
+        decode::is_breakpoint(guest.isa, &bytes[..len])
+            && (exception_number(guest) != 0 || guest.register("control") & 1 == 0)
     }
 }
 

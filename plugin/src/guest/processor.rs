@@ -13,7 +13,10 @@ use wire::control::Word;
 use wire::memory;
 use wire::request::Request;
 
-use crate::qemu::{self, Registers};
+use crate::qemu::{self, Insn, Registers};
+
+/// Within so many bytes addresses lead to one place: the smallest page there is.
+const PAGE_BYTES: u64 = 1024;
 
 /// The registers that a walk needs, as they are or were at one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,8 +183,14 @@ pub(super) trait Arch: Sync {
         None
     }
 
-    /// Whether the breakpoint instruction at `pc` is a semihosting call.
-    fn is_semihosting(&self, guest: &mut Guest, pc: u64) -> bool;
+    /// Whether QEMU has translated a breakpoint instruction as a semihosting call, which it does for privileged code
+    /// only. What cannot be known is one.
+    fn is_semihosting(&self, guest: &mut Guest, insn: &Insn<'_>) -> bool;
+
+    /// Where in memory a data access to this address goes; None: nowhere, or that cannot be known.
+    fn physical(&self, _: &mut Guest, address: u64) -> Option<u64> {
+        Some(address)
+    }
 }
 
 /// The emulated processor.
@@ -254,8 +263,13 @@ impl Guest {
 
     /// Reads a register inside a callback; 0 where the CPU has none of that name.
     pub(super) fn register(&mut self, name: &str) -> u64 {
-        let Some(registers) = &mut self.registers else { return 0 };
-        registers.get(name).and_then(|register| registers.read(register)).unwrap_or(0)
+        self.known_register(name).unwrap_or(0)
+    }
+
+    /// Reads a register inside a callback; None where the CPU has none of that name, or does not say.
+    pub(super) fn known_register(&mut self, name: &str) -> Option<u64> {
+        let registers = self.registers.as_mut()?;
+        registers.get(name).and_then(|register| registers.read(register))
     }
 
     /// Reads an integer register by its number.
@@ -308,6 +322,19 @@ impl Guest {
     /// Reads guest memory if it is memory; devices are never touched.
     pub(crate) fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         self.readable(address, bytes as u64)?.read_memory(address, bytes)
+    }
+
+    /// Reads guest memory through the processor's translation of addresses, if it leads to memory; as QEMU reads what a
+    /// semihosting call points to.
+    pub(crate) fn translated(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        let mut read = Vec::with_capacity(bytes);
+        while read.len() < bytes {
+            let at = address.wrapping_add(read.len() as u64);
+            let on_page = (PAGE_BYTES - at % PAGE_BYTES).min((bytes - read.len()) as u64);
+            let physical = self.arch.physical(self, at)?;
+            read.extend(self.readable(physical, on_page)?.read_memory(at, on_page as usize)?);
+        }
+        Some(read)
     }
 
     /// Reads a little-endian number of at most eight bytes from guest memory.
@@ -440,9 +467,9 @@ impl Guest {
         FaultReader(self.arch)
     }
 
-    /// See [`Arch::is_semihosting`].
-    pub(crate) fn is_semihosting(&mut self, pc: u64) -> bool {
-        self.arch.is_semihosting(self, pc)
+    /// See [`Arch::is_semihosting`]; `insn` has just been translated, for the processor as it is.
+    pub(crate) fn is_semihosting(&mut self, insn: &Insn<'_>) -> bool {
+        self.arch.is_semihosting(self, insn)
     }
 }
 

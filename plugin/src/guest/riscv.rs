@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use decode::Isa;
 use wire::control::Word;
 
+use crate::qemu::{self, Insn};
+
 use super::processor::{Arch, Context, Facts, Guest, Interrupted, Stored, Taken};
 
 /// RV32 and RV64.
@@ -35,7 +37,12 @@ static FACTS: Facts = Facts {
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP_SHIFT: u32 = 11;
+const MPRV: u64 = 1 << 17;
 const MACHINE: u64 = 3;
+const USER: u64 = 0;
+
+/// QEMU's page for RISC-V (`TARGET_PAGE_BITS`).
+const PAGE_BYTES: u64 = 4096;
 
 /// Causes of `ecall`, by the mode that it comes from.
 const ENVIRONMENT_CALLS: RangeInclusive<u64> = 8..=11;
@@ -115,12 +122,33 @@ impl Arch for Riscv {
         }
     }
 
-    /// An `ebreak` is one only between two marker instructions.
-    fn is_semihosting(&self, guest: &mut Guest, pc: u64) -> bool {
-        let isa = guest.isa;
-        pc.checked_sub(4).and_then(|before| guest.memory(before, 12)).is_some_and(|bytes| {
-            decode::is_semihosting_prefix(isa, &bytes[..4]) && decode::is_semihosting_suffix(isa, &bytes[8..])
-        })
+    /// An `ebreak` is one only between two marker instructions, on whose page it is, as they are when it is translated
+    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). Of the second one QEMU may read half from
+    /// the next page, which is not looked at here: the first half is enough.
+    fn is_semihosting(&self, guest: &mut Guest, insn: &Insn<'_>) -> bool {
+        let (bytes, len) = insn.bytes();
+        let (isa, offset) = (guest.isa, insn.pc() % PAGE_BYTES);
+        if !decode::is_breakpoint(isa, &bytes[..len]) || guest.known_register("priv") == Some(USER) {
+            return false;
+        }
+        if !(4..PAGE_BYTES - 4).contains(&offset) {
+            return false;
+        }
+        let Some(low) = insn.beside::<2>(4) else { return true };
+        insn.beside::<4>(-4).is_none_or(|before| decode::is_semihosting_prefix(isa, &before))
+            && insn.beside::<2>(6).map_or(decode::may_be_semihosting_suffix(isa, low), |high| {
+                decode::is_semihosting_suffix(isa, &[low, high].concat())
+            })
+    }
+
+    /// In machine mode addresses are those of memory, unless loads and stores are another mode's (MPRV, "Memory
+    /// Privilege in mstatus Register").
+    fn physical(&self, guest: &mut Guest, address: u64) -> Option<u64> {
+        let is_machine = guest.known_register("priv") == Some(MACHINE);
+        if is_machine && guest.known_register("mstatus").is_some_and(|status| status & MPRV == 0) {
+            return Some(address);
+        }
+        qemu::physical(address)
     }
 }
 

@@ -225,15 +225,15 @@ impl Hook for OnInput {
     };
 }
 
-/// At a breakpoint instruction, before QEMU handles it.
+/// At an instruction that QEMU has translated as a semihosting call, before it makes it.
 pub(crate) struct OnSemihosting;
 
 impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, .. } = &mut *state;
-        match semihosting::look(here.pc, guest, ledger) {
+        let State { guest, ledger, semihosting, .. } = &mut *state;
+        match semihosting::look(here.pc, *semihosting, guest, ledger) {
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
             None => {}

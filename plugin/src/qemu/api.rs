@@ -6,6 +6,9 @@ use qemu_plugin::sys;
 
 use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
 
+/// Smallest page of the processors that [`Insn::beside`] is asked for.
+const PAGE_BYTES: u64 = 4096;
+
 /// Called when a block is translated.
 pub(crate) type TranslateCallback = fn(block: &Block);
 /// Calls `T` for every block that QEMU translates.
@@ -112,6 +115,23 @@ impl Insn<'_> {
         // SAFETY: the instruction is valid as long as its block; QEMU writes at most `len` bytes.
         let len = unsafe { sys::qemu_plugin_insn_data(self.0, bytes.as_mut_ptr().cast(), bytes.len()) };
         (bytes, len.min(4))
+    }
+
+    /// The `N` bytes at `offset` from it, of the memory that it was translated from, whatever addresses lead there now.
+    /// None: they are not all on its page (of 4 KiB, at least), or it was not translated from memory.
+    pub(crate) fn beside<const N: usize>(&self, offset: i64) -> Option<[u8; N]> {
+        let start = i64::try_from(self.pc() % PAGE_BYTES).ok()? + offset;
+        if start < 0 || start as u64 + N as u64 > PAGE_BYTES {
+            return None;
+        }
+        // SAFETY: the instruction is valid as long as its block.
+        let host = unsafe { sys::qemu_plugin_insn_haddr(self.0) }.cast::<u8>();
+        if host.is_null() {
+            return None;
+        }
+        // SAFETY: QEMU reads the instruction there, in the mapping of guest memory, whose pages are whole; all that is
+        // read is on that page. Whatever the guest writes there comes from this thread.
+        Some(unsafe { host.offset(offset as isize).cast::<[u8; N]>().read_unaligned() })
     }
 
     /// Adds `amount` to the vCPU's cell whenever the instruction starts.

@@ -5,6 +5,7 @@
 //! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
 
 mod abort;
+mod address;
 mod api;
 mod clock;
 mod hooks;
@@ -13,6 +14,7 @@ mod reserve;
 mod thread;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
+pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use clock::Clock;
 pub(crate) use hooks::{

@@ -48,6 +48,24 @@ impl Isa {
     const ALL: [Isa; 5] = [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m];
 }
 
+/// Which of the firmware's calls of the host are let through. Exits are, wherever any are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Semihosting {
+    /// There is no semihosting: what would be a call is an instruction like any other.
+    Off,
+    /// Calls that need no file but the console: `:tt`.
+    Console,
+    /// Those, and files in the run's scratch directory.
+    Scratch,
+    /// All of them, for tests of what else stands in the way.
+    Unchecked,
+}
+
+impl Semihosting {
+    const ALL: [Semihosting; 4] =
+        [Semihosting::Off, Semihosting::Console, Semihosting::Scratch, Semihosting::Unchecked];
+}
+
 /// Everything that one run's plugin is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -95,6 +113,8 @@ pub struct Request {
     pub has_marks: bool,
     /// One callback per instruction replaces the inline counters, for the tests.
     pub is_oracle: bool,
+    /// Which calls of the host are let through.
+    pub semihosting: Semihosting,
     /// The console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
     pub console: String,
     /// What is typed on the console.
@@ -180,6 +200,7 @@ impl Request {
         for flag in [self.is_exact, self.has_marks, self.is_oracle] {
             out.push(flag.into());
         }
+        out.push(self.semihosting as u8);
         put_addresses(out, &self.from);
         put_addresses(out, &self.until);
         put_list(out, &self.spans, |out, (from, until)| {
@@ -240,6 +261,8 @@ impl Request {
             *flag = read_flag(reader)?;
         }
         let [is_exact, has_marks, is_oracle] = flags;
+        let semihosting = usize::from(reader.byte("request's semihosting")?);
+        let semihosting = *Semihosting::ALL.get(semihosting).ok_or(malformed("request's semihosting", reader))?;
         let from = read_addresses(reader)?;
         let until = read_addresses(reader)?;
         let spans = read_list(reader, |reader| Ok((read_addresses(reader)?, read_addresses(reader)?)))?;
@@ -282,6 +305,7 @@ impl Request {
             is_exact,
             has_marks,
             is_oracle,
+            semihosting,
             console,
             input,
             kernel,
@@ -491,6 +515,7 @@ mod tests {
             is_exact: false,
             has_marks: false,
             is_oracle: false,
+            semihosting: Semihosting::Scratch,
             console: "../console".into(),
             input: vec![],
             kernel: None,
@@ -565,6 +590,10 @@ mod tests {
         }
         for isa in Isa::ALL {
             let request = Request { isa, ..plain() };
+            assert_eq!(Request::read(&encode(&request)), Ok(request));
+        }
+        for semihosting in Semihosting::ALL {
+            let request = Request { semihosting, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
     }

@@ -54,6 +54,7 @@ pub(super) struct Entry {
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) input: Option<Vec<Spanned<InputText>>>,
     pub(super) args: Option<Vec<String>>,
+    pub(super) semihosting: Option<Served>,
     pub(super) strict: Option<bool>,
     pub(super) exit: Option<Exit>,
     pub(super) console: Option<Vec<Spanned<ConsoleLine>>>,
@@ -118,6 +119,15 @@ pub(super) struct InputText {
 /// `exit`: how the run must end.
 #[derive(Clone)]
 pub(super) struct Exit(pub(super) Ending);
+
+/// Which semihosting calls are served, as [`crate::run::semihosting::Semihosting`].
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Served {
+    Off,
+    Console,
+    Scratch,
+}
 
 /// A text or `{ regex = "..." }`.
 #[derive(Clone)]
@@ -298,6 +308,7 @@ impl Entry {
             files: files.into_iter().chain(self.files).collect(),
             input: self.input.or_else(|| defaults.input.clone()),
             args: self.args.or_else(|| defaults.args.clone()),
+            semihosting: self.semihosting.or(defaults.semihosting),
             strict: self.strict.or(defaults.strict),
             exit: self.exit.or_else(|| defaults.exit.clone()),
             console: self.console.or_else(|| defaults.console.clone()),

@@ -12,12 +12,15 @@ use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::suite::Case;
-use crate::gate::suite::file::{self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Thresholds};
+use crate::gate::suite::file::{
+    self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, Thresholds,
+};
 use crate::gate::threshold::{ALL, Limit, Threshold};
 use crate::gate::work::{Least, Work};
 use crate::image;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
+use crate::run::semihosting::Semihosting;
 use crate::text::number::parse_number;
 
 /// Makes cases of a file's entries; it keeps the text, so that a message can say the line.
@@ -129,6 +132,11 @@ impl Reader<'_> {
             load_addr: text(&entry.load_addr),
             load_bias: text(&entry.load_bias),
             file: entry.files.iter().map(file).collect(),
+            semihosting: entry.semihosting.map_or(unsaid.semihosting, |served| match served {
+                Served::Off => Semihosting::Off,
+                Served::Console => Semihosting::Console,
+                Served::Scratch => Semihosting::Scratch,
+            }),
             symbols: entry.symbols.as_ref().map(|symbols| directory.join(symbols)),
             ..unsaid
         };

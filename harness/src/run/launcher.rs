@@ -1,0 +1,245 @@
+//! The launcher: harness started again as itself, to build the walls around itself that QEMU is to have, and to become
+//! QEMU. What the kernel keeps across an exec (the signal at the parent's death, Landlock, a system call filter,
+//! limits) must be set by the process itself, before QEMU's first instruction; between fork and exec that would be
+//! unsafe code.
+//!
+//! Its command line: [`WORD`], the parent's process id, the words of the [`Walls`], `--`, QEMU's command line. Standard
+//! streams, working directory and other inherited descriptors pass through untouched.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+
+use crate::run::walls::Walls;
+
+/// The first argument of a launcher, which is no command and no file's usual name.
+const WORD: &str = "--launch-emulator";
+
+/// What a launcher says that could not become QEMU, before the error.
+const FAILED: &str = "harness cannot launch it: ";
+
+/// Exit status of a launcher that failed: that of shells for what they cannot execute.
+const FAILURE: u8 = 126;
+
+/// Whether this program is a launcher when it is asked to be.
+static SERVES: OnceLock<()> = OnceLock::new();
+
+/// Does a launcher's work if this process is to be one; the first thing that a program does that starts emulators.
+/// Returns if it is none, or the emulator cannot be executed.
+pub fn serve() -> Option<ExitCode> {
+    let mut words = env::args_os().skip(1);
+    if words.next().is_none_or(|word| word != WORD) {
+        let _ = SERVES.set(());
+        return None;
+    }
+    let failure = launch(words);
+    eprintln!("{FAILED}{failure}");
+    Some(ExitCode::from(FAILURE))
+}
+
+fn launch(mut words: impl Iterator<Item = OsString>) -> io::Error {
+    let malformed = || io::Error::from(io::ErrorKind::InvalidInput);
+    let parent = words.next().and_then(|word| word.to_str()?.parse::<u32>().ok());
+    let Some(parent) = parent else { return malformed() };
+    let mut walls = Walls::default();
+    for word in words.by_ref().take_while(|word| word != "--") {
+        if walls.read(&word).is_none() {
+            return malformed();
+        }
+    }
+    let Some(program) = words.next() else { return malformed() };
+    if let Err(error) = host::die_with(parent).and_then(|()| host::build(&walls)) {
+        return error;
+    }
+    Command::new(program).args(words).exec()
+}
+
+/// The error of a program that a launcher could not become, from what it wrote.
+pub(super) fn failure(said: &str) -> Option<io::Error> {
+    let error = said.lines().find_map(|line| line.strip_prefix(FAILED))?;
+    let code = error.rsplit_once("(os error ")?.1.strip_suffix(')')?;
+    Some(io::Error::from_raw_os_error(code.parse().ok()?))
+}
+
+/// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no
+/// launcher ([`serve`]) starts it without them.
+pub fn command(program: &Path, walls: &Walls) -> Command {
+    if SERVES.get().is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(host::OWN_PROGRAM);
+    // What lists processes shows this for as long as it takes.
+    command.arg0("harness").arg(WORD).arg(std::process::id().to_string());
+    command.args(walls.words()).arg("--").arg(program);
+    command
+}
+
+/// The walls that cannot be built here, a phrase each, whatever is asked for.
+pub(super) fn missing() -> &'static [&'static str] {
+    static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
+    MISSING.get_or_init(|| match SERVES.get() {
+        Some(()) => host::missing(),
+        None => vec!["this program starts QEMU without walls (harness::run::launcher::serve was not called)"],
+    })
+}
+
+#[cfg(target_os = "linux")]
+mod host {
+    use std::collections::BTreeMap;
+    use std::os::fd::IntoRawFd;
+    use std::{io, thread};
+
+    use landlock::{
+        ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, Ruleset,
+        RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+    };
+    use nix::fcntl::{OFlag, open};
+    use nix::libc;
+    use nix::sys::prctl::set_pdeathsig;
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::signal::Signal;
+    use nix::sys::stat::Mode;
+    use nix::unistd::getppid;
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+    use crate::run::walls::{Access, Limit, OWN_PROC, Walls};
+
+    /// It may have been moved or replaced since it was started.
+    pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
+
+    /// The newest Landlock whose rights are asked for; of an older one, those that it has.
+    const NEWEST: ABI = ABI::V6;
+
+    /// Has the kernel kill this process when the thread that started it ends, which may have happened already.
+    pub(super) fn die_with(parent: u32) -> io::Result<()> {
+        set_pdeathsig(Signal::SIGKILL)?;
+        if getppid().as_raw() as u32 == parent { Ok(()) } else { Err(io::Error::other("its parent has ended")) }
+    }
+
+    /// Builds the walls around the calling thread, which is the only one.
+    pub(super) fn build(walls: &Walls) -> io::Result<()> {
+        for &(limit, most) in &walls.limits {
+            let resource = match limit {
+                Limit::FileBytes => Resource::RLIMIT_FSIZE,
+                Limit::Files => Resource::RLIMIT_NOFILE,
+                Limit::CoreBytes => Resource::RLIMIT_CORE,
+                Limit::AddressBytes => Resource::RLIMIT_AS,
+            };
+            let (soft, hard) = getrlimit(resource)?;
+            setrlimit(resource, soft.min(most), hard.min(most))?;
+        }
+        if let Some(files) = &walls.files {
+            // Rules are about inodes, and those of /proc live as long as something holds them: this descriptor does,
+            // which QEMU inherits.
+            if let Ok(own) = open(OWN_PROC, OFlag::O_PATH, Mode::empty()) {
+                let _ = own.into_raw_fd();
+            }
+            let mut ruleset = ruleset(walls.no_network).map_err(io::Error::other)?;
+            for (access, path) in files {
+                ruleset = ruleset.add_rules(path_beneath_rules([path], rights(*access))).map_err(io::Error::other)?;
+            }
+            ruleset.restrict_self().map_err(io::Error::other)?;
+        }
+        if walls.no_network && has_filter() {
+            apply_filter(&filter()?).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn rights(access: Access) -> BitFlags<AccessFs> {
+        match access {
+            Access::Read => AccessFs::ReadFile | AccessFs::ReadDir,
+            Access::Execute => AccessFs::from_read(NEWEST),
+            Access::Write => AccessFs::from_all(NEWEST) & !AccessFs::Execute,
+        }
+    }
+
+    /// Rules by which no file can be reached; nor any other process by a signal, nor TCP where the network is closed.
+    fn ruleset(no_network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let mut ruleset = ruleset.handle_access(AccessFs::from_all(NEWEST))?.scope(Scope::Signal)?;
+        if no_network {
+            ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?.scope(Scope::AbstractUnixSocket)?;
+        }
+        ruleset.create()
+    }
+
+    /// Whether system calls can be filtered on this architecture.
+    fn has_filter() -> bool {
+        filter().is_ok()
+    }
+
+    /// Refuses all sockets that are not made in pairs, and the queue through which they could be made otherwise.
+    fn filter() -> io::Result<BpfProgram> {
+        let calls = [libc::SYS_socket, libc::SYS_io_uring_setup];
+        #[cfg(target_arch = "x86_64")]
+        // The same calls by their numbers in the x32 ABI.
+        let calls = [calls[0], calls[1], calls[0] | X32, calls[1] | X32];
+        let rules: BTreeMap<i64, Vec<_>> = calls.into_iter().map(|call| (call, Vec::new())).collect();
+        let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+        let refuse = SeccompAction::Errno(libc::EACCES as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).map_err(io::Error::other)?;
+        filter.try_into().map_err(io::Error::other)
+    }
+
+    /// `__X32_SYSCALL_BIT`.
+    #[cfg(target_arch = "x86_64")]
+    const X32: i64 = 0x4000_0000;
+
+    /// Tries the walls on a thread that ends at once: both hold for a thread and what it starts.
+    pub(super) fn missing() -> Vec<&'static str> {
+        let tried = thread::spawn(|| {
+            let landlock = ruleset(true).and_then(RulesetCreated::restrict_self).ok();
+            let has_files = landlock.as_ref().is_some_and(|it| it.ruleset != RulesetStatus::NotEnforced);
+            let has_tcp = landlock.is_some_and(|it| {
+                matches!(it.landlock, LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI::V4)
+            });
+            let filters = filter().is_ok_and(|filter| apply_filter(&filter).is_ok());
+            [
+                (has_files, "this kernel has no Landlock, which would keep QEMU from files"),
+                (has_tcp || filters, "this kernel filters no system calls, which would keep QEMU from the network"),
+            ]
+        });
+        let tried = tried.join().into_iter().flatten();
+        tried.filter(|(is_there, _)| !is_there).map(|(_, what)| what).collect()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod host {
+    use std::io;
+
+    use crate::run::walls::Walls;
+
+    pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
+
+    pub(super) fn die_with(_parent: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn build(_walls: &Walls) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn missing() -> Vec<&'static str> {
+        vec!["this system is no Linux, whose kernel would keep QEMU from files and the network"]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_launcher_says_is_the_error_that_it_had() {
+        let error = io::Error::from_raw_os_error(13);
+        let said = failure(&format!("other words\n{FAILED}{error}\n"));
+        assert_eq!(said.map(|error| error.kind()), Some(io::ErrorKind::PermissionDenied));
+        assert!(failure("Permission denied (os error 13)").is_none());
+        assert!(failure(&format!("{FAILED}its parent has ended")).is_none());
+    }
+}

@@ -1,0 +1,31 @@
+//! Which of the firmware's calls of the host are served.
+
+use clap::ValueEnum;
+use wire::request;
+
+/// Which semihosting calls are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Semihosting {
+    /// None, the exit neither: as on hardware without a debugger
+    Off,
+    /// The console, clocks, the command line and the exit
+    Console,
+    /// Those, and files in the run's scratch directory
+    #[default]
+    Scratch,
+    /// All, for tests of the walls that the kernel builds
+    #[value(hide = true)]
+    Unchecked,
+}
+
+impl Semihosting {
+    /// What is asked of the plugin.
+    pub(super) fn request(self) -> request::Semihosting {
+        match self {
+            Semihosting::Off => request::Semihosting::Off,
+            Semihosting::Console => request::Semihosting::Console,
+            Semihosting::Scratch => request::Semihosting::Scratch,
+            Semihosting::Unchecked => request::Semihosting::Unchecked,
+        }
+    }
+}
