@@ -8,6 +8,7 @@ mod ending;
 pub mod execution;
 mod fault;
 pub mod memory;
+pub mod monitor;
 pub mod options;
 pub mod plan;
 pub mod process;

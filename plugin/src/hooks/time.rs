@@ -169,8 +169,8 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, .. } = &mut *state;
-        match semihosting::look(here.pc, guest, ledger) {
+        let State { guest, clocks, ledger, .. } = &mut *state;
+        match semihosting::look(here.pc, guest, clocks, ledger) {
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
             None => {}
