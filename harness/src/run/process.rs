@@ -12,8 +12,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use command_fds::{CommandFdExt, FdMapping};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
@@ -25,6 +28,8 @@ use crate::run::workspace::Workspace;
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    /// How it ended, once it has been waited for.
+    status: Option<ExitStatus>,
     monitor: Monitor,
     /// Why QEMU shut down, in the monitor's word, once it has said so.
     pub shutdown_reason: Option<String>,
@@ -67,6 +72,7 @@ impl Process {
         let _ = monitor.send(&json!({"execute": "qmp_capabilities"}));
         Ok(Process {
             child,
+            status: None,
             monitor,
             shutdown_reason: None,
             greeted: None,
@@ -104,8 +110,8 @@ impl Process {
                     Err(RecvTimeoutError::Disconnected) => self.open = false,
                 }
             }
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
+            if self.status.is_some() || self.has_ended()? {
+                return self.reap().map(Some);
             }
             if left(deadline).is_zero() {
                 return Ok(None);
@@ -212,8 +218,37 @@ impl Process {
         if let Some(status) = self.wait(Duration::from_secs(10))? {
             return Ok(status);
         }
-        self.child.kill()?;
-        Ok(self.child.wait()?)
+        self.kill();
+        self.reap()
+    }
+
+    /// Whether it has ended. It is not reaped: until then the group's number is no other's.
+    fn has_ended(&self) -> Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        Ok(waitid(Id::Pid(self.pid()), flags)? != WaitStatus::StillAlive)
+    }
+
+    /// Waits for the process, and ends what it started and left behind.
+    fn reap(&mut self) -> Result<ExitStatus> {
+        if self.status.is_none() {
+            // Until it is reaped, the group's number is no other's.
+            waitid(Id::Pid(self.pid()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
+            self.kill();
+            self.status = Some(self.child.wait()?);
+        }
+        self.status.context("QEMU has not been waited for")
+    }
+
+    /// Kills the whole group: where a script passes for the emulator, the emulator is its child.
+    fn kill(&self) {
+        if self.status.is_none() {
+            // It fails only when all of them have ended already.
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// Host CPU time that QEMU has used, and whether any of its threads could use more right now.
@@ -243,9 +278,9 @@ pub struct CpuUse {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
+        // Nothing is left to be done where that fails.
+        let _ = self.reap();
     }
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -66,10 +68,23 @@ fn doctor(path: &Path, code: i32) -> String {
     run.stdout
 }
 
-/// An emulator works in a directory below the profile's, so it can be told from those of other tests.
+/// An emulator works in a directory below the profile's, so it can be told from those of other tests. What has been
+/// killed may need a moment to be gone.
 #[track_caller]
 fn assert_no_process_in(dir: &Path) {
-    let left: Vec<_> = fs::read_dir("/proc")
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = processes_in(dir);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "processes left behind: {left:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn processes_in(dir: &Path) -> Vec<String> {
+    fs::read_dir("/proc")
         .unwrap()
         .filter_map(|process| {
             let process = process.ok()?.path();
@@ -78,8 +93,7 @@ fn assert_no_process_in(dir: &Path) {
         })
         // A process of a script's that was killed and is not yet gone has no memory any more, and so no command line.
         .filter(|command_line| !command_line.is_empty())
-        .collect();
-    assert_eq!(left, [""; 0], "processes left behind");
+        .collect()
 }
 
 /// Everything that says how to get one.
@@ -250,6 +264,13 @@ fn without_a_memory_tree_the_table_is_what_is_known_and_the_run_says_so() {
 fn a_machine_that_qemu_does_not_start_is_an_emulators_failure() {
     let needles = ["QEMU does not start the machine; it says: ", "no-such-command"];
     told_otherwise("\"cont\"", "\"no-such-command\"").refused(&[], &needles);
+}
+
+#[test]
+fn what_an_emulators_script_leaves_behind_ends_with_it() {
+    let qemu = emulator("qemu-system-arm");
+    let script = format!("/bin/sleep 600 </dev/null >/dev/null & {} \"$@\"", qemu.display());
+    Programs::with(&script).profile(&[]).expect_code(0);
 }
 
 #[test]
