@@ -55,12 +55,7 @@ impl Clocks {
         let Some((operation, pc)) = self.last.take() else { return };
         let answers = qemu::clock_answers();
         if answers != self.asked {
-            ledger.note_once(Definition::Note {
-                kind: NoteKind::HostDependent,
-                operation,
-                pc,
-                text: String::new(),
-            });
+            ledger.note_once(Definition::Note { kind: NoteKind::HostDependent, operation, pc, text: String::new() });
             self.asked = answers;
         }
     }

@@ -1,7 +1,7 @@
 //! `harness run firmware.elf`: the firmware as a program among others, for cargo, scripts and CI. What it prints
 //! is stdout, its status is the exit status, and a profile is left besides.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use crate::analysis::describe;
 use crate::cli::RunArgs;
 use crate::exit_code::runner;
 use crate::export;
+use crate::image::defmt::Decoder;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
 use crate::run::directory::Output;
@@ -18,11 +19,15 @@ use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::records::Progress;
 use crate::run::tail::Tail;
 use crate::text::number::group;
+use crate::text::terminal::Color;
 
 /// Passes on to standard output what the firmware prints. The machine that was chosen is said at the end, and
 /// progress is the firmware's to show.
-#[derive(Default)]
-struct Console(Option<Tail>);
+struct Console {
+    /// Puts the firmware's log into words, where it is one of frames.
+    decoder: Option<Decoder>,
+    tail: Option<Tail>,
+}
 
 impl Listener for Console {
     fn say(&mut self, line: &str) {
@@ -33,10 +38,41 @@ impl Listener for Console {
     fn choice(&mut self, _line: &str) {}
 
     fn starts(&mut self, console: &Path) {
-        self.0 = Some(Tail::start(console.to_owned(), stdout()));
+        self.tail = Some(match self.decoder.take() {
+            Some(decoder) => Tail::start(console.to_owned(), Words { decoder, out: stdout() }),
+            None => Tail::start(console.to_owned(), stdout()),
+        });
     }
 
     fn progress(&mut self, _progress: Progress) {}
+}
+
+/// Passes on what frames say.
+struct Words<W: Write> {
+    decoder: Decoder,
+    out: W,
+}
+
+impl<W: Write> Write for Words<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut words = Vec::new();
+        self.decoder.push(bytes, &mut words);
+        self.out.write_all(&words)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Words<W> {
+    fn drop(&mut self) {
+        let mut words = Vec::new();
+        self.decoder.finish(&mut words);
+        // What could not be written before cannot be written now, and has been said.
+        let _ = self.out.write_all(&words).and_then(|()| self.out.flush());
+    }
 }
 
 /// Runs the command and returns the process's exit status.
@@ -47,9 +83,13 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let options = Options::resolve_run(args)?;
     let output = Output::prepare_for(&options)?;
     end_on_interrupt();
-    let mut passed_on = Console::default();
+    let decoder = Decoder::of(options.symbol_file(), Color::Auto.for_stdout()).unwrap_or_else(|why| {
+        let _ = writeln!(stderr(), "harness: warning: what the firmware logs by defmt cannot be decoded: {why}");
+        None
+    });
+    let mut passed_on = Console { decoder, tail: None };
     let measured = measure(&options, &output, &mut passed_on);
-    let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
+    let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;
     output.take_console(&console)?;

@@ -6,6 +6,7 @@
 //! Nothing panics, whatever the bytes are.
 
 mod attributes;
+pub mod defmt;
 mod elf;
 mod hex;
 pub mod kernel;

@@ -128,8 +128,8 @@ impl Plan<'_> {
             });
         };
         let records = Records::read(&workspace.records())?;
-        let end =
-            end(&records, cause, process.shutdown_reason.as_deref(), status, &said).map_err(|error| workspace.unwritable(&error))?;
+        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said)
+            .map_err(|error| workspace.unwritable(&error))?;
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
         }

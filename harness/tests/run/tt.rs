@@ -6,7 +6,7 @@ use std::process::Command;
 
 use harness::profile::End;
 
-use crate::common::{command, finish, image, run, run_and, signal};
+use crate::common::{Run, command, finish, image, run, run_and, signal};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
@@ -31,6 +31,16 @@ fn what_is_said_there_is_in_the_log_among_what_goes_to_the_uart() {
         assert!(!facts.qemu_version.contains("666"), "{}", facts.qemu_version);
         assert!(matches!(facts.end, End::Exit { status: 0, .. }), "{:?}", facts.end);
     }
+}
+
+/// `harness run`: what it passes on, and what it leaves.
+fn runner(name: &str, args: &[&str], firmware_args: &[&str]) -> (String, Run) {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let command = command.arg("run").args(args).arg("-o").arg(temp.path().join("out")).arg(image(name));
+    let output = command.args(firmware_args).output().unwrap();
+    let run = finish(temp, output);
+    (run.stdout.clone(), run)
 }
 
 #[test]
@@ -80,4 +90,78 @@ fn what_no_one_could_read_as_text_ends_neither_timeout_nor_interrupt() {
     }
     let (run, _) = run_and(&image("riscv64-tt-endless"), &["--for", "1000G"], |child| signal(child.id(), "INT"));
     assert_eq!(run.expect_code(4).profile().facts.end, End::Interrupted);
+}
+
+#[test]
+fn a_c_library_has_its_files_arguments_and_clocks() {
+    for name in ["cortex-m3-hosted-rdimon", "cortex-m3-hosted-picolibc", "riscv64-hosted-picolibc"] {
+        let once = || runner(name, &["--input", r"1:42 words\n"], &["a", "b c"]);
+        let (stdout, run) = once();
+        let run = run.expect_code(7);
+        assert_eq!(run.console(), stdout, "{name}");
+        let mut wanted = vec![
+            "hosted: printf, pi is 3.1416\n",
+            "hosted: standard error\n",
+            " is firmware\n",
+            " is a\n",
+            "hosted: the file has one 1\nhosted: the file has two 2\nhosted: afterwards there is none\n",
+            "hosted: the time is 946684800\n",
+            "hosted: done\n",
+        ];
+        if name.ends_with("rdimon") {
+            // picolibc reads by SYS_READC instead, see tests/run/console.rs.
+            wanted.push("hosted: read 2: 42 words\n");
+        }
+        for line in wanted {
+            assert!(stdout.contains(line), "{name}: {line:?} is not in:\n{stdout}");
+        }
+        assert!(!run.stderr.contains("depends on the host"), "{}", run.stderr);
+        assert!(once().1.files() == run.files(), "{name}: files differ");
+    }
+}
+
+#[test]
+fn rusts_words_and_its_panic_are_there() {
+    let (stdout, run) = runner("cortex-m3-rust-hosted-Oz", &[], &[]);
+    let run = run.expect_code(1);
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(lines[..4], ["hosted: 0 one", "hosted: 1 two", "hosted: 2 three", "hosted: an error of 0xbad"]);
+    assert!(lines[4].starts_with("panicked at ") && lines[4].contains("hosted/src/main.rs:"), "{stdout}");
+    assert!(stdout.contains("index out of bounds: the len is 3 but the index is 7"), "{stdout}");
+    assert_eq!(run.console(), stdout);
+}
+
+/// What targets/rust/defmt logs, as probe-rs shows it: time, level, text, crate and place.
+const LOGGED: &str = "\
+0.000000 a line without a level (defmt_demo defmt/src/main.rs:24)
+0.000010 [INFO ] reading Reading { channel: 0, value: 0, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
+0.000020 [INFO ] reading Reading { channel: 1, value: -100, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
+0.000030 [INFO ] reading Reading { channel: 2, value: -200, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
+0.000040 [WARN ] 0x0 of [0, 1, 0] is zero: true (defmt_demo defmt/src/main.rs:28)
+0.000050 [ERROR] two
+lines (defmt_demo defmt/src/main.rs:29)
+";
+
+#[test]
+fn defmts_frames_are_put_into_words_and_kept_as_bytes() {
+    let (stdout, run) = runner("cortex-m3-rust-defmt-Oz", &[], &[]);
+    assert_eq!(stdout, LOGGED);
+    let run = run.expect_code(4);
+    let log = fs::read(run.dir.join("console.log")).unwrap();
+    assert!(log.starts_with(&[0]) && log.ends_with(&[0]) && !run.console().contains("reading"), "{log:?}");
+}
+
+#[test]
+fn a_suite_expects_the_words_of_defmts_frames() {
+    let temp = tempfile::tempdir().unwrap();
+    let suite = format!(
+        "[[image]]\npath = {:?}\nexit = 4\nconsole = [\"reading Reading {{ channel: 2\", {{ text = \"lines (defmt_demo\", by = \
+         \"1M\" }}]\nconsole-not = [\"no defmt frame\"]\n",
+        image("cortex-m3-rust-defmt-Oz")
+    );
+    fs::write(temp.path().join("suite.toml"), suite).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+    let output = command.args(["test", "suite.toml"]).current_dir(temp.path()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }

@@ -25,8 +25,11 @@ pub(crate) fn give_to_firmware(path: &str) -> io::Result<()> {
     }
     // SAFETY: open, and of nothing else's.
     let messages = unsafe { File::from_raw_fd(messages) };
-    let descriptors: &[c_int] =
-        if printers_follow(&messages)? { &[libc::STDOUT_FILENO, libc::STDERR_FILENO] } else { &[libc::STDOUT_FILENO] };
+    let descriptors: &[c_int] = if printers_follow(&messages)? {
+        &[libc::STDOUT_FILENO, libc::STDERR_FILENO]
+    } else {
+        &[libc::STDOUT_FILENO]
+    };
     let _ = MESSAGES.set(messages);
     std::panic::set_hook(Box::new(|panic| say(&panic.to_string())));
     for &descriptor in descriptors {
