@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Command;
 
+use harness::image::defmt::Decoder;
 use harness::profile::End;
 
 use crate::common::{Run, command, finish, image, run, run_and, signal};
@@ -133,7 +134,7 @@ fn rusts_words_and_its_panic_are_there() {
 
 /// What targets/rust/defmt logs, as probe-rs shows it: time, level, text, crate and place.
 const LOGGED: &str = "\
-0.000000 a line without a level (defmt_demo defmt/src/main.rs:24)
+a line without a level
 0.000010 [INFO ] reading Reading { channel: 0, value: 0, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
 0.000020 [INFO ] reading Reading { channel: 1, value: -100, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
 0.000030 [INFO ] reading Reading { channel: 2, value: -200, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
@@ -155,7 +156,7 @@ fn defmts_frames_are_put_into_words_and_kept_as_bytes() {
 fn a_suite_expects_the_words_of_defmts_frames() {
     let temp = tempfile::tempdir().unwrap();
     let suite = format!(
-        "[[image]]\npath = {:?}\nexit = 4\nconsole = [\"reading Reading {{ channel: 2\", {{ text = \"lines (defmt_demo\", by = \
+        "[[image]]\nelf = {:?}\nexit = 4\nconsole = [\"reading Reading {{ channel: 2\", {{ text = \"lines (defmt_demo\", by = \
          \"1M\" }}]\nconsole-not = [\"no defmt frame\"]\n",
         image("cortex-m3-rust-defmt-Oz")
     );
@@ -164,4 +165,32 @@ fn a_suite_expects_the_words_of_defmts_frames() {
     let output = command.args(["test", "suite.toml"]).current_dir(temp.path()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+/// What a decoder says of these bytes, given so many at a time.
+fn words(bytes: &[u8], step: usize) -> String {
+    let elf = image("cortex-m3-rust-defmt-Oz");
+    let mut decoder = Decoder::of(&elf, false).unwrap().expect("it logs by defmt");
+    let mut out = Vec::new();
+    bytes.chunks(step).for_each(|part| decoder.push(part, &mut out));
+    decoder.finish(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn text_among_defmts_frames_stays_text_and_what_is_neither_is_said_to_be() {
+    let (_, run) = runner("cortex-m3-rust-defmt-Oz", &[], &[]);
+    let log = fs::read(run.dir.join("console.log")).unwrap();
+    let frames: Vec<&[u8]> = log.split_inclusive(|&byte| byte == 0).collect();
+    let mixed = [b"booting\r\nno end of line", frames[0], b"one\ntwo\n", &frames[1..].concat()].concat();
+    let expected = format!("booting\r\nno end of lineone\ntwo\n{LOGGED}");
+    for step in [1, 7, mixed.len()] {
+        assert_eq!(words(&mixed, step), expected, "{step} bytes at a time");
+    }
+    let broken = [frames[0], b"\x7e\x01\xff\xfe\0", frames[1], b"and that is all\n"].concat();
+    let expected = "[4 bytes are no defmt frame: 7e 01 ff fe]\na line without a level\nand that is all\n";
+    assert_eq!(words(&broken, 3), expected);
+    // Firmware that never ends a frame is not waited for.
+    assert!(words(&[&[0], &vec![1; 1 << 20][..]].concat(), 4096).starts_with("[65537 bytes are no defmt frame: 01"));
+    assert!(Decoder::of(&image("cortex-m3-tt"), false).unwrap().is_none());
 }
