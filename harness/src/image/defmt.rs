@@ -69,7 +69,7 @@ impl Decoder {
     /// Takes what was printed, and adds what it says to `out`.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some(end) = bytes.iter().position(|&byte| byte == 0) {
-            self.pending.extend(&bytes[..end]);
+            self.keep(&bytes[..end], out);
             bytes = &bytes[end + 1..];
             let chunk = std::mem::take(&mut self.pending);
             if self.has_begun {
@@ -83,10 +83,18 @@ impl Decoder {
             out.extend(bytes);
             return;
         }
-        self.pending.extend(bytes);
-        if self.pending.len() > MAX_FRAME_BYTES {
+        self.keep(bytes, out);
+    }
+
+    /// Keeps bytes in front of a zero, as many as a frame can have. The pieces are the same however they come.
+    fn keep(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        while self.has_begun && self.pending.len() + bytes.len() >= MAX_FRAME_BYTES {
+            let (piece, rest) = bytes.split_at(MAX_FRAME_BYTES - self.pending.len());
+            self.pending.extend(piece);
             self.finish(out);
+            bytes = rest;
         }
+        self.pending.extend(bytes);
     }
 
     /// Adds what is left: text, or a frame that was not ended.
