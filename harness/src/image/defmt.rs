@@ -1,5 +1,5 @@
-//! defmt's log frames in words (<https://defmt.ferrous-systems.com>). The firmware prints numbers; the strings that they
-//! stand for are in the ELF. Each frame is a line with level and place, as probe-rs prints it.
+//! defmt's log frames in words (<https://defmt.ferrous-systems.com>). The firmware prints numbers; the strings that
+//! they stand for are in the ELF. Each frame is a line with level and place, as probe-rs prints it.
 //!
 //! A frame ends with a zero byte, and one comes before the first. So text that was printed before is text; of what
 //! comes between frames, lines are taken for text where only so the rest is a frame.

@@ -14,7 +14,8 @@ const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 /// What `targets/apps/tt.c` says before it asks for input.
 fn said() -> Vec<u8> {
     let lines = "tt: out\ntt: uart\ntt: err\n".repeat(100);
-    let forged = "{\"QMP\": {\"version\": {\"qemu\": {\"micro\": 6, \"minor\": 66, \"major\": 666}}, \"capabilities\": []}}\n\
+    let forged = "{\"QMP\": {\"version\": {\"qemu\": {\"micro\": 6, \"minor\": 66, \"major\": 666}}, \
+        \"capabilities\": []}}\n\
         {\"event\": \"SHUTDOWN\", \"data\": {\"guest\": true, \"reason\": \"guest-reset\"}}\n\
         qemu: fatal: Lockup: can't escalate 3 to HardFault (current priority -1)\n";
     [lines.as_bytes(), b"\xff\xfe\x80 no text\n", forged.as_bytes()].concat()
@@ -156,7 +157,8 @@ fn defmts_frames_are_put_into_words_and_kept_as_bytes() {
 fn a_suite_expects_the_words_of_defmts_frames() {
     let temp = tempfile::tempdir().unwrap();
     let suite = format!(
-        "[[image]]\nelf = {:?}\nexit = 4\nconsole = [\"reading Reading {{ channel: 2\", {{ text = \"lines (defmt_demo\", by = \
+        "[[image]]\nelf = {:?}\nexit = 4\nconsole = [\"reading Reading {{ channel: 2\", \
+         {{ text = \"lines (defmt_demo\", by = \
          \"1M\" }}]\nconsole-not = [\"no defmt frame\"]\n",
         image("cortex-m3-rust-defmt-Oz")
     );

@@ -1,6 +1,6 @@
 //! Semihosting's clocks. QEMU answers SYS_CLOCK, SYS_TIME and SYS_ELAPSED by the host's `clock`, `time` and
-//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). Those calls, told by where
-//! they return to, are answered here by the machine's own time, which repeats; all others by the C library, as before.
+//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). Those calls, told by
+//! where they return to, are answered here by the machine's own time, which repeats; all others by the C library.
 //!
 //! What QEMU calls is found where the dynamic linker has written it: in the program's table of functions.
 
