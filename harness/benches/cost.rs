@@ -519,7 +519,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let arguments = plan.arguments(what != What::Bare);
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
-    let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace)?;
+    let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null())?;
     let mut start = (what != What::Bare).then(|| Start::begin(&plan, &mut process));
     let watch_memory = name.ends_with("-spin");
     let patience = Duration::from_millis(if watch_memory { 20 } else { 60_000 });

@@ -20,6 +20,7 @@ use crate::image::symbols::Symbols;
 use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
+use crate::profile::input::Input;
 use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
 use crate::run::deadline;
 use crate::run::directory::Output;
@@ -266,6 +267,16 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     left
 }
 
+/// How many of the texts that are typed have begun, of which so many bytes were taken.
+fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
+    let is_begun = |input: &&Input| {
+        let begun = taken_bytes > 0;
+        taken_bytes = taken_bytes.saturating_sub(input.bytes.len() as u64);
+        begun
+    };
+    inputs.iter().take_while(is_begun).count() as u64
+}
+
 /// Puts the saved model together.
 fn profile(
     plan: &Plan<'_>,
@@ -273,7 +284,7 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _ } = outcome;
+    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _, read_bytes } = outcome;
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -309,8 +320,8 @@ fn profile(
         generic_spans: Vec::new(),
         before_window_insns: records.before_window_insns,
         input: options.input.clone(),
-        input_bytes: records.control.get(Word::InputBytes),
-        input_begun: records.control.get(Word::InputBegun),
+        input_bytes: records.control.get(Word::InputBytes).max(read_bytes),
+        input_begun: records.control.get(Word::InputBegun).max(begun(&options.input, read_bytes)),
         end,
         only,
         max_depth: options.max_depth,

@@ -215,7 +215,7 @@ impl Ledger {
 /// Ends QEMU where a record breaks the format's own rules, which is a defect.
 fn valid(put: Result<(), Malformed>) {
     if let Err(error) = put {
-        eprintln!("profiler plugin: {error}");
+        qemu::say(&error.to_string());
         qemu::exit(1);
     }
 }

@@ -86,7 +86,7 @@ impl Register for Plugin {
         // The only argument; the harness is the only caller.
         let dir = args.raw.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
         if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32, info.version.current) {
-            eprintln!("profiler plugin: {why}");
+            qemu::say(&why);
             refuse(dir, refusal);
             qemu::exit(1);
         }

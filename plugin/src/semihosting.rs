@@ -9,6 +9,7 @@ use wire::request::Semihosting;
 
 use crate::guest::Guest;
 use crate::ledger::Ledger;
+use crate::qemu;
 
 const SYS_OPEN: u32 = 0x01;
 const SYS_READC: u32 = 0x07;
@@ -29,12 +30,47 @@ const APPLICATION_EXIT: u64 = 0x20026;
 pub(crate) enum Call {
     /// It ends the run, with this value.
     Ends(End, u64),
-    /// It reads a byte from the console. (The file `:tt` is QEMU's own standard input instead.)
+    /// It reads a byte from the console. (The file `:tt` is QEMU's own standard input instead, see [`qemu::give_to_firmware`].)
     ReadsConsole,
 }
 
+/// Semihosting's clocks. They are virtual where QEMU lets the plugin answer for them, which is known once it has or has
+/// not.
+#[derive(Default)]
+pub(crate) struct Clocks {
+    /// Answers that there should be.
+    asked: u64,
+    /// The call that was asked last: operation and address.
+    last: Option<(u32, u64)>,
+}
+
+impl Clocks {
+    /// Has them answered for.
+    pub(crate) fn new() -> Clocks {
+        qemu::answer_clocks();
+        Clocks::default()
+    }
+
+    /// Notes the last call where it was the host's clock that answered.
+    pub(crate) fn check(&mut self, ledger: &mut Ledger) {
+        let Some((operation, pc)) = self.last.take() else { return };
+        let answers = qemu::clock_answers();
+        if answers != self.asked {
+            ledger.note_once(Definition::Note { kind: NoteKind::HostDependent, operation, pc, text: String::new() });
+            self.asked = answers;
+        }
+    }
+}
+
 /// The semihosting call at `pc`, which is about to be made. Notes what leaves the emulated machine.
-pub(crate) fn look(pc: u64, served: Semihosting, guest: &mut Guest, ledger: &mut Ledger) -> Option<Call> {
+pub(crate) fn look(
+    pc: u64,
+    served: Semihosting,
+    guest: &mut Guest,
+    clocks: &mut Clocks,
+    ledger: &mut Ledger,
+) -> Option<Call> {
+    clocks.check(ledger);
     let [operation, argument] = guest.arguments();
     let operation = operation as u32;
     let mut note = |kind, text| ledger.note_once(Definition::Note { kind, operation, pc, text });
@@ -50,11 +86,16 @@ pub(crate) fn look(pc: u64, served: Semihosting, guest: &mut Guest, ledger: &mut
             Some(Call::Ends(End::Exit, status & 0xffff_ffff))
         }
         SYS_READC => Some(Call::ReadsConsole),
+        SYS_CLOCK | SYS_TIME | SYS_ELAPSED => {
+            clocks.asked += 1;
+            clocks.last = Some((operation, pc));
+            None
+        }
         SYS_TMPNAM if served == Semihosting::Console => {
             note(NoteKind::Denied, String::new());
             Some(Call::Ends(End::Denied, operation.into()))
         }
-        SYS_CLOCK | SYS_TIME | SYS_ELAPSED | SYS_TMPNAM => {
+        SYS_TMPNAM => {
             note(NoteKind::HostDependent, String::new());
             None
         }

@@ -23,10 +23,11 @@ use crate::follow::Follow;
 use crate::guest::{self, Guest};
 use crate::input::Input;
 use crate::ledger::Ledger;
-use crate::marks::Marks;
+use crate::marks::{Marks, printed};
 use crate::prediction::Predictions;
 use crate::qemu::{self, Scoreboard};
 use crate::records::Records;
+use crate::semihosting::Clocks;
 use crate::snapshot::Snapshot;
 use crate::stack::{Stack, Stacks};
 use crate::transfer::Transfers;
@@ -54,6 +55,7 @@ pub(crate) struct State {
     pub(crate) guard: Guard,
     /// Which calls of the host are let through.
     pub(crate) semihosting: Semihosting,
+    pub(crate) clocks: Clocks,
 }
 
 /// How generated code counts.
@@ -92,6 +94,7 @@ impl From<io::Error> for Refused {
 pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
+    qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     if vcpus > 1 && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
@@ -124,6 +127,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         input,
         guard: Guard::find(vcpus, api, main_thread),
         semihosting: request.semihosting,
+        clocks: Clocks::new(),
     };
     state.clock.set_input(state.input.as_ref().and_then(|input| input.next_look(0)));
     if state.clock.opens_late() {
@@ -207,6 +211,7 @@ impl State {
 
     /// Handles what the clocks say is due on every vCPU: nothing will execute any more.
     pub(crate) fn settle_all(&mut self) {
+        self.clocks.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
     }
 
@@ -233,6 +238,7 @@ impl State {
         if matches!(end, End::For | End::MaxInsns) {
             self.note_only(pc);
         }
+        self.clocks.check(&mut self.ledger);
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)

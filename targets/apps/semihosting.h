@@ -3,8 +3,8 @@
 #include "board.h"
 #include <string.h>
 
-enum { SYS_OPEN = 0x01, SYS_CLOSE = 0x02, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_CLOCK = 0x10, SYS_TIME = 0x11, SYS_SYSTEM = 0x12, SYS_GET_CMDLINE = 0x15 };
-enum { OPEN_READ = 0, OPEN_WRITE = 4 };
+enum { SYS_OPEN = 0x01, SYS_CLOSE = 0x02, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_CLOCK = 0x10, SYS_TIME = 0x11, SYS_SYSTEM = 0x12, SYS_GET_CMDLINE = 0x15, SYS_ELAPSED = 0x30 };
+enum { OPEN_READ = 0, OPEN_WRITE = 4, OPEN_APPEND = 8 };
 
 static inline long host_open(const char *path, int mode)
 {

@@ -1,7 +1,7 @@
 //! `harness run firmware.elf`: the firmware as a program among others, for cargo, scripts and CI. What it prints
 //! is stdout, its status is the exit status, and a profile is left besides.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use crate::analysis::describe;
 use crate::cli::RunArgs;
 use crate::exit_code::runner;
 use crate::export;
+use crate::image::defmt::Decoder;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
 use crate::run::deadline;
@@ -21,13 +22,16 @@ use crate::run::tail::Tail;
 use crate::text::github::{self, Stopped};
 use crate::text::number::group;
 use crate::text::screen::Screen;
-use crate::text::terminal;
+use crate::text::terminal::{self, Color};
 
 /// Passes on to standard output what the firmware prints: byte for byte, but to a terminal only what it may show. The
 /// machine that was chosen is said at the end, and
 /// progress is the firmware's to show.
-#[derive(Default)]
-struct Console(Option<Tail>);
+struct Console {
+    /// Puts the firmware's log into words, where it is one of frames.
+    decoder: Option<Decoder>,
+    tail: Option<Tail>,
+}
 
 impl Listener for Console {
     fn say(&mut self, line: &str) {
@@ -39,13 +43,43 @@ impl Listener for Console {
 
     fn starts(&mut self, console: &Path) {
         let console = console.to_owned();
-        self.0 = Some(match stdout().is_terminal() {
-            true => Tail::start(console, Screen::new(stdout())),
-            false => Tail::start(console, stdout()),
+        self.tail = Some(match (self.decoder.take(), stdout().is_terminal()) {
+            (Some(decoder), true) => Tail::start(console, Words { decoder, out: Screen::new(stdout()) }),
+            (Some(decoder), false) => Tail::start(console, Words { decoder, out: stdout() }),
+            (None, true) => Tail::start(console, Screen::new(stdout())),
+            (None, false) => Tail::start(console, stdout()),
         });
     }
 
     fn progress(&mut self, _progress: Progress) {}
+}
+
+/// Passes on what frames say.
+struct Words<W: Write> {
+    decoder: Decoder,
+    out: W,
+}
+
+impl<W: Write> Write for Words<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut words = Vec::new();
+        self.decoder.push(bytes, &mut words);
+        self.out.write_all(&words)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Words<W> {
+    fn drop(&mut self) {
+        let mut words = Vec::new();
+        self.decoder.finish(&mut words);
+        // What could not be written before cannot be written now, and has been said.
+        let _ = self.out.write_all(&words).and_then(|()| self.out.flush());
+    }
 }
 
 /// Runs the command and returns the process's exit status.
@@ -59,9 +93,14 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
     let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
     deadline::hold(options.timeout, output.in_the_making(), runner::LIMIT);
-    let mut passed_on = Console::default();
+    let decoder = Decoder::of(options.symbol_file(), Color::Auto.for_stdout()).unwrap_or_else(|why| {
+        let what = "what the firmware logs by defmt cannot be decoded";
+        let _ = writeln!(terminal::stderr(), "harness: warning: {what}: {why}");
+        None
+    });
+    let mut passed_on = Console { decoder, tail: None };
     let measured = measure(&options, &output, &mut passed_on);
-    let console_error = passed_on.0.and_then(|tail| tail.finish(&INTERRUPTED).err());
+    let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;

@@ -25,6 +25,7 @@ use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::{Limit, Meant, judge};
 use crate::gate::work::{self, Judged};
+use crate::image::defmt::Decoder;
 use crate::image::given;
 use crate::image::symbols::{self, Symbols};
 use crate::machine;
@@ -228,7 +229,7 @@ impl Session<'_> {
         let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
         let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
         let is_known = known.is_some();
-        let Hit { profile, console, messages } = match known {
+        let Hit { mut profile, mut console, mut messages } = match known {
             Some(hit) => hit,
             None => {
                 let bar = self.bars.add(&case.name, options.window.for_insns.unwrap_or(0));
@@ -247,6 +248,11 @@ impl Session<'_> {
         if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
             // Where this fails it runs again next time; nothing else is lost.
             let _ = cache.put(key, &profile, &directory, &messages);
+        }
+        match Decoder::of(options.symbol_file(), false) {
+            Ok(None) => {}
+            Ok(Some(decoder)) => console = words(decoder, &console, &mut profile.console_marks),
+            Err(why) => messages.push(format!("what the firmware logs by defmt cannot be decoded: {why}")),
         }
         self.evaluate(case, &profile, &console, messages)
     }
@@ -499,6 +505,20 @@ fn work_findings(profile: &Profile, judged: &Judged) -> Vec<Finding> {
 fn is_better(comparison: &Comparison) -> bool {
     let change = comparison.total_insns().difference();
     change < 0 || (change == 0 && comparison.tasks.iter().any(|task| task.numbers[Metric::Stack].difference() < 0))
+}
+
+/// What frames say. The marks then tell how much of that there was.
+fn words(mut decoder: Decoder, console: &[u8], marks: &mut [(u64, u64)]) -> Vec<u8> {
+    let (mut words, mut decoded) = (Vec::new(), 0);
+    for (_, printed) in marks {
+        let end = console.len().min(*printed as usize);
+        decoder.push(&console[decoded..end.max(decoded)], &mut words);
+        decoded = end.max(decoded);
+        *printed = words.len() as u64;
+    }
+    decoder.push(&console[decoded..], &mut words);
+    decoder.finish(&mut words);
+    words
 }
 
 /// The last lines of what was printed, without what a terminal would obey.

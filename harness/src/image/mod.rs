@@ -6,6 +6,7 @@
 //! Nothing panics, whatever the bytes are.
 
 mod attributes;
+pub mod defmt;
 mod elf;
 pub mod given;
 mod hex;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use crate::machine::{Choice, LoadOption};
+use crate::run::monitor;
 use crate::run::semihosting::Semihosting;
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
@@ -29,6 +30,8 @@ pub fn arguments(
         semihosting += ",arg=";
         semihosting += &argument.replace(',', ",,");
     }
+    // Out of the guest's reach: what it can write to by its semihosting are QEMU's standard descriptors.
+    let monitor = format!("socket,id=monitor,fd={}", monitor::DESCRIPTOR);
     let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
     if let Some(cpu) = &choice.cpu {
         arguments.extend(["-cpu", cpu]);
@@ -51,19 +54,20 @@ pub fn arguments(
         "none",
         "-sandbox",
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-        // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt.
+        // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt. Whoever writes to it
+        // appends: the firmware's `:tt`, which is no chardev, has the same file.
         "-chardev",
         if has_input {
-            "file,id=console,path=../console.log,input-path=../console.in,mux=on"
+            "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"
         } else {
-            "file,id=console,path=../console.log,mux=on"
+            "file,id=console,path=../console.log,append=on,mux=on"
         },
         "-serial",
         "chardev:console",
         "-semihosting-config",
         &semihosting,
         "-chardev",
-        "stdio,id=monitor,signal=off",
+        &monitor,
         "-mon",
         "chardev=monitor,mode=control",
     ]);

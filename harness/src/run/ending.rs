@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use serde_json::Value;
 use wire::control::{self, Word};
 
 use crate::error::EmulatorError;
@@ -34,7 +33,7 @@ pub(super) fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> 
 pub(super) fn end(
     records: &Records,
     cause: Option<End>,
-    events: &[Value],
+    shutdown_reason: Option<&str>,
     status: ExitStatus,
     said: &str,
 ) -> io::Result<End> {
@@ -60,8 +59,7 @@ pub(super) fn end(
         let pc = process::program_counter(said).unwrap_or(0);
         return Ok(End::LockUp { pc, fault: lock_up(records, said) });
     }
-    let shutdown = events.iter().rev().find(|event| event["event"] == "SHUTDOWN");
-    if shutdown.is_some_and(|event| event["data"]["reason"] == "guest-reset") {
+    if shutdown_reason == Some("guest-reset") {
         return Ok(End::Reset { pc: None });
     }
     let message = match status.signal() {

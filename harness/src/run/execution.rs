@@ -1,7 +1,7 @@
 //! The execution of a plan: QEMU started, watched, ended; what the plugin left, and how it came to an end.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek};
 use std::ops::Range;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub in_target: Option<InTarget>,
     /// Why it is not known which memory the machine has; None: it is.
     pub unread_memory: Option<Unread>,
+    /// How much of the input the firmware has read from `:tt`.
+    pub read_bytes: u64,
 }
 
 impl Plan<'_> {
@@ -81,6 +83,14 @@ impl Plan<'_> {
         (!self.options.input.is_empty()).then(open).transpose()
     }
 
+    /// All of the input as one file: what the firmware reads from `:tt`, which waits for nothing. QEMU shares the place
+    /// in it that was read up to.
+    fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
+        let bytes: Vec<u8> = self.options.input.iter().flat_map(|input| &input.bytes).copied().collect();
+        fs::write(workspace.standard_input(), bytes)?;
+        File::open(workspace.standard_input())
+    }
+
     /// Runs the image to one of its ends. `glance` sees the progress now and then.
     ///
     /// # Errors
@@ -97,10 +107,13 @@ impl Plan<'_> {
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
         let Options { sandbox, qemu_args, .. } = self.options;
         let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args)?;
-        let mut process = Process::start(self.emulator, &walls, &self.arguments(true), workspace)?;
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
+        let shared = standard_input.try_clone().map_err(unwritable)?;
+        let mut process = Process::start(self.emulator, &walls, &self.arguments(true), workspace, shared.into())?;
         let mut start = Start::begin(self, &mut process);
         let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
-        let said = fs::read_to_string(workspace.stderr()).unwrap_or_default();
+        let said = workspace.said();
         let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
@@ -122,8 +135,8 @@ impl Plan<'_> {
             });
         };
         let records = Records::read(&workspace.records())?;
-        let end =
-            end(&records, cause, &process.events, status, &said).map_err(|error| workspace.unwritable(&error))?;
+        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said)
+            .map_err(|error| workspace.unwritable(&error))?;
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
         }
@@ -131,7 +144,10 @@ impl Plan<'_> {
         let only = self.only(&records, ended_at, start.tree());
         let end = ending::judged(end, &only, &records);
         let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
-        Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory: start.unread().cloned() })
+        let unread_memory = start.unread().cloned();
+        // Nothing was read where QEMU has another file there.
+        let read_bytes = standard_input.stream_position().unwrap_or(0);
+        Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory, read_bytes })
     }
 
     /// Reads the table that was copied as the run ended, or says why there is none.

@@ -10,6 +10,7 @@ pub mod execution;
 mod fault;
 pub mod launcher;
 pub mod memory;
+pub mod monitor;
 mod only;
 pub mod options;
 pub mod plan;

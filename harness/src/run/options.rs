@@ -1,6 +1,6 @@
 //! The options as meant: what a run needs to know, whoever asks for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
@@ -79,4 +79,11 @@ pub struct Options {
     pub sandbox: Sandbox,
     /// One callback per instruction.
     pub oracle: bool,
+}
+
+impl Options {
+    /// The file that has the image's symbols.
+    pub fn symbol_file(&self) -> &Path {
+        self.symbols.as_deref().unwrap_or(&self.firmware)
+    }
 }

@@ -3,24 +3,26 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io;
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
 use crate::run::emulator::{Version, cannot_be_run, version};
 use crate::run::launcher;
+use crate::run::monitor::{self, Monitor, left};
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 
@@ -30,10 +32,9 @@ pub struct Process {
     child: Child,
     /// How it ended, once it has been waited for.
     status: Option<ExitStatus>,
-    monitor: ChildStdin,
-    messages: Receiver<Value>,
-    /// Events that the monitor reported.
-    pub events: Vec<Value>,
+    monitor: Monitor,
+    /// Why QEMU shut down, in the monitor's word, once it has said so.
+    pub shutdown_reason: Option<String>,
     /// The version, once the monitor has greeted us.
     greeted: Option<Version>,
     open: bool,
@@ -46,42 +47,42 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. It is killed when
-    /// the calling thread ends.
-    pub fn start(emulator: &Path, walls: &Walls, arguments: &[OsString], workspace: &Workspace) -> Result<Process> {
-        let stderr = File::create(workspace.stderr()).map_err(|error| workspace.unwritable(&error))?;
-        let mut child = launcher::command(emulator, walls)
+    /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is what the
+    /// firmware reads from `:tt`. It is killed when the calling thread ends.
+    ///
+    /// Of our descriptors QEMU has its standard ones, and its end of the monitor.
+    pub fn start(
+        emulator: &Path,
+        walls: &Walls,
+        arguments: &[OsString],
+        workspace: &Workspace,
+        input: Stdio,
+    ) -> Result<Process> {
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        // What QEMU says by itself. The plugin gives the firmware the console in its place.
+        let messages = File::options().append(true).create(true).open(workspace.stderr()).map_err(unwritable)?;
+        let (mut monitor, qemus_end) = Monitor::new()?;
+        let mut command = launcher::command(emulator, walls);
+        command
             .args(arguments)
             .current_dir(workspace.scratch())
             .env_clear()
             // Ctrl-C is ours to handle: QEMU is asked to stop, so that its records are complete.
             .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .map_err(|cause| cannot_be_run(emulator, &cause))?;
-        let mut monitor = child.stdin.take().context("QEMU has no standard input")?;
-        let stdout = child.stdout.take().context("QEMU has no standard output")?;
-        let (sender, messages): (Sender<Value>, Receiver<Value>) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // What is no JSON is no message; the channel closes when QEMU has ended.
-                if let Ok(message) = serde_json::from_str(&line)
-                    && sender.send(message).is_err()
-                {
-                    break;
-                }
-            }
-        });
+            .stdin(input)
+            .stdout(messages.try_clone()?)
+            .stderr(messages)
+            .fd_mappings(vec![FdMapping { parent_fd: qemus_end, child_fd: monitor::DESCRIPTOR }])?;
+        let child = command.spawn().map_err(|cause| cannot_be_run(emulator, &cause))?;
+        // It holds QEMU's end, which is open for as long as it has not ended.
+        drop(command);
         // A QEMU that has already ended is noticed in `wait`.
-        let _ = writeln!(monitor, "{}", json!({"execute": "qmp_capabilities"}));
+        let _ = monitor.send(&json!({"execute": "qmp_capabilities"}));
         Ok(Process {
             child,
             status: None,
             monitor,
-            messages,
-            events: Vec::new(),
+            shutdown_reason: None,
             greeted: None,
             open: true,
             commands: 0,
@@ -102,23 +103,37 @@ impl Process {
 
     fn wait_unless(&mut self, patience: Duration, is_enough: fn(&Process) -> bool) -> Result<Option<ExitStatus>> {
         let deadline = Instant::now() + patience;
-        while self.open {
+        loop {
             if is_enough(self) {
                 return Ok(None);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.messages.recv_timeout(left) {
-                Ok(message) => self.keep(message),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(None),
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => self.open = false,
+            // The monitor's end is QEMU's, or nearly; where it is not, whatever holds it is no reason to wait.
+            if self.open {
+                match self.monitor.receive(left(deadline)) {
+                    Ok(message) => {
+                        self.keep(message);
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => self.open = false,
+                }
             }
+            if self.status.is_some() || self.has_ended()? {
+                return self.reap().map(Some);
+            }
+            if left(deadline).is_zero() {
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(1));
         }
-        self.reap().map(Some)
     }
 
     fn keep(&mut self, message: Value) {
         if message.get("event").is_some() {
-            self.events.push(message);
+            // The other events are no news.
+            if message["event"] == "SHUTDOWN" {
+                self.shutdown_reason = message["data"]["reason"].as_str().map(str::to_owned);
+            }
         } else if let Some(version) = Version::greeted(&message) {
             self.greeted = Some(version);
         } else if self.awaited.is_some() && message.get("id").and_then(Value::as_u64) == self.awaited {
@@ -165,10 +180,10 @@ impl Process {
     }
 
     /// Writes a command of the monitor; its number is that of its answer.
-    fn write(&mut self, command: &str, arguments: &Value) -> std::io::Result<u64> {
+    fn write(&mut self, command: &str, arguments: &Value) -> io::Result<u64> {
         self.commands += 1;
         let id = self.commands;
-        writeln!(self.monitor, "{}", json!({"execute": command, "arguments": arguments, "id": id}))?;
+        self.monitor.send(&json!({"execute": command, "arguments": arguments, "id": id}))?;
         Ok(id)
     }
 
@@ -178,7 +193,7 @@ impl Process {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
             // At once when QEMU has ended: the channel is closed then.
-            let mut answer = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+            let mut answer = self.monitor.receive(left(deadline)).ok()?;
             if answer.get("id").and_then(Value::as_u64) == Some(id) {
                 return answer.get_mut("return").map(Value::take);
             }
@@ -207,12 +222,18 @@ impl Process {
 
     /// Asks QEMU to quit, which completes the records, and kills it if it does not.
     pub fn quit(&mut self) -> Result<ExitStatus> {
-        let _ = writeln!(self.monitor, "{}", json!({"execute": "quit"}));
+        let _ = self.monitor.send(&json!({"execute": "quit"}));
         if let Some(status) = self.wait(Duration::from_secs(10))? {
             return Ok(status);
         }
         self.kill();
         self.reap()
+    }
+
+    /// Whether it has ended. It is not reaped: until then the group's number is no other's.
+    fn has_ended(&self) -> Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        Ok(waitid(Id::Pid(self.pid()), flags)? != WaitStatus::StillAlive)
     }
 
     /// Waits for the process, and ends what it started and left behind.

@@ -1,6 +1,7 @@
 //! Where one run keeps its files.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::InputError;
@@ -28,7 +29,7 @@ impl Workspace {
     }
 
     /// The error of a file in here that cannot be written.
-    pub fn unwritable(&self, error: &std::io::Error) -> InputError {
+    pub fn unwritable(&self, error: &io::Error) -> InputError {
         directory::unwritable(&self.profile, error)
     }
 
@@ -57,9 +58,19 @@ impl Workspace {
         self.root.join("console.in")
     }
 
-    /// What QEMU itself said.
+    /// What the firmware reads from `:tt`.
+    pub fn standard_input(&self) -> PathBuf {
+        self.root.join("stdin")
+    }
+
+    /// What QEMU itself says.
     pub fn stderr(&self) -> PathBuf {
         self.root.join("stderr")
+    }
+
+    /// What QEMU itself has said: beginning and end, where it is much.
+    pub fn said(&self) -> String {
+        File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
     /// The image as QEMU loads it.
@@ -70,5 +81,42 @@ impl Workspace {
     /// The plugin's library.
     pub fn plugin(&self) -> PathBuf {
         self.root.join("plugin.so")
+    }
+}
+
+/// How much of each end is kept.
+const END_BYTES: u64 = 16 << 10;
+
+fn both_ends(file: &mut (impl Read + Seek)) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(END_BYTES).read_to_end(&mut bytes)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    if length > 2 * END_BYTES {
+        bytes.extend(b"\n[...]\n");
+    }
+    file.seek(SeekFrom::Start(END_BYTES.max(length.saturating_sub(END_BYTES))))?;
+    file.take(END_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn what_qemu_says_is_read_whole_where_it_is_little_and_else_at_both_ends() {
+        let said = |bytes: &[u8]| both_ends(&mut Cursor::new(bytes)).unwrap();
+        assert_eq!(said(b""), "");
+        assert_eq!(said(b"one\xff\n"), "one\u{fffd}\n");
+        let end = END_BYTES as usize;
+        for length in [end - 1, end, end + 1, 2 * end] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            assert_eq!(said(text.as_bytes()), text);
+        }
+        let flood = [b"first".to_vec(), vec![b'x'; 10 * end], b"last".to_vec()].concat();
+        let said = said(&flood);
+        assert!(said.len() == 2 * end + 7 && said.starts_with("first") && said.ends_with("last"), "{}", said.len());
     }
 }

@@ -123,8 +123,26 @@ fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
 fn an_old_emulator_that_runs_is_told_by_its_greeting() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
     // It answers for no version: only what it greets with can tell.
-    let old = Programs::with(&format!("[ \"$1\" = --version ] && exit; echo '{greeting}'; exec /bin/sleep 600"));
+    let old = Programs::with(&format!("[ \"$1\" = --version ] && exit; echo '{greeting}' >&3; exec /bin/sleep 600"));
     old.refused(&[], &[&["too old", "qemu-system-arm", "9.1.3"], &REMEDY[..]].concat());
+}
+
+#[test]
+fn what_is_no_message_does_not_hide_the_greeting() {
+    let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
+    // A byte that is no text, a line that is no JSON, and one that is longer than any message.
+    let noise = "printf '\\377\\n{\\n' >&3; /usr/bin/head -c 9000000 /dev/zero >&3; echo >&3";
+    let script = format!("[ \"$1\" = --version ] && exit; {noise}; echo '{greeting}' >&3; exec /bin/sleep 600");
+    Programs::with(&script).refused(&[], &["too old", "9.1.3"]);
+}
+
+#[test]
+fn what_an_emulator_says_may_be_no_text() {
+    let dies = Programs::with(&format!("{ANSWERS}; printf 'no \\377 text\\n' >&2; exit 4"));
+    dies.refused(&[], &["exit status: 4", "it said:\nno \u{fffd} text"]);
+    // On which stream it says it is all one.
+    let dies = Programs::with(&format!("{ANSWERS}; echo 'no such luck'; exit 4"));
+    dies.refused(&[], &["exit status: 4", "it said:\nno such luck"]);
 }
 
 #[test]
@@ -203,10 +221,21 @@ fn an_emulator_that_waits_for_a_debugger_does_not_sleep_for_ever() {
     assert!(run.stdout.contains("--timeout ended the run; nothing was measured"), "{}", run.stdout);
 }
 
-/// QEMU, to which something else is said than what the harness says.
+/// QEMU, to which something else is said than what the harness says. Its monitor is then two pipes: one from sed, one to
+/// cat.
 fn told_otherwise(said: &str, instead: &str) -> Programs {
     let qemu = emulator("qemu-system-arm");
-    Programs::with(&format!("/bin/sed -u 's/{said}/{instead}/' | {} \"$@\"", qemu.display()))
+    Programs::with(&format!(
+        "for argument; do\n\
+           shift\n\
+           case $argument in\n\
+             socket,id=monitor,*) argument=file,id=monitor,path=/dev/fd/4,input-path=/dev/fd/5;;\n\
+           esac\n\
+           set -- \"$@\" \"$argument\"\n\
+         done\n\
+         /bin/sed -u 's/{said}/{instead}/' <&3 | {} \"$@\" 5<&0 4>&1 </dev/null | /bin/cat >&3",
+        qemu.display()
+    ))
 }
 
 #[test]
@@ -247,7 +276,7 @@ fn what_an_emulators_script_leaves_behind_ends_with_it() {
 #[test]
 fn an_emulator_that_answers_nothing_ends_with_the_timeout() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 0, "minor": 0, "major": 10}}, "capabilities": []}}"#;
-    let mute = Programs::with(&format!("{ANSWERS}; echo '{greeting}'; exec /bin/sleep 600"));
+    let mute = Programs::with(&format!("{ANSWERS}; echo '{greeting}' >&3; exec /bin/sleep 600"));
     mute.refused(&["--timeout", "0.5"], &["had not started to run the firmware", "--timeout"]);
 }
 

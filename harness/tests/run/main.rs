@@ -18,5 +18,6 @@ mod sampling;
 mod spans;
 mod stacks;
 mod text;
+mod tt;
 #[cfg(target_os = "linux")]
 mod walls;

@@ -232,8 +232,8 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, semihosting, .. } = &mut *state;
-        match semihosting::look(here.pc, *semihosting, guest, ledger) {
+        let State { guest, clocks, ledger, semihosting, .. } = &mut *state;
+        match semihosting::look(here.pc, *semihosting, guest, clocks, ledger) {
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
             None => {}

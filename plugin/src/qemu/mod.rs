@@ -11,7 +11,9 @@ mod clock;
 mod hooks;
 mod registers;
 mod reserve;
+mod streams;
 mod thread;
+mod virtual_time;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use address::physical;
@@ -21,4 +23,6 @@ pub(crate) use hooks::{
     AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
+pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
+pub(crate) use virtual_time::{answer as answer_clocks, answers as clock_answers};

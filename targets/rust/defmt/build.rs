@@ -1,0 +1,5 @@
+//! The layout of defmt's table of strings.
+
+fn main() {
+    println!("cargo:rustc-link-arg-bins=-Tdefmt.x");
+}
