@@ -10,7 +10,7 @@ void SVC_Handler(void) { supervisor_calls++; }
 __attribute__((naked, noinline)) static long halt(long operation, const void *block)
 {
     (void)operation, (void)block;
-    __asm__(".short 0xbabc\n\tbx lr");
+    __asm__(".inst.n 0xbabc\n\tbx lr");
 }
 
 __attribute__((naked, noinline)) static long supervise(long operation, const void *block)

@@ -236,11 +236,13 @@ fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
 
 /// Whether a function calls and nowhere saves its own return address.
 fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
-    // The one that `mend_mcount` found at the call of the runtime does not count: it is taken back.
-    let saves = |(pc, rule): (&u64, &Option<Rule>)| {
-        let is_mcount = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
-        rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_))) && !is_mcount
-    };
+    let keeps = |rule: &Option<Rule>| rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_)));
+    // What the runtime takes back is not saved, and its call is none of the function's.
+    let mcount = mcount_call(code, &function).map(|(call, _)| call).filter(|&call| {
+        let back = code.next(call);
+        !keeps(&rule_at(rules, back))
+    });
+    let saves = |(&pc, rule): (&u64, &Option<Rule>)| keeps(rule) && Some(pc) != mcount;
     if rules.values().all(Option::is_none) || rules.iter().any(saves) {
         return false;
     }
@@ -248,8 +250,7 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     while pc < function.end {
         let Some(bytes) = code.bytes(pc) else { return false };
         let insn = decode(code.isa, pc, bytes);
-        let after_push = !code.isa.is_riscv() && code.half(pc.wrapping_sub(2)) == Some(PUSH_LR);
-        if insn.flow.is_call() && !after_push {
+        if insn.flow.is_call() && Some(pc) != mcount {
             return true;
         }
         pc += u64::from(insn.len_bytes);

@@ -85,6 +85,8 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
         0xa0..=0xa7 => state.set(high_rd, Value::Unknown),
         0xa8..=0xaf => state.set(high_rd, state.get(SP).plus((low & 0xff) as i32 * 4)),
         0xb0 => state.add(SP, (low & 0x7f) as i32 * if low & 0x80 == 0 { 4 } else { -4 }),
+        // hlt, which calls the host
+        0xba if low & 0xc0 == 0x80 => {}
         // sxth and its like; rev and its like
         0xb2 | 0xba => state.set(rd, Value::Unknown),
         0xb4 | 0xb5 => push(low & 0xff | (low >> 8 & 1) << LR, state),
