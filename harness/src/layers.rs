@@ -34,6 +34,7 @@ const PLUGIN: &[&str] = &[
     "code",
     "clock",
     "follow",
+    "prediction",
     "transfer",
     "stack",
     "marks",
