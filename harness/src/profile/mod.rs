@@ -27,12 +27,12 @@ mod names;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Window};
+pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
 pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0b\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0c\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,3 +17,4 @@ mod runner;
 mod sampling;
 mod spans;
 mod stacks;
+mod stub;

@@ -12,9 +12,10 @@ use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Expect, ExpectedLine};
 use crate::gate::suite::Case;
-use crate::gate::suite::file::{ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Thresholds};
+use crate::gate::suite::file::{ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, StubValue, Thresholds};
 use crate::gate::threshold::{ALL, Limit, Threshold};
 use crate::image;
+use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
 use crate::text::number::parse_number;
@@ -126,6 +127,7 @@ impl Reader<'_> {
             load_bias: text(&entry.load_bias),
             file: entry.files.iter().map(file).collect(),
             symbols: entry.symbols.as_ref().map(|symbols| directory.join(symbols)),
+            vectors: text(&entry.vectors),
             ..unsaid
         };
         // A suite prints no table of functions.
@@ -151,6 +153,11 @@ impl Reader<'_> {
         }
         Input::check(&input).map_err(|error| self.at(span, error))?;
         options.input = input;
+        for (pattern, value) in &entry.stub {
+            let StubValue(text) = value.get_ref();
+            let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));
+            options.stubs.push(Wanted::parse(&text).map_err(|error| self.at(&value.span(), error))?);
+        }
         options.firmware_args = entry.args.clone().unwrap_or_default();
         options.spans = spans;
         Ok(options)

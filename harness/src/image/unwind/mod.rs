@@ -102,6 +102,20 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     table
 }
 
+impl Table {
+    /// Says of a function (load bias included) that its code was replaced by some that returns and touches no stack.
+    pub fn stub(&mut self, function: &Range<u64>) {
+        let before = |rows: &[Row], pc: u64| rows[..rows.partition_point(|row| row.pc <= pc)].last().and_then(|row| row.rule);
+        let after = before(&self.rows, function.end);
+        self.rows.retain(|row| !(function.start..=function.end).contains(&row.pc));
+        let at = self.rows.partition_point(|row| row.pc < function.start);
+        let own = Row { pc: function.start, rule: Some(ENTRY) };
+        self.rows.splice(at..at, [own, Row { pc: function.end, rule: after }]);
+        self.rows.dedup_by_key(|row| row.rule);
+        self.forgetful.retain(|start| !function.contains(start));
+    }
+}
+
 /// What a function's instructions say and, where they say nothing, its exception table. The table alone where
 /// they contradict it at a call, for which it was made.
 fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rules) -> Rules {
