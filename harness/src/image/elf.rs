@@ -275,15 +275,11 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         let e = LittleEndian;
         let Ok(sections) = self.header.sections(e, self.bytes) else { return 0 };
         let is_read = sections.symbols(e, self.bytes, elf::SHT_SYMTAB).is_ok_and(|symbols| {
-            symbols.iter().any(|symbol| {
-                symbol.name(e, symbols.strings()).is_ok_and(|name| name == b"__ehdr_start")
-            })
+            symbols.iter().any(|symbol| symbol.name(e, symbols.strings()).is_ok_and(|name| name == b"__ehdr_start"))
         });
         let first = sections
             .iter()
-            .filter(|section| {
-                section.sh_flags(e).contains(elf::SHF_ALLOC) && section.sh_type(e) != elf::SHT_NOBITS
-            })
+            .filter(|section| section.sh_flags(e).contains(elf::SHF_ALLOC) && section.sh_type(e) != elf::SHT_NOBITS)
             .map(|section| section.sh_offset(e).into())
             .min();
         first.filter(|_| !is_read).map_or(0, |first| first.min(file_bytes))

@@ -151,9 +151,9 @@ pub fn apply(
         // By an address inside a function, the whole of it is meant.
         let index = functions.partition_point(|function| function.start <= address);
         let function = index.checked_sub(1).map(|index| functions[index].clone());
-        let function = function.filter(|function| function.contains(&address)).ok_or_else(|| {
-            one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address)))
-        })?;
+        let function = function
+            .filter(|function| function.contains(&address))
+            .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
         let start = function.start;
         let wide = isa == Isa::Riscv64;
         let range = if wide { i128::from(i64::MIN)..1 << 64 } else { i128::from(i32::MIN)..1 << 32 };
@@ -264,7 +264,11 @@ fn thumb(isa: Isa, address: u64, value: u32) -> Code {
         [opcode | (i << 10 | imm4) as u16, (imm3 << 12 | imm8) as u16]
     };
     let [low, high] = [wide(0xf240, value & 0xffff), wide(0xf2c0, value >> 16)];
-    if value <= 0xffff { halves(&[low[0], low[1], BX_LR]) } else { halves(&[low[0], low[1], high[0], high[1], BX_LR]) }
+    if value <= 0xffff {
+        halves(&[low[0], low[1], BX_LR])
+    } else {
+        halves(&[low[0], low[1], high[0], high[1], BX_LR])
+    }
 }
 
 fn riscv(isa: Isa, address: u64, value: i64, ret: &[u8]) -> Code {
@@ -327,7 +331,11 @@ mod tests {
         let wide = "45f27860c1f234207047";
         assert_eq!(thumb(Isa::ThumbV8m, 2, 0x1234_5678), wide, "movw r0, #0x5678; movt r0, #0x1234; bx lr");
         assert_eq!(thumb(Isa::ThumbV6m, 0, 0x1234_5678), "0048704778563412", "ldr r0, [pc]; bx lr; .word");
-        assert_eq!(thumb(Isa::ThumbV6m, 2, 0x1234_5678), "01487047704778563412", "ldr r0, [pc, #4]; bx lr; bx lr; .word");
+        assert_eq!(
+            thumb(Isa::ThumbV6m, 2, 0x1234_5678),
+            "01487047704778563412",
+            "ldr r0, [pc, #4]; bx lr; bx lr; .word"
+        );
         let riscv = |isa, value, has_compressed| code(isa, 0x8000_0002, Some(value), has_compressed);
         assert_eq!(code(Isa::Riscv32, 0, None, true), "8280");
         assert_eq!(code(Isa::Riscv32, 0, None, false), "67800000");
@@ -335,8 +343,16 @@ mod tests {
         assert_eq!(riscv(Isa::Riscv64, 31, true), "7d458280", "c.li a0, 31; c.jr ra");
         assert_eq!(riscv(Isa::Riscv32, 5, false), "1305500067800000", "li a0, 5; ret");
         assert_eq!(riscv(Isa::Riscv32, -2048, true), "130500808280", "li a0, -2048; ret");
-        assert_eq!(riscv(Isa::Riscv32, 0x1234_5fff, true), "376534121305f5ff8280", "lui a0, 0x12346; addi a0, a0, -1");
-        assert_eq!(riscv(Isa::Riscv64, 0x7fff_ffff, true), "370500801b05f5ff8280", "lui a0, 0x80000; addiw a0, a0, -1");
+        assert_eq!(
+            riscv(Isa::Riscv32, 0x1234_5fff, true),
+            "376534121305f5ff8280",
+            "lui a0, 0x12346; addi a0, a0, -1"
+        );
+        assert_eq!(
+            riscv(Isa::Riscv64, 0x7fff_ffff, true),
+            "370500801b05f5ff8280",
+            "lui a0, 0x80000; addiw a0, a0, -1"
+        );
         assert_eq!(
             riscv(Isa::Riscv64, 0x1122_3344_5566_7788, true),
             "170500000335e5008280000000008877665544332211",

@@ -91,7 +91,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     // A stable sort: equals stay in the table's order. What starts from another table than its own is a makeshift; what
     // always starts just where the image does is what that was linked for.
     fits.sort_by_key(|fit| {
-        let starts_there = matches!(fit.machine.core, Core::RiscvChip { start: Some(_), .. });
+        let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
         (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
     });
     let mut fits = fits.into_iter();
@@ -107,7 +107,10 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         let reason = if fit.processor.distance > best.processor.distance {
             fit.processor.because
         } else if fit.processor.distance < best.processor.distance && fit.machine.is_late {
-            format!("{}, but it joined the table later than others that fit: --machine takes it", fit.processor.because)
+            format!(
+                "{}, but it joined the table later than others that fit: --machine takes it",
+                fit.processor.because
+            )
         } else {
             if runners_up.is_empty() {
                 because.push_str("; the first such machine of the table");
@@ -130,7 +133,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     })
 }
 
-/// What of the image the machine does not take, and of the machine the image may not expect, each one sentence.
+/// What of the image the machine does not take, each one sentence.
 fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
     let mut sentences = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.data.iter().any(|&byte| byte != 0xff)) {
@@ -144,14 +147,6 @@ fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
                 machine.name
             ));
         }
-    }
-    if machine.cpus > 1 {
-        sentences.push(format!(
-            "{} has {} CPUs: all start at the entry and all are counted, each in its turn of the same virtual time; \
-             --exact follows one only",
-            machine.title(),
-            machine.cpus
-        ));
     }
     sentences
 }
@@ -329,7 +324,6 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         isa,
         shift: DEFAULT_SHIFT,
         load,
-        cpus: 1,
         max_cpus: u32::MAX,
         is_late: false,
         boot_rom: like.and_then(|machine| machine.boot_rom.clone()),

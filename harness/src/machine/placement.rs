@@ -50,12 +50,8 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
     }
     match machine.core {
         Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
-        Core::RiscvChip { start: Some(start), .. } if elf_entry(image, bias) != start => {
-            return Err(format!(
-                "it starts at {}, and the image at {}",
-                Hex(start),
-                Hex(elf_entry(image, bias))
-            ));
+        Core::RiscvChip { start, .. } if elf_entry(image, bias) != start => {
+            return Err(format!("it starts at {}, and the image at {}", Hex(start), Hex(elf_entry(image, bias))));
         }
         Core::Riscv | Core::RiscvChip { .. } => {
             let entry = elf_entry(image, bias);
@@ -126,7 +122,8 @@ pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> R
     let Core::Arm { vector_table, level, .. } = machine.core else {
         return Ok(());
     };
-    let nothing_there = || format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table));
+    let nothing_there =
+        || format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table));
     let Some((table, elsewhere)) = table_seen(machine, image, bias) else {
         return Err(nothing_there());
     };
@@ -175,7 +172,7 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
             let vectors = seen.and_then(|(_, elsewhere)| elsewhere);
             (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
-        (_, Core::RiscvChip { start: Some(start), .. }) => (Some(start), None, None),
+        (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
         // The words of a vector table are absolute; an ELF's entry moves with it.
         (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
     };

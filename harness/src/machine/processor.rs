@@ -62,11 +62,7 @@ pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image)
         });
     };
     if !level.runs(needs.level) {
-        let hint = match needs.level {
-            ArmLevel::V81MMain => "; QEMU's mps3-an547 has one that does: --machine mps3-an547",
-            _ => "",
-        };
-        return Err(format!("its {cpu} ({level}) cannot run code built for {}{hint}", needs.level));
+        return Err(format!("its {cpu} ({level}) cannot run code built for {}", needs.level));
     }
     if fpu < needs.fpu {
         return Err(format!("its {cpu} has {fpu}, and the image was built for {}", needs.fpu));

@@ -88,12 +88,12 @@ pub enum Core {
     Riscv,
     /// A RISC-V that is as it is.
     RiscvChip {
-        /// QEMU's name for it; with several CPUs, the one that has least.
+        /// QEMU's name for it.
         cpu: &'static str,
-        /// The extensions that all its CPUs execute, as an ISA string.
+        /// The extensions that it executes, as an ISA string.
         extensions: &'static str,
         /// Where it starts, whatever the ELF says.
-        start: Option<u64>,
+        start: u64,
     },
     /// A machine that is not in the table.
     Unknown,
@@ -116,8 +116,6 @@ pub struct Machine {
     pub shift: u8,
     /// How the image is passed.
     pub load: LoadOption,
-    /// CPUs unless `-smp` says otherwise.
-    pub cpus: u32,
     /// The largest `-smp`.
     pub max_cpus: u32,
     /// It joined the table later: it is chosen only where none of those before it fits, so that no image changes its
@@ -175,7 +173,7 @@ const AN547_MEMORY: &[Region] = &[
     region(0x1000_0000, 512 * K, MemoryKind::Ram, "ITCM"),
     region(0x1100_0000, 2 * M, MemoryKind::Ram, "SRAM"),
     region(0x3100_0000, 4 * M, MemoryKind::Ram, "internal SRAM"),
-    region(0x3800_0000, 8 * M, MemoryKind::Ram, "QSPI flash"),
+    region(0x3800_0000, 8 * M, MemoryKind::Rom, "QSPI flash"),
     region(0x7000_0000, 256 * M, MemoryKind::Ram, "DDR4"),
     region(0x0100_0000, 2 * M, MemoryKind::NonSecure, "SRAM"),
     region(0x2100_0000, 4 * M, MemoryKind::NonSecure, "internal SRAM"),
@@ -192,7 +190,6 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         isa,
         shift: 3,
         load: LoadOption::Bios,
-        cpus: 1,
         max_cpus: 512,
         is_late: false,
         // hw/riscv/virt.c, VIRT_MROM and VIRT_TEST.
@@ -213,13 +210,7 @@ const fn cortex_m(
 }
 
 /// One that joined later.
-const fn late(
-    name: &'static str,
-    core: Core,
-    isa: &'static str,
-    shift: u8,
-    memory: &'static [Region],
-) -> Machine {
+const fn late(name: &'static str, core: Core, isa: &'static str, shift: u8, memory: &'static [Region]) -> Machine {
     arm(name, core, isa, shift, memory, true)
 }
 
@@ -239,7 +230,6 @@ const fn arm(
         isa,
         shift,
         load: LoadOption::Kernel,
-        cpus: 1,
         max_cpus: 1,
         is_late,
         boot_rom: None,
@@ -253,51 +243,23 @@ const fn stm32(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
     Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: Some(0x0800_0000) }
 }
 
-const E_MEMORY: &[Region] = &[
-    region(0x8000_0000, 16 * K, MemoryKind::Ram, "RAM"),
-    region(0x2000_0000, 512 * M, MemoryKind::Rom, "flash"),
-];
-const U_MEMORY: &[Region] = &[
-    region(0x8000_0000, 128 * M, MemoryKind::Ram, "RAM"),
-    region(0x0800_0000, 32 * M, MemoryKind::Ram, "L2 LIM"),
-    region(0x2000_0000, 256 * M, MemoryKind::Ram, "flash"),
-];
-
+const E_MEMORY: &[Region] =
+    &[region(0x8000_0000, 16 * K, MemoryKind::Ram, "RAM"), region(0x2000_0000, 512 * M, MemoryKind::Rom, "flash")];
 /// hw/riscv/sifive_e.c: `-kernel` loads, and the boot ROM jumps to where the bootloader ends.
 const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'static str) -> Machine {
     Machine {
         name: Cow::Borrowed("sifive_e"),
         qemu,
         arch,
-        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: Some(0x2040_0000) },
+        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: 0x2040_0000 },
         isa,
         shift: 6,
         load: LoadOption::Kernel,
-        cpus: 1,
         max_cpus: 1,
         is_late: false,
         boot_rom: Some(0x1000..=0x2fff),
         finisher: None,
         memory: Cow::Borrowed(E_MEMORY),
-    }
-}
-
-/// hw/riscv/sifive_u.c: all CPUs start at the ELF's entry. The first is a small one without FPU.
-const fn sifive_u(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'static str) -> Machine {
-    Machine {
-        name: Cow::Borrowed("sifive_u"),
-        qemu,
-        arch,
-        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: None },
-        isa,
-        shift: 0,
-        load: LoadOption::Bios,
-        cpus: 2,
-        max_cpus: 5,
-        is_late: true,
-        boot_rom: Some(0x1000..=0xffff),
-        finisher: None,
-        memory: Cow::Borrowed(U_MEMORY),
     }
 }
 
@@ -425,8 +387,6 @@ pub const MACHINES: &[Machine] = &[
     ),
     sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
-    sifive_u(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
-    sifive_u(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
 ];
 
 /// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and

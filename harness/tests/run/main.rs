@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod boot;
 mod calls;
 mod console;
 mod contained;

@@ -17,7 +17,7 @@ volatile unsigned ready, sink;
 #define WAIT_IN(f, returns) __attribute__((noinline)) returns f(unsigned x) { \
     volatile unsigned frame[9]; \
     for (unsigned i = 0; i < 9; i++) frame[i] = x; \
-    while (!ready) sink += frame[x % 9]; \
+    while (!ready) sink += frame[x & 7]; \
     return frame[2]; \
 }
 WAIT_IN(HAL_RCC_OscConfig, int)
@@ -108,7 +108,8 @@ fn stacks_of_and_behind_a_stub_are_right() {
         for flags in ["-g", "-g0 -fno-asynchronous-unwind-tables"] {
             let elf = build(&target.clone().with(flags), dir.path(), name);
             for exact in [&[][..], &["--exact"]] {
-                let result = stubbed(&elf, uid, &[&["--period", "3", "--max-insns", "2M"], exact].concat());
+                let result =
+                    stubbed(&elf, uid, &[&["--from", "reset", "--period", "3", "--max-insns", "2M"], exact].concat());
                 let profile = result.expect_code(0).profile();
                 assert_eq!(stacks::unknown(&profile), BTreeMap::new(), "{name} {flags}");
                 assert_eq!(profile.facts.resynchronised, 0, "{name} {flags}");

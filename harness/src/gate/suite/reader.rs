@@ -12,7 +12,9 @@ use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Expect, ExpectedLine};
 use crate::gate::suite::Case;
-use crate::gate::suite::file::{ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, StubValue, Thresholds};
+use crate::gate::suite::file::{
+    ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, StubValue, Thresholds,
+};
 use crate::gate::threshold::{ALL, Limit, Threshold};
 use crate::image;
 use crate::image::stub::Wanted;

@@ -105,7 +105,8 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
 impl Table {
     /// Says of a function (load bias included) that its code was replaced by some that returns and touches no stack.
     pub fn stub(&mut self, function: &Range<u64>) {
-        let before = |rows: &[Row], pc: u64| rows[..rows.partition_point(|row| row.pc <= pc)].last().and_then(|row| row.rule);
+        let before =
+            |rows: &[Row], pc: u64| rows[..rows.partition_point(|row| row.pc <= pc)].last().and_then(|row| row.rule);
         let after = before(&self.rows, function.end);
         self.rows.retain(|row| !(function.start..=function.end).contains(&row.pc));
         let at = self.rows.partition_point(|row| row.pc < function.start);
