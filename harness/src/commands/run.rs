@@ -58,6 +58,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let mut lines = describe::describe_notes(&profile);
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
+    lines.extend(describe::describe_stubs(facts));
     lines.push(format!(
         "{} on {}: {}; {} instructions; profile in {}",
         facts.image_name,

@@ -169,7 +169,8 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
         (Arch::CortexM, _) => {
             let seen = table_seen(machine, image, bias);
             let table = seen.map(|(table, _)| table);
-            let vectors = seen.and_then(|(_, elsewhere)| elsewhere);
+            let starts_elsewhere = !matches!(machine.core, Core::Arm { level, .. } if level >= ArmLevel::V8MBase);
+            let vectors = seen.and_then(|(_, elsewhere)| elsewhere).filter(|_| starts_elsewhere);
             (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
         (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
