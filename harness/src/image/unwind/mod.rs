@@ -277,3 +277,29 @@ fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::b
     let section = file.section_by_name(name)?;
     Some((section.address(), section.uncompressed_data().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stub_has_the_entrys_rule_and_nothing_of_what_it_replaced() {
+        let pushed = Rule { cfa_offset_bytes: 8, return_addr: Saved::AtCfa(-4), ..ENTRY };
+        let row = |pc, rule| Row { pc, rule };
+        let rows = vec![
+            row(0x100, Some(ENTRY)),
+            row(0x102, Some(pushed)),
+            row(0x120, Some(ENTRY)),
+            row(0x124, Some(pushed)),
+            row(0x140, None),
+        ];
+        let mut table = Table { rows: rows.clone(), forgetful: vec![0x120], warnings: Vec::new() };
+        table.stub(&(0x120..0x130));
+        let after = [row(0x120, Some(ENTRY)), row(0x130, Some(pushed)), row(0x140, None)];
+        assert_eq!(table.rows, [&rows[..2], &after].concat());
+        assert_eq!(table.forgetful, [0; 0]);
+        table.stub(&(0x130..0x140));
+        let after = [row(0x120, Some(ENTRY)), row(0x140, None)];
+        assert_eq!(table.rows, [&rows[..2], &after].concat());
+    }
+}
