@@ -488,7 +488,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let firmware = path.to_str().context("the image's path is no text")?;
     let cli = Cli::try_parse_from(["harness", firmware].into_iter().chain(options.iter().copied()))?;
     let options = Options::resolve(cli.profile.context("no profile options")?)?;
-    let load = LoadOptions { load_addr: None, load_bias: None, symbols: None };
+    let load = LoadOptions::default();
     let image = Image::open(&path, &load)?;
     let choice = machine::choose(&image, None, None)?;
     let elf = fs::read(&path)?;
@@ -513,6 +513,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         kernel: kernel.as_ref(),
         polls: &[],
         mcount: mcount.headers.first(),
+        stubs: &[],
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     plan.prepare(&workspace)?;

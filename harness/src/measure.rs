@@ -16,6 +16,7 @@ use crate::image::given;
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
+use crate::image::stub;
 use crate::image::symbols::Symbols;
 use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
@@ -72,9 +73,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let load = LoadOptions {
         load_addr: options.load_addr,
         load_bias: options.load_bias,
+        vectors: options.vectors,
         symbols: options.symbols.as_deref(),
     };
-    let image = Image::open(&options.firmware, &load)?;
+    let mut image = Image::open(&options.firmware, &load)?;
     let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
@@ -82,7 +84,12 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     warn(&mcount.warnings);
     let symbol_file = read_symbol_file(&image)?;
-    let symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
+    let mut symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
+    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
+    let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
+    let stubs = stub::apply(&mut image, &symbols, target, &options.stubs)?;
+    warn(&stubs.warnings);
+    symbols.patch(&stubs.code, &stubs.data);
     let find = |option: &str, name: &str| match symbols.find(name) {
         Ok(found) => Ok(found.iter().map(|found| found.address).collect::<Vec<u64>>()),
         Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
@@ -100,8 +107,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let arm = choice.machine.arch == Arch::CortexM;
     let functions = symbols.ranges();
-    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
-    let unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
+    let mut unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
+    stubs.functions.iter().for_each(|function| unwind.stub(function));
     let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
     // Under a kernel its threads are the tasks.
     let executor = if kernel.is_none() {
@@ -129,6 +136,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kernel: kernel.as_ref(),
         polls: &executor,
         mcount: mcount.headers.first(),
+        stubs: &stubs.list,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -203,6 +211,12 @@ fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
     for (title, reason) in &choice.runners_up {
         listener.choice(&format!("  not {title}: {reason}"));
     }
+}
+
+/// Whether the image says that its RISC-V has 16-bit instructions.
+fn has_compressed(image: &Image) -> bool {
+    let extensions = image.needs.riscv.as_deref().map(machine::riscv_extensions).unwrap_or_default();
+    extensions.iter().any(|extension| extension == "c" || extension == "zca")
 }
 
 /// The ELF that names the image's addresses, if there is one.
@@ -311,8 +325,10 @@ fn profile(
         load_addr: options.load_addr,
         load_bias: choice.load_bias,
         entry: choice.entry,
+        vectors: choice.vectors,
         qemu_args: options.qemu_args.clone(),
         firmware_args: options.firmware_args.clone(),
+        stubs: plan.stubs.to_vec(),
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,
         bin_bytes: options.bin_bytes,

@@ -4,8 +4,15 @@ use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
 use crate::profile::only::{Device, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile};
-use crate::text::number::{Hex, group};
+use crate::text::number::{Hex, group, plural};
 use crate::text::terminal::{printable, shorten};
+
+/// Which functions returned at once instead of what they are; None: none did.
+pub fn describe_stubs(facts: &Facts) -> Option<String> {
+    let stubs: Vec<String> = facts.stubs.iter().map(ToString::to_string).collect();
+    let functions = plural(stubs.len() as u64, "function");
+    (!stubs.is_empty()).then(|| format!("{functions} returned at once (--stub): {}", stubs.join(", ")))
+}
 
 /// `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {

@@ -31,9 +31,7 @@ pub struct Cut {
 /// The stacks of a profile without what is disproved; None: nothing is.
 pub fn cut(profile: &Profile) -> Option<Cut> {
     // Without stacks there is nothing to be disproved. A stack without a frame is one: it says that it is whole.
-    if profile.facts.max_depth.is_none() {
-        return None;
-    }
+    profile.facts.max_depth?;
     let evidence = Evidence::new(profile);
     let mut cutter = Cutter {
         numbers: (1..).zip(&profile.stacks).map(|(number, frame)| ((frame.parent, frame.kind), number)).collect(),

@@ -421,6 +421,12 @@ pub struct MeasureArgs {
     /// Put a copy of PATH where the firmware's semihosting finds it as NAME; may be repeated
     #[arg(long, value_name = "NAME=PATH", help_heading = "Machine")]
     pub file: Vec<String>,
+    /// Have FUNC return at once, with VALUE; its name may hold * and ?, as in 'HAL_RCC_*=0'; may be repeated
+    #[arg(long, value_name = "FUNC[=VALUE]", help_heading = "Machine")]
+    pub stub: Vec<String>,
+    /// Where the vector table is that a Cortex-M starts from [default: where the machine looks, or the image has one]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
+    pub vectors: Option<String>,
     /// ELF file with the symbols of an image that has none
     #[arg(long, value_name = "ELF", help_heading = "Machine")]
     pub symbols: Option<PathBuf>,
@@ -465,6 +471,8 @@ impl Default for MeasureArgs {
             load_addr: None,
             load_bias: None,
             file: Vec::new(),
+            stub: Vec::new(),
+            vectors: None,
             symbols: None,
             semihosting: Semihosting::Scratch,
             sandbox: Sandbox::Auto,

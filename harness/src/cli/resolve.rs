@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::analysis::stacks::View;
 use crate::cli::{MeasureArgs, ProfileArgs, RunArgs};
 use crate::error::InputError;
+use crate::image::stub::Wanted;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Window};
 use crate::run::options::Options;
@@ -176,6 +177,8 @@ impl Options {
             return Err(OptionError::new("--max-depth", args.max_depth, what));
         }
         let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;
+        let stubs = args.stub.iter().map(|text| Wanted::parse(text).map_err(OptionError::of("--stub")));
+        let stubs = stubs.collect::<Result<_, _>>()?;
         let input = input(&args)?;
         let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
         let period_insns = insns("--period", &args.period)?;
@@ -217,6 +220,8 @@ impl Options {
             files,
             semihosting: args.semihosting,
             sandbox: args.sandbox,
+            stubs,
+            vectors: number("--vectors", &args.vectors)?,
             console_marks: false,
             oracle: args.oracle,
         })

@@ -148,6 +148,23 @@ struct Document<'a> {
     console_marks: List<'a, ConsoleMark>,
 }
 
+/// A function that was made to return at once.
+#[derive(Serialize, JsonSchema)]
+struct Stub<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Its first address.
+    address: Address,
+    /// What it returns; null: nothing.
+    returns: Option<i64>,
+}
+
+impl<'a> Stub<'a> {
+    fn new(stub: &'a profile::Stub) -> Stub<'a> {
+        Stub { name: &stub.name, address: Address(stub.address), returns: stub.returns }
+    }
+}
+
 /// What was run, how, and how it ended.
 #[derive(Serialize, JsonSchema)]
 struct Facts<'a> {
@@ -177,6 +194,10 @@ struct Facts<'a> {
     load_bias: Address,
     /// Address of the first instruction.
     entry: Address,
+    /// --vectors: the vector table that the processor starts from, where the machine would look elsewhere.
+    vectors: Option<Address>,
+    /// --stub: functions that return at once.
+    stubs: Vec<Stub<'a>>,
     /// Additional QEMU arguments.
     qemu_args: &'a [String],
     /// The firmware's command line after the program's name.
@@ -606,6 +627,8 @@ impl<'a> Facts<'a> {
             load_addr: facts.load_addr.map(Address),
             load_bias: Address(facts.load_bias),
             entry: Address(facts.entry),
+            vectors: facts.vectors.map(Address),
+            stubs: facts.stubs.iter().map(Stub::new).collect(),
             qemu_args: &facts.qemu_args,
             firmware_args: &facts.firmware_args,
             period_insns: facts.period_insns,

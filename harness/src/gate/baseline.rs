@@ -217,6 +217,10 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     for argument in &profile.facts.qemu_args {
         add("qemu-arg", Some(argument.clone()));
     }
+    add("vectors", profile.facts.vectors.map(|address| format!("{address:#x}")));
+    for stub in &profile.facts.stubs {
+        add("stub", Some(stub.to_string()));
+    }
     for argument in &profile.facts.firmware_args {
         add("arg", Some(argument.clone()));
     }

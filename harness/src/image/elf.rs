@@ -230,6 +230,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
                 }
             }
             let offset: u64 = header.p_offset(e).into();
+            let begins_with_headers = offset == 0 && file_bytes > 0;
             let data = match header.data(e, self.bytes) {
                 Ok(data) => data.to_vec(),
                 // Debug information split off by `objcopy --only-keep-debug` keeps the headers.
@@ -244,11 +245,16 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
                 }
             };
             let flags = header.p_flags(e).0;
+            // ld puts them below the code unless its script says otherwise, where a microcontroller has no memory.
+            let dropped = if begins_with_headers { self.header_bytes(data.len() as u64) } else { 0 };
+            if dropped == mem_bytes {
+                continue;
+            }
             segments.push(Segment {
-                load_addr,
-                run_addr,
-                data,
-                mem_bytes,
+                load_addr: load_addr + dropped,
+                run_addr: run_addr + dropped,
+                data: data[dropped as usize..].to_vec(),
+                mem_bytes: mem_bytes - dropped,
                 executable: flags & elf::PF_X.0 != 0,
                 writable: flags & elf::PF_W.0 != 0,
             });
@@ -261,6 +267,22 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             ));
         }
         Ok(segments)
+    }
+
+    /// Bytes at the beginning of the file that are its headers and what fills up to the first section that is loaded;
+    /// 0 where the sections do not say, or the firmware reads its headers.
+    fn header_bytes(&self, file_bytes: u64) -> u64 {
+        let e = LittleEndian;
+        let Ok(sections) = self.header.sections(e, self.bytes) else { return 0 };
+        let is_read = sections.symbols(e, self.bytes, elf::SHT_SYMTAB).is_ok_and(|symbols| {
+            symbols.iter().any(|symbol| symbol.name(e, symbols.strings()).is_ok_and(|name| name == b"__ehdr_start"))
+        });
+        let first = sections
+            .iter()
+            .filter(|section| section.sh_flags(e).contains(elf::SHF_ALLOC) && section.sh_type(e) != elf::SHT_NOBITS)
+            .map(|section| section.sh_offset(e).into())
+            .min();
+        first.filter(|_| !is_read).map_or(0, |first| first.min(file_bytes))
     }
 
     /// A Linux program needs a kernel under it: it names its loader, or its kernel version in a note.

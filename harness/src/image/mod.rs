@@ -13,6 +13,7 @@ mod hex;
 pub mod kernel;
 pub mod mcount;
 pub mod pages;
+pub mod stub;
 pub mod symbols;
 pub mod targets;
 pub mod unwind;
@@ -209,6 +210,9 @@ impl fmt::Debug for Segment {
     }
 }
 
+/// What the address of a vector table is a multiple of, at least ("ARMv7-M Architecture Reference Manual", B3.2.5, VTOR).
+pub(crate) const VECTOR_TABLE_ALIGN: u64 = 128;
+
 /// The two words that a Cortex-M takes from its vector table at reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorTable {
@@ -227,6 +231,8 @@ pub struct LoadOptions<'a> {
     pub load_addr: Option<u64>,
     /// `--load-bias`: what is added to the addresses of a position-independent ELF.
     pub load_bias: Option<u64>,
+    /// `--vectors`: where a Cortex-M's vector table is loaded.
+    pub vectors: Option<u64>,
     /// `--symbols`: an ELF file that describes this image.
     pub symbols: Option<&'a Path>,
 }
@@ -261,6 +267,8 @@ pub struct Image {
     pub position_independent: bool,
     /// `--load-bias`, kept for the choice of the machine.
     pub load_bias: Option<u64>,
+    /// `--vectors`, kept for the choice of the machine: the processor starts from the table there.
+    pub vectors: Option<u64>,
     /// The ELF file to read symbols and DWARF from, if any.
     pub symbols_from: Option<PathBuf>,
     /// That file names functions.
@@ -362,6 +370,7 @@ impl Image {
             vector_table: None,
             position_independent: false,
             load_bias: options.load_bias,
+            vectors: options.vectors,
             symbols_from: None,
             has_symbols: false,
             has_dwarf: false,
@@ -433,6 +442,9 @@ impl Image {
             image.adopt_symbols(symbols_path, facts)?;
         }
         image.vector_table = image.find_vector_table();
+        if let Some(address) = options.vectors {
+            image.vector_table = Some(image.said_vector_table(address)?);
+        }
         image.settle_arch()?;
         Ok(image)
     }
@@ -578,6 +590,26 @@ impl Image {
             .iter()
             .filter_map(|segment| self.vector_table_at(segment.load_addr))
             .find(|table| self.is_plausible(table))
+    }
+
+    /// The vector table that `--vectors` says.
+    fn said_vector_table(&self, address: u64) -> Result<VectorTable, InputError> {
+        let fail = |what: &str| {
+            let segments = list_segments(&self.segments);
+            InputError::about(&self.path, format_args!("--vectors {}: {what}; it loads {segments}", Hex(address)))
+        };
+        if self.arch.is_some_and(Arch::is_riscv) {
+            return Err(fail("only a Cortex-M starts from a vector table, and this is a RISC-V image"));
+        }
+        if !address.is_multiple_of(VECTOR_TABLE_ALIGN) {
+            return Err(fail("a vector table lies at a multiple of 128 bytes"));
+        }
+        let table = self.vector_table_at(address).ok_or_else(|| fail("the image loads nothing there"))?;
+        // What else must hold depends on the machine.
+        if table.reset_vector & 1 == 0 {
+            return Err(fail("there is no vector table (a stack pointer, then an odd reset address)"));
+        }
+        Ok(table)
     }
 
     /// A stack pointer where microcontrollers have memory, and a Thumb address inside the image.

@@ -101,12 +101,11 @@ impl Code<'_> {
             let insn = decode(self.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
             // auipc + jalr is how RISC-V calls far.
-            if let (Some(upper), Some(bytes)) = (decode::auipc(self.isa, pc, bytes), self.bytes(next)) {
-                if let Flow::Call { target } | Flow::Jump { target } =
+            if let (Some(upper), Some(bytes)) = (decode::auipc(self.isa, pc, bytes), self.bytes(next))
+                && let Flow::Call { target } | Flow::Jump { target } =
                     decode(self.isa, next, bytes).flow.after_upper(self.isa, upper)
-                {
-                    walk.called.push(target);
-                }
+            {
+                walk.called.push(target);
             }
             match insn.flow {
                 Flow::Call { target } => {

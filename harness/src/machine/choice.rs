@@ -8,7 +8,7 @@ use super::placement::{Placement, biases, home, place, shift, start};
 use super::processor::{Processor, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
 use crate::error::InputError;
-use crate::image::{Arch, Image, list_segments};
+use crate::image::{Arch, Image, list_segments, show_range};
 use crate::text::number::Hex;
 
 /// The machine that was chosen for an image, and why.
@@ -32,6 +32,8 @@ pub struct Choice {
     pub entry: u64,
     /// The stack pointer at reset, where the hardware sets it.
     pub initial_sp: Option<u64>,
+    /// Where the vector table is that the processor starts from, when the machine must be told.
+    pub vectors: Option<u64>,
 }
 
 impl Choice {
@@ -39,7 +41,7 @@ impl Choice {
     /// order, neighbours joined. Empty when the machine's memory is unknown: then read nothing.
     pub fn ram(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> =
-            self.machine.memory.iter().filter(|region| region.kind != MemoryKind::Rom).map(Region::range).collect();
+            self.machine.memory.iter().filter(|region| region.is_writable()).map(Region::range).collect();
         ranges.sort_by_key(|range| range.start);
         ranges.dedup_by(|next, previous| {
             let touches = previous.end == next.start;
@@ -86,17 +88,29 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
             Err(reason) => rejected.push((machine.title(), reason)),
         }
     }
-    // A stable sort: equals stay in the table's order.
-    fits.sort_by_key(|fit| fit.processor.distance);
+    // A stable sort: equals stay in the table's order. What starts from another table than its own is a makeshift; what
+    // always starts just where the image does is what that was linked for.
+    fits.sort_by_key(|fit| {
+        let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
+        (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
+    });
     let mut fits = fits.into_iter();
     let Some(best) = fits.next() else {
         return Err(none_fits(image, arch, &rejected));
     };
     let mut because = format!("its memory fits, and {}", best.processor.because);
+    if let Some(address) = best.placement.vectors {
+        because.push_str(&format!("; it starts from the vector table at {}", Hex(address)));
+    }
     let mut runners_up: Vec<(String, String)> = Vec::new();
     for fit in fits {
         let reason = if fit.processor.distance > best.processor.distance {
             fit.processor.because
+        } else if fit.processor.distance < best.processor.distance && fit.machine.is_late {
+            format!(
+                "{}, but it joined the table later than others that fit: --machine takes it",
+                fit.processor.because
+            )
         } else {
             if runners_up.is_empty() {
                 because.push_str("; the first such machine of the table");
@@ -111,11 +125,30 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         because,
         runners_up,
         rejected,
-        warnings: Vec::new(),
+        warnings: oddities(best.machine, image, best.placement.load_bias),
         load_bias: best.placement.load_bias,
         entry: best.placement.entry,
         initial_sp: best.placement.initial_sp,
+        vectors: best.placement.vectors,
     })
+}
+
+/// What of the image the machine does not take, each one sentence.
+fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for segment in image.segments.iter().filter(|segment| segment.data.iter().any(|&byte| byte != 0xff)) {
+        let range = shift(&segment.load_range(), bias);
+        let region = machine.memory.iter().find(|region| region.kind == MemoryKind::Settings && region.holds(&range));
+        if let Some(region) = region {
+            sentences.push(format!(
+                "the settings in {} ({}) are not loaded: QEMU's {} begins with {0} erased",
+                region.name,
+                show_range(&range),
+                machine.name
+            ));
+        }
+    }
+    sentences
 }
 
 struct Fit<'a> {
@@ -237,6 +270,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
             start(machine, image, bias)
         }
     };
+    warnings.extend(oddities(machine, image, placement.load_bias));
     let mut machine = (*machine).clone();
     machine.name = Cow::Owned(name.to_owned());
     Ok(Choice {
@@ -249,6 +283,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         load_bias: placement.load_bias,
         entry: placement.entry,
         initial_sp: placement.initial_sp,
+        vectors: placement.vectors,
     })
 }
 
@@ -290,6 +325,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         shift: DEFAULT_SHIFT,
         load,
         max_cpus: u32::MAX,
+        is_late: false,
         boot_rom: like.and_then(|machine| machine.boot_rom.clone()),
         finisher: like.and_then(|machine| machine.finisher),
         memory: Cow::Borrowed(&[]),
@@ -315,5 +351,6 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         load_bias: placement.load_bias,
         entry: placement.entry,
         initial_sp: placement.initial_sp,
+        vectors: placement.vectors,
     }
 }

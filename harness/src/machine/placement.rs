@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::table::{Core, Machine, MemoryKind, Region};
-use crate::image::{Arch, Image, Segment, VectorTable, show_range};
+use crate::image::{Arch, ArmLevel, Image, Segment, VECTOR_TABLE_ALIGN, VectorTable, show_range};
 use crate::text::number::Hex;
 
 /// Where an image ends up on a machine.
@@ -12,6 +12,8 @@ pub(super) struct Placement {
     pub(super) load_bias: u64,
     pub(super) entry: u64,
     pub(super) initial_sp: Option<u64>,
+    /// Where the vector table is, when the machine must be told.
+    pub(super) vectors: Option<u64>,
 }
 
 /// Places an image in a machine's memory, or says what does not fit.
@@ -48,7 +50,10 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
     }
     match machine.core {
         Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
-        Core::Riscv => {
+        Core::RiscvChip { start, .. } if elf_entry(image, bias) != start => {
+            return Err(format!("it starts at {}, and the image at {}", Hex(start), Hex(elf_entry(image, bias))));
+        }
+        Core::Riscv | Core::RiscvChip { .. } => {
             let entry = elf_entry(image, bias);
             if !image.segments.iter().any(|segment| shift(&segment.load_range(), bias).contains(&entry)) {
                 return Err(format!(
@@ -91,30 +96,45 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
     // It is copied or cleared before it is used, so it needs memory that can be written.
     let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
     let region = home(machine, &run, what)?;
-    if region.kind == MemoryKind::Rom {
+    if !region.is_writable() {
         return Err(format!("{what} {} lies in {}, which cannot be written", show_range(&run), region.name));
     }
     Ok(())
 }
 
-/// The vector table that the processor of this machine sees at reset.
-pub(super) fn table_seen(machine: &Machine, image: &Image, bias: u64) -> Option<VectorTable> {
+/// The vector table that the processor starts from, and its address where the machine must be told: the one that
+/// `--vectors` says, else the one where this machine looks at reset, else, as behind a bootloader, the image's own.
+pub(super) fn table_seen(machine: &Machine, image: &Image, bias: u64) -> Option<(VectorTable, Option<u64>)> {
     let Core::Arm { vector_table, vector_table_alias, .. } = machine.core else {
-        return image.vector_table;
+        return image.vector_table.map(|table| (table, image.vectors));
     };
-    [Some(vector_table), vector_table_alias]
-        .into_iter()
-        .flatten()
-        .find_map(|address| image.vector_table_at(address.wrapping_sub(bias)))
+    let own = [Some(vector_table), vector_table_alias];
+    let seen = || own.into_iter().flatten().find_map(|address| image.vector_table_at(address.wrapping_sub(bias)));
+    if let Some(table) = if image.vectors.is_none() { seen() } else { None } {
+        return Some((table, None));
+    }
+    let table = image.vector_table?;
+    let address = table.address.wrapping_add(bias);
+    Some((table, (!own.contains(&Some(address))).then_some(address)))
 }
 
 pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> Result<(), String> {
-    let Core::Arm { vector_table, .. } = machine.core else {
+    let Core::Arm { vector_table, level, .. } = machine.core else {
         return Ok(());
     };
-    let Some(table) = table_seen(machine, image, bias) else {
-        return Err(format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table)));
+    let nothing_there =
+        || format!("it takes its vector table from {}, where the image loads nothing", Hex(vector_table));
+    let Some((table, elsewhere)) = table_seen(machine, image, bias) else {
+        return Err(nothing_there());
     };
+    if let Some(address) = elsewhere {
+        if level >= ArmLevel::V8MBase {
+            return Err(format!("{}, and QEMU cannot start it from another one ({})", nothing_there(), Hex(address)));
+        }
+        if !address.is_multiple_of(VECTOR_TABLE_ALIGN) {
+            return Err(format!("{}; the one at {} lies at no multiple of 128", nothing_there(), Hex(address)));
+        }
+    }
     if table.initial_sp == u64::from(u32::from_le_bytes(*b"\x7fELF")) {
         return Err(format!(
             "it takes its vector table from {}, where the linker put the ELF file's own headers; \
@@ -145,13 +165,17 @@ pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> R
 
 /// Where execution starts, with no question asked.
 pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
-    let (entry, initial_sp) = match machine.arch {
-        Arch::CortexM => {
-            let table = table_seen(machine, image, bias).or(image.vector_table);
-            (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp))
+    let (entry, initial_sp, vectors) = match (machine.arch, machine.core) {
+        (Arch::CortexM, _) => {
+            let seen = table_seen(machine, image, bias);
+            let table = seen.map(|(table, _)| table);
+            let starts_elsewhere = !matches!(machine.core, Core::Arm { level, .. } if level >= ArmLevel::V8MBase);
+            let vectors = seen.and_then(|(_, elsewhere)| elsewhere).filter(|_| starts_elsewhere);
+            (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
+        (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
         // The words of a vector table are absolute; an ELF's entry moves with it.
-        Arch::Riscv64 | Arch::Riscv32 => (None, None),
+        (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
     };
     let entry = entry.unwrap_or_else(|| elf_entry(image, bias));
     Placement {
@@ -161,6 +185,7 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
             Arch::Riscv64 | Arch::Riscv32 => entry,
         },
         initial_sp,
+        vectors,
     }
 }
 

@@ -29,6 +29,12 @@ pub(super) fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&st
             }
             arm_processor(cpu, level, fpu, image)
         }
+        Core::RiscvChip { cpu, extensions, .. } => match forced_cpu {
+            Some(forced) if forced.split(',').next() != Some(cpu) => {
+                Err(format!("its processor is {cpu}, not the {forced} of --cpu"))
+            }
+            _ => chip_processor(cpu, extensions, image),
+        },
         Core::Riscv if forced_cpu.is_some() => {
             Ok(Processor { distance: 0, because: "--cpu says which processor".to_owned(), cpu: None })
         }
@@ -56,11 +62,7 @@ pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image)
         });
     };
     if !level.runs(needs.level) {
-        let hint = match needs.level {
-            ArmLevel::V81MMain => "; QEMU's mps3-an547 has one that does: --machine mps3-an547",
-            _ => "",
-        };
-        return Err(format!("its {cpu} ({level}) cannot run code built for {}{hint}", needs.level));
+        return Err(format!("its {cpu} ({level}) cannot run code built for {}", needs.level));
     }
     if fpu < needs.fpu {
         return Err(format!("its {cpu} has {fpu}, and the image was built for {}", needs.fpu));
@@ -75,6 +77,23 @@ pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image)
         },
         cpu: None,
     })
+}
+
+/// A RISC-V whose extensions nothing changes.
+fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processor, String> {
+    let ready = |because: String| Processor { distance: 0, because, cpu: None };
+    let Some(isa) = &image.needs.riscv else {
+        return Ok(ready(format!("the image does not say which RISC-V extensions it uses; {cpu} has {extensions}")));
+    };
+    let own = riscv_extensions(extensions);
+    // Parts of the letters, which newer compilers name besides.
+    let is_part = |extension: &str| matches!(extension, "zmmul" | "zaamo" | "zalrsc" | "zca");
+    let missing: Vec<String> =
+        riscv_extensions(isa).into_iter().filter(|one| !own.contains(one) && !is_part(one)).collect();
+    if missing.is_empty() {
+        return Ok(ready(format!("{cpu} has all the extensions that the image uses")));
+    }
+    Err(format!("its {cpu} has {extensions}, and the image uses {}", missing.join(", ")))
 }
 
 /// What QEMU's default processors `rv64` and `rv32` have. `zcf` exists on rv32 only.

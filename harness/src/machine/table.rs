@@ -24,6 +24,9 @@ pub enum MemoryKind {
     /// here, but the processor starts in the Secure state and can neither run from it nor (before the
     /// firmware has said so) store to it.
     NonSecure,
+    /// Settings that a programmer writes beside the code. QEMU has a device there, which begins erased: what an image
+    /// has for it is left out.
+    Settings,
 }
 
 /// One stretch of memory.
@@ -43,6 +46,11 @@ impl Region {
     /// First address to behind the last one.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes
+    }
+
+    /// Whether the firmware can write to it.
+    pub fn is_writable(&self) -> bool {
+        matches!(self.kind, MemoryKind::Ram | MemoryKind::NonSecure)
     }
 
     pub(super) fn holds(&self, range: &Range<u64>) -> bool {
@@ -78,6 +86,15 @@ pub enum Core {
     },
     /// A configurable RISC-V.
     Riscv,
+    /// A RISC-V that is as it is.
+    RiscvChip {
+        /// QEMU's name for it.
+        cpu: &'static str,
+        /// The extensions that it executes, as an ISA string.
+        extensions: &'static str,
+        /// Where it starts, whatever the ELF says.
+        start: u64,
+    },
     /// A machine that is not in the table.
     Unknown,
 }
@@ -101,6 +118,9 @@ pub struct Machine {
     pub load: LoadOption,
     /// The largest `-smp`.
     pub max_cpus: u32,
+    /// It joined the table later: it is chosen only where none of those before it fits, so that no image changes its
+    /// machine, and with it its numbers.
+    pub is_late: bool,
     /// Addresses of its own boot ROM, where that executes before the firmware.
     pub boot_rom: Option<RangeInclusive<u64>>,
     /// Address of a device by which firmware ends the run: a store of 0x5555 (pass) or 0x3333 (fail) in its low half.
@@ -145,6 +165,22 @@ const AN505_MEMORY: &[Region] = &[
     region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
 ];
 
+// The tightly coupled memories are one behind two addresses, neither of them protected.
+const AN547_MEMORY: &[Region] = &[
+    region(0x3000_0000, 512 * K, MemoryKind::Ram, "DTCM"),
+    region(0x2000_0000, 512 * K, MemoryKind::Ram, "DTCM"),
+    region(0x0000_0000, 512 * K, MemoryKind::Ram, "ITCM"),
+    region(0x1000_0000, 512 * K, MemoryKind::Ram, "ITCM"),
+    region(0x1100_0000, 2 * M, MemoryKind::Ram, "SRAM"),
+    region(0x3100_0000, 4 * M, MemoryKind::Ram, "internal SRAM"),
+    region(0x3800_0000, 8 * M, MemoryKind::Rom, "QSPI flash"),
+    region(0x7000_0000, 256 * M, MemoryKind::Ram, "DDR4"),
+    region(0x0100_0000, 2 * M, MemoryKind::NonSecure, "SRAM"),
+    region(0x2100_0000, 4 * M, MemoryKind::NonSecure, "internal SRAM"),
+    region(0x2800_0000, 8 * M, MemoryKind::NonSecure, "QSPI flash"),
+    region(0x6000_0000, 256 * M, MemoryKind::NonSecure, "DDR4"),
+];
+
 const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
     Machine {
         name: Cow::Borrowed("virt"),
@@ -155,6 +191,7 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         shift: 3,
         load: LoadOption::Bios,
         max_cpus: 512,
+        is_late: false,
         // hw/riscv/virt.c, VIRT_MROM and VIRT_TEST.
         boot_rom: Some(0x1000..=0xffff),
         finisher: Some(0x10_0000),
@@ -169,6 +206,22 @@ const fn cortex_m(
     shift: u8,
     memory: &'static [Region],
 ) -> Machine {
+    arm(name, core, isa, shift, memory, false)
+}
+
+/// One that joined later.
+const fn late(name: &'static str, core: Core, isa: &'static str, shift: u8, memory: &'static [Region]) -> Machine {
+    arm(name, core, isa, shift, memory, true)
+}
+
+const fn arm(
+    name: &'static str,
+    core: Core,
+    isa: &'static str,
+    shift: u8,
+    memory: &'static [Region],
+    is_late: bool,
+) -> Machine {
     Machine {
         name: Cow::Borrowed(name),
         qemu: "qemu-system-arm",
@@ -178,9 +231,35 @@ const fn cortex_m(
         shift,
         load: LoadOption::Kernel,
         max_cpus: 1,
+        is_late,
         boot_rom: None,
         finisher: None,
         memory: Cow::Borrowed(memory),
+    }
+}
+
+/// A microcontroller of ST's: flash at 0x08000000, and at 0 as well.
+const fn stm32(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
+    Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: Some(0x0800_0000) }
+}
+
+const E_MEMORY: &[Region] =
+    &[region(0x8000_0000, 16 * K, MemoryKind::Ram, "RAM"), region(0x2000_0000, 512 * M, MemoryKind::Rom, "flash")];
+/// hw/riscv/sifive_e.c: `-kernel` loads, and the boot ROM jumps to where the bootloader ends.
+const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'static str) -> Machine {
+    Machine {
+        name: Cow::Borrowed("sifive_e"),
+        qemu,
+        arch,
+        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: 0x2040_0000 },
+        isa,
+        shift: 6,
+        load: LoadOption::Kernel,
+        max_cpus: 1,
+        is_late: false,
+        boot_rom: Some(0x1000..=0x2fff),
+        finisher: None,
+        memory: Cow::Borrowed(E_MEMORY),
     }
 }
 
@@ -200,6 +279,7 @@ pub const MACHINES: &[Machine] = &[
         &[
             region(0x2000_0000, 16 * K, MemoryKind::Ram, "RAM"),
             region(0x0000_0000, 256 * K, MemoryKind::Rom, "flash"),
+            region(0x1000_1000, 256, MemoryKind::Settings, "UICR"),
         ],
     ),
     cortex_m("mps2-an385", core("cortex-m3", ArmLevel::V7M, Fpu::None), "thumb-v7m", 5, AN385_MEMORY),
@@ -246,6 +326,67 @@ pub const MACHINES: &[Machine] = &[
         5,
         AN505_MEMORY,
     ),
+    late(
+        "stm32vldiscovery",
+        stm32("cortex-m3", ArmLevel::V7M, Fpu::None),
+        "thumb-v7m",
+        5,
+        &[
+            region(0x2000_0000, 8 * K, MemoryKind::Ram, "RAM"),
+            region(0x0800_0000, 128 * K, MemoryKind::Rom, "flash"),
+            region(0x0000_0000, 128 * K, MemoryKind::Rom, "flash"),
+        ],
+    ),
+    late(
+        "netduino2",
+        stm32("cortex-m3", ArmLevel::V7M, Fpu::None),
+        "thumb-v7m",
+        3,
+        &[
+            region(0x2000_0000, 128 * K, MemoryKind::Ram, "RAM"),
+            region(0x0800_0000, M, MemoryKind::Rom, "flash"),
+            region(0x0000_0000, M, MemoryKind::Rom, "flash"),
+        ],
+    ),
+    late(
+        "olimex-stm32-h405",
+        stm32("cortex-m4", ArmLevel::V7EM, Fpu::V4Single),
+        "thumb-v7m",
+        3,
+        &[
+            region(0x2000_0000, 128 * K, MemoryKind::Ram, "RAM"),
+            region(0x0800_0000, M, MemoryKind::Rom, "flash"),
+            region(0x0000_0000, M, MemoryKind::Rom, "flash"),
+            region(0x1000_0000, 64 * K, MemoryKind::Ram, "CCM"),
+        ],
+    ),
+    late(
+        "b-l475e-iot01a",
+        stm32("cortex-m4", ArmLevel::V7EM, Fpu::V4Single),
+        "thumb-v7m",
+        4,
+        &[
+            region(0x2000_0000, 96 * K, MemoryKind::Ram, "SRAM1"),
+            region(0x1000_0000, 32 * K, MemoryKind::Ram, "SRAM2"),
+            region(0x0800_0000, M, MemoryKind::Rom, "flash"),
+            region(0x0000_0000, M, MemoryKind::Rom, "flash"),
+        ],
+    ),
+    late(
+        "mps3-an547",
+        Core::Arm {
+            cpu: "cortex-m55",
+            level: ArmLevel::V81MMain,
+            fpu: Fpu::V5Double,
+            vector_table: 0,
+            vector_table_alias: Some(0x1000_0000),
+        },
+        "thumb-v8m",
+        5,
+        AN547_MEMORY,
+    ),
+    sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
+    sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
 ];
 
 /// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and
@@ -265,7 +406,7 @@ impl Machine {
     pub fn title(&self) -> String {
         match self.core {
             Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),
-            Core::Riscv => format!("{} {}", self.arch, self.name),
+            Core::Riscv | Core::RiscvChip { .. } => format!("{} {}", self.arch, self.name),
             Core::Unknown => format!("{} ({})", self.name, self.qemu),
         }
     }
@@ -283,7 +424,7 @@ impl Machine {
             .map(|region| {
                 let alias = match region.kind {
                     MemoryKind::NonSecure => "Non-secure ",
-                    MemoryKind::Rom | MemoryKind::Ram => "",
+                    MemoryKind::Rom | MemoryKind::Ram | MemoryKind::Settings => "",
                 };
                 format!("{alias}{} {}", region.name, show_range(&region.range()))
             })

@@ -1,5 +1,7 @@
 //! The facts of a run: what it depends on, and how it ended.
 
+use std::fmt;
+
 use decode::Isa;
 use serde::{Deserialize, Serialize};
 
@@ -33,10 +35,14 @@ pub struct Facts {
     pub load_bias: u64,
     /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
     pub entry: u64,
+    /// Where the vector table is that the processor starts from, where the machine would look elsewhere.
+    pub vectors: Option<u64>,
     /// Additional QEMU arguments.
     pub qemu_args: Vec<String>,
     /// What the firmware was given as its command line, after the program's name.
     pub firmware_args: Vec<String>,
+    /// Functions that were made to return at once, by address.
+    pub stubs: Vec<Stub>,
     /// Mean distance of samples in instructions.
     pub period_insns: u64,
     /// Seed of the dither around the period.
@@ -85,6 +91,24 @@ impl Facts {
     /// Whether it is one of Arm's: code addresses have Thumb's bit 0, exceptions are those of a Cortex-M.
     pub fn is_arm(&self) -> bool {
         self.isa().is_some_and(|isa| !isa.is_riscv())
+    }
+}
+
+/// A function that was made to return at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stub {
+    /// Its demangled name.
+    pub name: String,
+    /// Its first address, load bias included.
+    pub address: u64,
+    /// What it returns; None: nothing.
+    pub returns: Option<i64>,
+}
+
+impl fmt::Display for Stub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.returns.map_or(Ok(()), |value| write!(f, "={value}"))
     }
 }
 

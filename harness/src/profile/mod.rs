@@ -28,7 +28,7 @@ pub mod only;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Window};
+pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
 pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};

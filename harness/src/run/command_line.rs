@@ -22,6 +22,7 @@ pub fn arguments(
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
         LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
     };
+    let vectors = choice.vectors.map(|address| format!("armv7m.init-nsvtor={address:#x}"));
     let icount = format!("shift={shift},align=off,sleep=off");
     // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
     let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
@@ -37,6 +38,9 @@ pub fn arguments(
         arguments.extend(["-cpu", cpu]);
     }
     arguments.extend(machine);
+    if let Some(vectors) = &vectors {
+        arguments.extend(["-global", vectors]);
+    }
     arguments.extend([
         "-icount",
         &icount,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
+use crate::image::stub::Wanted;
 use crate::profile::Window;
 use crate::profile::input::Input;
 use crate::run::semihosting::Semihosting;
@@ -71,6 +72,10 @@ pub struct Options {
     pub symbols: Option<PathBuf>,
     /// Files for the firmware: name in its directory, file.
     pub files: Vec<(String, PathBuf)>,
+    /// `--stub`: functions that return at once.
+    pub stubs: Vec<Wanted>,
+    /// `--vectors`: where the vector table is.
+    pub vectors: Option<u64>,
     /// Note how much is printed when.
     pub console_marks: bool,
     /// Which semihosting calls are served.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::image::{Image, mcount, unwind};
-use crate::machine::Choice;
+use crate::machine::{Choice, MemoryKind};
+use crate::profile::Stub;
 use crate::run::command_line;
 use crate::run::options::Options;
 
@@ -54,13 +55,16 @@ pub struct Plan<'a> {
     pub polls: &'a [wire::request::Poll],
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
+    /// Functions that were made to return at once.
+    pub stubs: &'a [Stub],
 }
 
 impl Plan<'_> {
     /// What the plugin may read, as far as it is known before QEMU is asked: the memory that the table has of the machine,
     /// or the image's own.
     pub fn memory(&self) -> Vec<Range<u64>> {
-        let known = self.choice.machine.memory.iter().map(|region| region.range());
+        let memory = self.choice.machine.memory.iter().filter(|region| region.kind != MemoryKind::Settings);
+        let known = memory.map(|region| region.range());
         let own = self.image.segments.iter().map(|segment| {
             let Range { start, end } = segment.run_range();
             start.wrapping_add(self.choice.load_bias)..end.wrapping_add(self.choice.load_bias)

@@ -59,6 +59,7 @@ void reset(void) {
 "#;
 
 /// What an image is compiled and linked for.
+#[derive(Clone)]
 pub(crate) struct Target {
     compiler: &'static str,
     flags: Vec<String>,

@@ -245,6 +245,43 @@ fn what_is_cached_is_not_run_again_and_what_changed_is() {
     assert_eq!(fs::read_dir(suite.path("cache")).unwrap().count(), 3);
 }
 
+#[test]
+fn a_suites_stubs_hold_are_part_of_the_key_and_of_what_a_baseline_was_made_with() {
+    let source = "volatile int ready;\n\
+        __attribute__((noinline)) int HAL_Wait(int x) { while (!ready) x++; return x; }\n\
+        __attribute__((noinline)) void HAL_Callback(void) { __asm__ volatile(\"\"); }\n\
+        void reset(void) { HAL_Callback(); host(4, HAL_Wait(3) == 7 ? \"seven\\n\" : \"other\\n\"); \
+        host(0x18, STOPPED); for (;;) {} }";
+    let suite = Suite::new("");
+    let elf = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_8000).build_source(suite.dir.path(), "fw", source);
+    let with = |stub: &str, console: &str| {
+        suite.write(&entry(&elf, &format!("max-insns = \"1M\"\nconsole = [\"{console}\"]\nstub = {stub}\n")));
+    };
+    with("{ \"HAL_*\" = 7, HAL_Callback = true }", "seven");
+    suite.run(&["--save-baseline", "main"]).expect_code(0);
+    with("{ \"HAL_*\" = \"0x8\", HAL_Callback = true }", "other");
+    let other = suite.run(&["--baseline", "main"]).expect_code(0);
+    assert_eq!(fs::read_dir(suite.path("cache")).unwrap().count(), 2, "another value is another run");
+    let report = fs::read_to_string(other.reports.join("report.json")).unwrap();
+    assert!(report.contains("stub=HAL_Wait=7, now") && report.contains("stub=HAL_Wait=8"), "{report}");
+    with("{ \"HAL_*\" = \"0x8\", HAL_Callback = true }\n[defaults]\nstub = { HAL_Wait = 7 }", "seven");
+    suite.run(&[]).expect_code(0);
+    for (stub, expected) in [
+        ("{ HAL_Wait = \"seven\" }", "\"seven\" is no value to return"),
+        ("{ HAL_Wait = false }", "what the function returns"),
+        ("{ HAL_Wai = 1 }", "did you mean `HAL_Wait`"),
+    ] {
+        with(stub, "seven");
+        let refused = suite.run(&[]).expect_code(2);
+        assert!(
+            [&*refused.stdout, &*refused.stderr].concat().contains(expected),
+            "{}{}",
+            refused.stdout,
+            refused.stderr
+        );
+    }
+}
+
 /// Builds an image of targets/ after a change of its sources.
 fn patched(dir: &Path, name: &str, file: &str, from: &str, to: &str) -> PathBuf {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");

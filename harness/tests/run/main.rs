@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod boot;
 mod calls;
 mod console;
 mod contained;
@@ -17,6 +18,7 @@ mod runner;
 mod sampling;
 mod spans;
 mod stacks;
+mod stub;
 mod text;
 mod tt;
 #[cfg(target_os = "linux")]

@@ -63,7 +63,7 @@ fn followed(profile: &Profile) -> BTreeMap<u64, Followed> {
 /// Functions that go on in another one, by a jump to its start or into its middle, or because it follows: a call
 /// of them ends there.
 fn tail_callers(name: &str, profile: &Profile) -> BTreeSet<u64> {
-    let options = LoadOptions { load_addr: None, load_bias: None, symbols: None };
+    let options = LoadOptions::default();
     let file = Image::open(&image(name), &options).unwrap();
     let isa = profile.facts.isa.parse().unwrap();
     let function = |address: u64| profile.names.function_at(address).map(|function| function.start);

@@ -36,6 +36,12 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if facts.load_bias != 0 {
         say("Load bias", format!("{:#x}", facts.load_bias));
     }
+    if let Some(address) = facts.vectors {
+        say("Vector table", Hex(address).to_string());
+    }
+    if let Some(line) = describe::describe_stubs(facts) {
+        say("Stubs", line);
+    }
     say("Entry", describe::place(&profile.names, facts.entry));
     let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
     say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
@@ -133,6 +139,15 @@ fn command(profile: &Profile, view: View) -> String {
     }
     if facts.load_bias != 0 {
         option("--load-bias", format!("{:#x}", facts.load_bias));
+    }
+    if let Some(address) = facts.vectors {
+        option("--vectors", format!("{address:#x}"));
+    }
+    for stub in &facts.stubs {
+        let value = stub.returns.map_or_else(String::new, |value| format!("={value}"));
+        let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
+        let place = if is_alone { String::new() } else { format!("@{:#x}", stub.address) };
+        option("--stub", format!("{}{place}{value}", stub.name));
     }
     if facts.symbols_sha256.is_some() {
         option("--symbols", "ELF".to_owned());

@@ -52,6 +52,8 @@ pub(super) struct Entry {
     pub(super) max_insns: Option<Spanned<Count>>,
     pub(super) timeout: Option<Spanned<f64>>,
     pub(super) files: BTreeMap<String, PathBuf>,
+    pub(super) stub: BTreeMap<String, Spanned<StubValue>>,
+    pub(super) vectors: Option<Spanned<Count>>,
     pub(super) input: Option<Vec<Spanned<InputText>>>,
     pub(super) args: Option<Vec<String>>,
     pub(super) semihosting: Option<Served>,
@@ -107,6 +109,10 @@ pub(super) enum Limits {
 #[derive(Clone)]
 pub(super) struct Count(pub(super) String);
 
+/// What a stub returns: a number, or a text with one in it; `true`: nothing.
+#[derive(Clone)]
+pub(super) struct StubValue(pub(super) Option<String>);
+
 /// A text that is typed on the console.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,6 +159,28 @@ impl<'de> Deserialize<'de> for Count {
             }
         }
         deserializer.deserialize_any(Numbers)
+    }
+}
+
+impl<'de> Deserialize<'de> for StubValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Values;
+        impl Visitor<'_> for Values {
+            type Value = StubValue;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("what the function returns, such as 0, -1 or \"0x2000\", or true for nothing")
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<StubValue, E> {
+                Ok(StubValue(Some(value.to_string())))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<StubValue, E> {
+                Ok(StubValue(Some(value.to_owned())))
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<StubValue, E> {
+                value.then_some(StubValue(None)).ok_or_else(|| E::invalid_value(de::Unexpected::Bool(value), &self))
+            }
+        }
+        deserializer.deserialize_any(Values)
     }
 }
 
@@ -284,7 +312,7 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// What the entry leaves open is as in the defaults; lists of both count.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, console_not, assert, .. } = defaults.clone();
+        let Entry { tags, files, stub, console_not, assert, .. } = defaults.clone();
         Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
@@ -306,6 +334,8 @@ impl Entry {
             max_insns: self.max_insns.or_else(|| defaults.max_insns.clone()),
             timeout: self.timeout.or_else(|| defaults.timeout.clone()),
             files: files.into_iter().chain(self.files).collect(),
+            stub: stub.into_iter().chain(self.stub).collect(),
+            vectors: self.vectors.or_else(|| defaults.vectors.clone()),
             input: self.input.or_else(|| defaults.input.clone()),
             args: self.args.or_else(|| defaults.args.clone()),
             semihosting: self.semihosting.or(defaults.semihosting),
@@ -325,6 +355,7 @@ impl Entry {
             "--shift" => &self.shift,
             "--load-addr" => &self.load_addr,
             "--load-bias" => &self.load_bias,
+            "--vectors" => &self.vectors,
             "--period" => &self.period,
             "--max-depth" => &self.max_depth,
             "--for" => &self.for_insns,

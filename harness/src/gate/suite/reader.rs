@@ -13,11 +13,12 @@ use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::suite::Case;
 use crate::gate::suite::file::{
-    self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, Thresholds,
+    self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
 use crate::gate::threshold::{ALL, Limit, Threshold};
 use crate::gate::work::{Least, Work};
 use crate::image;
+use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
 use crate::run::semihosting::Semihosting;
@@ -138,6 +139,7 @@ impl Reader<'_> {
                 Served::Scratch => Semihosting::Scratch,
             }),
             symbols: entry.symbols.as_ref().map(|symbols| directory.join(symbols)),
+            vectors: text(&entry.vectors),
             ..unsaid
         };
         // A suite prints no table of functions.
@@ -163,6 +165,11 @@ impl Reader<'_> {
         }
         Input::check(&input).map_err(|error| self.at(span, error))?;
         options.input = input;
+        for (pattern, value) in &entry.stub {
+            let StubValue(text) = value.get_ref();
+            let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));
+            options.stubs.push(Wanted::parse(&text).map_err(|error| self.at(&value.span(), error))?);
+        }
         options.firmware_args = entry.args.clone().unwrap_or_default();
         options.spans = spans;
         Ok(options)

@@ -45,6 +45,8 @@ pub struct Symbols<'data> {
     labels: Vec<Label<'data>>,
     /// What the assembler says is data among the code, load bias included, by address.
     data: Vec<Range<u64>>,
+    /// Code that was not compiled but written over what was, load bias included: DWARF is not about it.
+    patched: Vec<Range<u64>>,
     warnings: Vec<String>,
 }
 
@@ -94,6 +96,7 @@ impl<'data> Symbols<'data> {
             functions: Vec::new(),
             labels: Vec::new(),
             data: Vec::new(),
+            patched: Vec::new(),
             warnings: Vec::new(),
         };
         let Some(bytes) = elf else {
@@ -136,6 +139,18 @@ impl<'data> Symbols<'data> {
         &self.data
     }
 
+    /// Says that code was written over the image's, load bias included, and which of it is data: it belongs to the same
+    /// functions, has no source lines and nothing inlined.
+    pub fn patch(&mut self, code: &[Range<u64>], data: &[Range<u64>]) {
+        self.patched.extend_from_slice(code);
+        self.data.extend(data.iter().filter(|range| !range.is_empty()).cloned());
+        self.data.sort_by_key(|range| (range.start, range.end));
+    }
+
+    fn is_patched(&self, address: u64) -> bool {
+        self.patched.iter().any(|range| range.contains(&address))
+    }
+
     /// The function whose code contains an address.
     fn function_at(&self, address: u64) -> Option<&Extent<'data>> {
         extent_at(&self.functions, address)
@@ -171,7 +186,8 @@ impl<'data> Symbols<'data> {
         let mut split = false;
         for &pc in executed {
             let function = self.function_at(pc);
-            let places = match dwarf.as_ref().map(|dwarf| dwarf.frames(pc.wrapping_sub(self.load_bias))) {
+            let compiled = dwarf.as_ref().filter(|_| !self.is_patched(pc));
+            let places = match compiled.map(|dwarf| dwarf.frames(pc.wrapping_sub(self.load_bias))) {
                 Some(Ok((places, more))) => {
                     split |= more;
                     places
@@ -203,7 +219,8 @@ impl<'data> Symbols<'data> {
         for function in &self.functions {
             let Range { start, end } = function.range;
             let here = start.wrapping_sub(self.load_bias)..end.wrapping_sub(self.load_bias);
-            for line in dwarf.iter().flat_map(|dwarf| dwarf.lines(here.clone())) {
+            let lines = dwarf.iter().flat_map(|dwarf| dwarf.lines(here.clone()));
+            for line in lines.filter(|line| !self.is_patched(line.0.wrapping_add(self.load_bias))) {
                 writer.add_line(line, self.load_bias);
             }
         }

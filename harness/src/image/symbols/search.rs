@@ -105,6 +105,46 @@ impl Symbols<'_> {
         let function_start = |address| self.function_at(address).map(|function| function.range.start);
         among(wanted, labels, chosen, function_start)
     }
+
+    /// The functions of which a name matches a pattern, where `*` stands for any text and `?` for any character; by
+    /// address. Names are those that [`Symbols::find`] knows, and all else in the pattern stands for itself.
+    ///
+    /// # Errors
+    /// When there are no symbols.
+    pub fn matching(&self, pattern: &str) -> Result<Vec<Found>, NotFound> {
+        if self.functions.is_empty() {
+            return Err(NotFound::NoSymbols { wanted: pattern.to_owned() });
+        }
+        let text = regex::escape(pattern).replace(r"\*", ".*").replace(r"\?", ".");
+        let Ok(matcher) = regex::Regex::new(&format!("^(?s:{text})$")) else { return Ok(Vec::new()) };
+        let is_match = |linkage_name: &str| {
+            let name = demangle(linkage_name);
+            matcher.is_match(linkage_name) || matcher.is_match(&name) || matcher.is_match(without_arguments(&name))
+        };
+        let matching = self.functions.iter().filter_map(|function| {
+            let first = self.labels.partition_point(|label| label.address < function.range.start);
+            let mut here = self.labels[first..].iter().take_while(|label| label.address == function.range.start);
+            let label = here.find(|label| is_match(&label.name))?;
+            Some(found(function.range.start, &label.name))
+        });
+        Ok(matching.collect())
+    }
+
+    /// All names of the function that begins at an address, demangled, the one that tables show first.
+    pub fn names_at(&self, start: u64) -> Vec<String> {
+        let shown = self.function_at(start).filter(|function| function.range.start == start);
+        let shown = shown.map(|function| demangle(&function.name).into_owned());
+        let first = self.labels.partition_point(|label| label.address < start);
+        let here = self.labels[first..].iter().take_while(|label| label.address == start);
+        let mut names: Vec<String> = shown.into_iter().collect();
+        for label in here {
+            let name = demangle(&label.name).into_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
 }
 
 impl Names {

@@ -102,6 +102,21 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
     table
 }
 
+impl Table {
+    /// Says of a function (load bias included) that its code was replaced by some that returns and touches no stack.
+    pub fn stub(&mut self, function: &Range<u64>) {
+        let before =
+            |rows: &[Row], pc: u64| rows[..rows.partition_point(|row| row.pc <= pc)].last().and_then(|row| row.rule);
+        let after = before(&self.rows, function.end);
+        self.rows.retain(|row| !(function.start..=function.end).contains(&row.pc));
+        let at = self.rows.partition_point(|row| row.pc < function.start);
+        let own = Row { pc: function.start, rule: Some(ENTRY) };
+        self.rows.splice(at..at, [own, Row { pc: function.end, rule: after }]);
+        self.rows.dedup_by_key(|row| row.rule);
+        self.forgetful.retain(|start| !function.contains(start));
+    }
+}
+
 /// What a function's instructions say and, where they say nothing, its exception table. The table alone where
 /// they contradict it at a call, for which it was made.
 fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rules) -> Rules {
@@ -262,4 +277,30 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
 fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::borrow::Cow<'data, [u8]>)> {
     let section = file.section_by_name(name)?;
     Some((section.address(), section.uncompressed_data().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stub_has_the_entrys_rule_and_nothing_of_what_it_replaced() {
+        let pushed = Rule { cfa_offset_bytes: 8, return_addr: Saved::AtCfa(-4), ..ENTRY };
+        let row = |pc, rule| Row { pc, rule };
+        let rows = vec![
+            row(0x100, Some(ENTRY)),
+            row(0x102, Some(pushed)),
+            row(0x120, Some(ENTRY)),
+            row(0x124, Some(pushed)),
+            row(0x140, None),
+        ];
+        let mut table = Table { rows: rows.clone(), forgetful: vec![0x120], warnings: Vec::new() };
+        table.stub(&(0x120..0x130));
+        let after = [row(0x120, Some(ENTRY)), row(0x130, Some(pushed)), row(0x140, None)];
+        assert_eq!(table.rows, [&rows[..2], &after].concat());
+        assert_eq!(table.forgetful, [0; 0]);
+        table.stub(&(0x130..0x140));
+        let after = [row(0x120, Some(ENTRY)), row(0x140, None)];
+        assert_eq!(table.rows, [&rows[..2], &after].concat());
+    }
 }

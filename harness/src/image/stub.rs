@@ -1,0 +1,377 @@
+//! Functions that return at once: code of a few instructions over their first ones, in the bytes that are loaded.
+//!
+//! A real chip's firmware waits for what QEMU's machine has not: a clock that gets ready, a radio. `--stub` answers in
+//! its place. Everything that reads the image (loading, decoding, listings, unwinding) is given the changed bytes.
+//!
+//! "ARMv7-M Architecture Reference Manual", A7.7; "The RISC-V Instruction Set Manual, Volume I", RV32I, RV64I and C.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use decode::Isa;
+
+use crate::error::InputError;
+use crate::image::symbols::{Found, Symbols};
+use crate::image::{ArmLevel, Image, Segment};
+use crate::profile::Stub;
+use crate::text::number::{Hex, parse_number};
+
+/// A stub as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// A function's name, or names with `*` and `?` in them.
+    pub pattern: String,
+    /// What it returns; None: nothing, as what calls it expects nothing. A register is not touched then, since a compiler
+    /// may know that the function leaves it alone.
+    pub value: Option<i128>,
+}
+
+/// The stubs of an image.
+#[derive(Debug, Default)]
+pub struct Stubs {
+    /// What was made to return, by address.
+    pub list: Vec<Stub>,
+    /// The functions, load bias included, in the same order.
+    pub functions: Vec<Range<u64>>,
+    /// The bytes that were written, in the same order.
+    pub code: Vec<Range<u64>>,
+    /// What of them is a number and no instruction.
+    pub data: Vec<Range<u64>>,
+    /// Other names of the same functions, each one sentence.
+    pub warnings: Vec<String>,
+}
+
+/// What the code is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The machine's instruction set.
+    pub isa: Isa,
+    /// RISC-V: the image says that there are 16-bit instructions.
+    pub has_compressed: bool,
+    /// Added to the image's addresses.
+    pub load_bias: u64,
+}
+
+/// Most other names of a function that a warning lists.
+const MAX_NAMES: usize = 5;
+
+/// Instructions that return a value, and where in them the value itself lies.
+struct Code {
+    bytes: Vec<u8>,
+    data: Range<usize>,
+}
+
+impl Wanted {
+    /// Reads `FUNC` or `FUNC=VALUE`.
+    ///
+    /// # Errors
+    /// [`InputError`] where the name is empty or VALUE is no number of at most 64 bits.
+    pub fn parse(text: &str) -> Result<Wanted, InputError> {
+        // `operator==` has its own; what follows the last one is no number then.
+        let is_operator = |name: &str| name.contains("operator");
+        let (pattern, value) = match text.rsplit_once('=') {
+            Some((pattern, value)) => match read_value(value) {
+                Some(value) => (pattern, Some(value)),
+                None if is_operator(pattern) => (text, None),
+                None => {
+                    return Err(InputError::new(format!(
+                        "--stub {text}: {value:?} is no value to return; write a number, such as 0, -1 or 0x2000"
+                    )));
+                }
+            },
+            None => (text, None),
+        };
+        Wanted::new(pattern, value).ok_or_else(|| {
+            InputError::new(format!("--stub {text}: no function; write FUNC or FUNC=VALUE, such as 'HAL_RCC_*=0'"))
+        })
+    }
+
+    /// A stub of the functions of this name. None: the name is empty.
+    fn new(pattern: &str, value: Option<i128>) -> Option<Wanted> {
+        let pattern = pattern.trim();
+        (!pattern.is_empty()).then(|| Wanted { pattern: pattern.to_owned(), value })
+    }
+
+    fn error(&self, what: impl std::fmt::Display) -> InputError {
+        InputError::new(format!("--stub {}: {what}", self.pattern))
+    }
+
+    /// The functions that are meant.
+    fn find(&self, symbols: &Symbols<'_>) -> Result<Vec<Found>, InputError> {
+        // A name may have a star of its own: `send(char*)`.
+        let by_name = symbols.find(&self.pattern);
+        if by_name.is_err() && self.pattern.contains(['*', '?']) {
+            let found = symbols.matching(&self.pattern).map_err(|error| self.error(error))?;
+            if found.is_empty() {
+                return Err(self.error("no function's name matches; `harness top` on a profile shows their names"));
+            }
+            return Ok(found);
+        }
+        by_name.map_err(|error| self.error(error))
+    }
+}
+
+fn read_value(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let (digits, is_negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
+    let size = i128::from(parse_number("--stub", digits).ok()?);
+    let value = if is_negative { -size } else { size };
+    (value >= i128::from(i64::MIN)).then_some(value)
+}
+
+/// Writes the stubs into the image's segments. Of several that name a function the last one counts, and its name more
+/// than a pattern.
+///
+/// # Errors
+/// [`InputError`] where a name matches nothing, or a function has no room or no bytes.
+pub fn apply(
+    image: &mut Image,
+    symbols: &Symbols<'_>,
+    target: Target,
+    wanted: &[Wanted],
+) -> Result<Stubs, InputError> {
+    let Target { isa, has_compressed, load_bias } = target;
+    let mut meant: BTreeMap<u64, (&Wanted, Found)> = BTreeMap::new();
+    let (patterns, named): (Vec<&Wanted>, Vec<&Wanted>) =
+        wanted.iter().partition(|one| symbols.find(&one.pattern).is_err());
+    for one in patterns.into_iter().chain(named) {
+        for found in one.find(symbols)? {
+            meant.insert(found.address, (one, found));
+        }
+    }
+    // Where the image does not say what it was built for, what every processor of the family has.
+    let isa = match &image.needs.arm {
+        _ if isa.is_riscv() => isa,
+        Some(needs) if needs.level > ArmLevel::V6M => isa,
+        _ => Isa::ThumbV6m,
+    };
+    let functions = symbols.ranges();
+    let mut stubs = Stubs::default();
+    for (address, (one, found)) in meant {
+        // By an address inside a function, the whole of it is meant.
+        let index = functions.partition_point(|function| function.start <= address);
+        let function = index.checked_sub(1).map(|index| functions[index].clone());
+        let function = function
+            .filter(|function| function.contains(&address))
+            .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
+        let start = function.start;
+        let wide = isa == Isa::Riscv64;
+        let range = if wide { i128::from(i64::MIN)..1 << 64 } else { i128::from(i32::MIN)..1 << 32 };
+        if let Some(value) = one.value.filter(|value| !range.contains(value)) {
+            return Err(one.error(format_args!("{value} does not fit into the 32-bit register that returns it")));
+        }
+        // What was said as unsigned is the same register.
+        let value = one.value.map(|value| if wide { value as i64 } else { i64::from(value as i32) });
+        let code = encode(isa, start, value, has_compressed);
+        // As tables call it, which may be by another of its names.
+        let mut names = symbols.names_at(start);
+        let name = if names.is_empty() { found.name } else { names.remove(0) };
+        let segment = segment_of(&mut image.segments, start.wrapping_sub(load_bias));
+        let Some((segment, offset)) = segment else {
+            return Err(one.error(format_args!("{name} at {} has no bytes in the image", Hex(start))));
+        };
+        let room = usize::try_from(function.end - start).unwrap_or(usize::MAX).min(segment.data.len() - offset);
+        let own = &segment.data[offset..offset + room];
+        if isa.is_riscv() && returns_from_trap(own) {
+            return Err(one.error(format_args!(
+                "{name} is a trap handler, which ends in mret: to return from it at once is to be trapped again; \
+                 leave it out"
+            )));
+        }
+        let Some(patched) = segment.data[offset..offset + room].get_mut(..code.bytes.len()) else {
+            let what = one.value.map_or_else(|| "to return".to_owned(), |value| format!("to return {value}"));
+            return Err(one.error(format_args!(
+                "{name} at {} has {room} bytes, and {what} takes {}; give --stub '{name}' behind, which only returns, or \
+                 stub what calls it",
+                Hex(start),
+                code.bytes.len()
+            )));
+        };
+        patched.copy_from_slice(&code.bytes);
+        stubs.data.push(start + code.data.start as u64..start + code.data.end as u64);
+        stubs.code.push(start..start + code.bytes.len() as u64);
+        if !names.is_empty() {
+            let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+            let shown = names[..names.len().min(MAX_NAMES)].join(", ");
+            stubs.warnings.push(format!("--stub {name}: the same code is {shown}{more}, which return at once too"));
+        }
+        stubs.list.push(Stub { name, address: start, returns: one.value.map(|value| value as i64) });
+        stubs.functions.push(function);
+    }
+    Ok(stubs)
+}
+
+/// The segment that an address is in when the firmware runs, and the byte in it.
+fn segment_of(segments: &mut [Segment], address: u64) -> Option<(&mut Segment, usize)> {
+    segments.iter_mut().find_map(|segment| {
+        let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
+        (offset < segment.data.len()).then_some((segment, offset))
+    })
+}
+
+/// `bx lr`, `c.jr ra`, `jalr x0, 0(ra)`.
+const BX_LR: u16 = 0x4770;
+const C_RET: u16 = 0x8082;
+const RET: u32 = 0x0000_8067;
+const MRET: [u8; 4] = 0x3020_0073_u32.to_le_bytes();
+
+fn returns_from_trap(code: &[u8]) -> bool {
+    code.chunks_exact(2).zip(code.chunks_exact(2).skip(1)).any(|(low, high)| [low, high].concat() == MRET)
+}
+
+fn encode(isa: Isa, address: u64, value: Option<i64>, has_compressed: bool) -> Code {
+    let ret: Vec<u8> = match isa {
+        Isa::Riscv32 | Isa::Riscv64 if has_compressed => C_RET.to_le_bytes().to_vec(),
+        Isa::Riscv32 | Isa::Riscv64 => RET.to_le_bytes().to_vec(),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => BX_LR.to_le_bytes().to_vec(),
+    };
+    match (isa, value) {
+        (_, None) => Code { bytes: ret, data: 0..0 },
+        (Isa::Riscv32 | Isa::Riscv64, Some(value)) => riscv(isa, address, value, &ret),
+        (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(value)) => thumb(isa, address, value as u32),
+    }
+}
+
+fn halves(halves: &[u16]) -> Code {
+    Code { bytes: halves.iter().flat_map(|half| half.to_le_bytes()).collect(), data: 0..0 }
+}
+
+fn thumb(isa: Isa, address: u64, value: u32) -> Code {
+    let movs = |byte: u32| 0x2000 | byte as u16;
+    if value <= 0xff {
+        return halves(&[movs(value), BX_LR]);
+    }
+    if !value <= 0xff {
+        const MVNS: u16 = 0x43c0;
+        return halves(&[movs(!value), MVNS, BX_LR]);
+    }
+    let shift = value.trailing_zeros();
+    if value >> shift <= 0xff {
+        let lsls = (shift as u16) << 6;
+        return halves(&[movs(value >> shift), lsls, BX_LR]);
+    }
+    if isa == Isa::ThumbV6m {
+        // A literal lies at a multiple of 4, counted from the instruction's own address + 4.
+        let is_aligned = address.is_multiple_of(4);
+        let mut code = if is_aligned { halves(&[0x4800, BX_LR]) } else { halves(&[0x4801, BX_LR, BX_LR]) };
+        let literal = code.bytes.len();
+        code.bytes.extend(value.to_le_bytes());
+        code.data = literal..literal + 4;
+        return code;
+    }
+    let wide = |opcode: u16, half: u32| {
+        let (imm4, i, imm3, imm8) = (half >> 12, half >> 11 & 1, half >> 8 & 7, half & 0xff);
+        [opcode | (i << 10 | imm4) as u16, (imm3 << 12 | imm8) as u16]
+    };
+    let [low, high] = [wide(0xf240, value & 0xffff), wide(0xf2c0, value >> 16)];
+    if value <= 0xffff {
+        halves(&[low[0], low[1], BX_LR])
+    } else {
+        halves(&[low[0], low[1], high[0], high[1], BX_LR])
+    }
+}
+
+fn riscv(isa: Isa, address: u64, value: i64, ret: &[u8]) -> Code {
+    const A0: u32 = 10;
+    let mut bytes: Vec<u8> = Vec::new();
+    if ret.len() == 2 && (-32..32).contains(&value) {
+        let bits = value as u16;
+        let c_li = 0x4001 | (bits >> 5 & 1) << 12 | (A0 as u16) << 7 | (bits & 0x1f) << 2;
+        bytes.extend(c_li.to_le_bytes());
+    } else if (-2048..2048).contains(&value) {
+        let addi = 0x13 | A0 << 7 | (value as u32 & 0xfff) << 20;
+        bytes.extend(addi.to_le_bytes());
+    } else if i32::try_from(value).is_ok() {
+        let value = value as u32;
+        let lui = 0x37 | A0 << 7 | value.wrapping_add(0x800) & 0xffff_f000;
+        // `addiw` keeps to 32 bits where `lui` went beyond.
+        let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
+        let add = opcode | A0 << 7 | A0 << 15 | (value & 0xfff) << 20;
+        bytes.extend(lui.to_le_bytes());
+        if value & 0xfff != 0 {
+            bytes.extend(add.to_le_bytes());
+        }
+    } else {
+        let before = 8 + ret.len() as u64;
+        let literal = before + (address + before).wrapping_neg() % 8;
+        let auipc = 0x17 | A0 << 7;
+        let ld = 0x3003 | A0 << 7 | A0 << 15 | (literal as u32) << 20;
+        bytes.extend(auipc.to_le_bytes());
+        bytes.extend(ld.to_le_bytes());
+        bytes.extend(ret);
+        bytes.resize(literal as usize, 0);
+        bytes.extend(value.to_le_bytes());
+        return Code { bytes, data: before as usize..literal as usize + 8 };
+    }
+    bytes.extend(ret);
+    Code { bytes, data: 0..0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(isa: Isa, address: u64, value: Option<i64>, has_compressed: bool) -> String {
+        let code = encode(isa, address, value, has_compressed);
+        code.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Against GNU as: each line was assembled and read back with objdump.
+    #[test]
+    fn values_are_made_by_the_shortest_code_that_the_processor_has() {
+        let thumb = |isa, address, value| code(isa, address, Some(value), false);
+        for isa in [Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m] {
+            assert_eq!(code(isa, 0, None, false), "7047");
+            assert_eq!(thumb(isa, 0, 255), "ff207047", "movs r0, #255; bx lr");
+            assert_eq!(thumb(isa, 0, -1), "0020c0437047", "movs r0, #0; mvns r0, r0; bx lr");
+            assert_eq!(thumb(isa, 0, -256), "ff20c0437047", "movs r0, #255; mvns r0, r0; bx lr");
+            assert_eq!(thumb(isa, 0, 0x2000_0000), "012040077047", "movs r0, #1; lsls r0, r0, #29; bx lr");
+        }
+        assert_eq!(thumb(Isa::ThumbV7m, 0, 0xabcd), "4af6cd307047", "movw r0, #0xabcd; bx lr");
+        let wide = "45f27860c1f234207047";
+        assert_eq!(thumb(Isa::ThumbV8m, 2, 0x1234_5678), wide, "movw r0, #0x5678; movt r0, #0x1234; bx lr");
+        assert_eq!(thumb(Isa::ThumbV6m, 0, 0x1234_5678), "0048704778563412", "ldr r0, [pc]; bx lr; .word");
+        assert_eq!(
+            thumb(Isa::ThumbV6m, 2, 0x1234_5678),
+            "01487047704778563412",
+            "ldr r0, [pc, #4]; bx lr; bx lr; .word"
+        );
+        let riscv = |isa, value, has_compressed| code(isa, 0x8000_0002, Some(value), has_compressed);
+        assert_eq!(code(Isa::Riscv32, 0, None, true), "8280");
+        assert_eq!(code(Isa::Riscv32, 0, None, false), "67800000");
+        assert_eq!(riscv(Isa::Riscv64, -1, true), "7d558280", "c.li a0, -1; c.jr ra");
+        assert_eq!(riscv(Isa::Riscv64, 31, true), "7d458280", "c.li a0, 31; c.jr ra");
+        assert_eq!(riscv(Isa::Riscv32, 5, false), "1305500067800000", "li a0, 5; ret");
+        assert_eq!(riscv(Isa::Riscv32, -2048, true), "130500808280", "li a0, -2048; ret");
+        assert_eq!(
+            riscv(Isa::Riscv32, 0x1234_5fff, true),
+            "376534121305f5ff8280",
+            "lui a0, 0x12346; addi a0, a0, -1"
+        );
+        assert_eq!(
+            riscv(Isa::Riscv64, 0x7fff_ffff, true),
+            "370500801b05f5ff8280",
+            "lui a0, 0x80000; addiw a0, a0, -1"
+        );
+        assert_eq!(
+            riscv(Isa::Riscv64, 0x1122_3344_5566_7788, true),
+            "170500000335e5008280000000008877665544332211",
+            "auipc a0, 0; ld a0, 14(a0); ret; fill; .dword"
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_is_a_name_and_perhaps_a_number() {
+        let parse = |text| Wanted::parse(text).map(|Wanted { pattern, value }| (pattern, value)).ok();
+        let some = |pattern: &str, value| Some((pattern.to_owned(), value));
+        assert_eq!(parse("HAL_Init"), some("HAL_Init", None));
+        assert_eq!(parse("HAL_RCC_*=0"), some("HAL_RCC_*", Some(0)));
+        assert_eq!(parse("f(int) = -0x10"), some("f(int)", Some(-16)));
+        assert_eq!(parse("f=18446744073709551615"), some("f", Some(i128::from(u64::MAX))));
+        assert_eq!(parse("A::operator==(A const&)"), some("A::operator==(A const&)", None));
+        assert_eq!(parse("A::operator===1"), some("A::operator==", Some(1)));
+        for text in ["", "=1", "f=", "f=x", "f=18446744073709551616", "f=-9223372036854775809"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}
