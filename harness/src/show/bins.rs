@@ -146,7 +146,7 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     let name = place.to_string();
     let name = printable(&name);
     let (offset, more) = match place {
-        Place::Function(function) => (bin.start.saturating_sub(function.start), all - 1),
+        Place::Function(function) => (bin.start.saturating_sub(function.start), all.saturating_sub(1)),
         Place::BootRom | Place::Range { .. } => (0, all),
     };
     let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };

@@ -11,9 +11,9 @@ use harness::gate::{junit, lines, markdown};
 use harness::show::diff;
 
 use crate::common::images_dir;
+use crate::random::Random;
 use crate::session::Seed;
 use crate::{made, mutate};
-use crate::random::Random;
 
 /// Every key of a suite.
 const KEYS: &str = r#"

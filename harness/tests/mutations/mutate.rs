@@ -34,10 +34,50 @@ const EDGES: [u64; 22] = [
 
 /// Words that mean something to one of the text formats, or too much.
 const WORDS: [&str; 44] = [
-    "0", "-1", "1", "18446744073709551615", "18446744073709551616", "-9223372036854775808", "1e308", "-1e999", "nan",
-    "inf", "0.1%", "100%", "-1%", "99999999999999999999%", "400M", "18446744073709G", "null", "true", "[]", "{}", "[[", "]",
-    "{", "}", "\"", "\"\"", "'", "'''", "=", ",", ":", ".", "\n", "\0", "\u{202e}", "\\u0000", "\\ud800", "*", "**/[", "@all",
-    "@total", "calls(\"", "(?i)(", "::error::",
+    "0",
+    "-1",
+    "1",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775808",
+    "1e308",
+    "-1e999",
+    "nan",
+    "inf",
+    "0.1%",
+    "100%",
+    "-1%",
+    "99999999999999999999%",
+    "400M",
+    "18446744073709G",
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "[[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "\"\"",
+    "'",
+    "'''",
+    "=",
+    ",",
+    ":",
+    ".",
+    "\n",
+    "\0",
+    "\u{202e}",
+    "\\u0000",
+    "\\ud800",
+    "*",
+    "**/[",
+    "@all",
+    "@total",
+    "calls(\"",
+    "(?i)(",
+    "::error::",
 ];
 
 /// An integer at an edge.
@@ -164,7 +204,11 @@ pub(crate) fn text(random: &mut Random, mutated: &mut Vec<u8>, other: &[u8]) {
             let line = random.pick(&lines).clone();
             let at = random.below(lines.len());
             let mut lines = lines;
-            if random.percent(50) { lines.insert(at, line) } else { drop(lines.remove(at)) }
+            if random.percent(50) {
+                lines.insert(at, line)
+            } else {
+                drop(lines.remove(at))
+            }
             *mutated = lines.concat();
         } else {
             mutated.splice(at, put);
@@ -218,8 +262,22 @@ pub(crate) fn elf_parts(elf: &[u8]) -> Vec<(String, Range<usize>)> {
 
 /// What the parts of an ELF are called from which we read more than code.
 const READ: [&str; 17] = [
-    "headers", "headers", "mcount", ".debug_info", ".debug_abbrev", ".debug_line", ".debug_line_str", ".debug_frame",
-    ".debug_ranges", ".debug_rnglists", ".debug_str", ".eh_frame", ".ARM.exidx", ".ARM.extab", ".symtab", ".ARM.attributes",
+    "headers",
+    "headers",
+    "mcount",
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_line",
+    ".debug_line_str",
+    ".debug_frame",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_str",
+    ".eh_frame",
+    ".ARM.exidx",
+    ".ARM.extab",
+    ".symtab",
+    ".ARM.attributes",
     ".riscv.attributes",
 ];
 

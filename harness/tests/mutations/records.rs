@@ -86,7 +86,8 @@ pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) {
         }
     }
     let Ok(records) = Records::read(&with) else { return };
-    let beside = fs::read(run.parent().unwrap().with_file_name(format!("{}.fwp", run.file_name().unwrap().display())));
+    let beside =
+        fs::read(run.parent().unwrap().with_file_name(format!("{}.fwp", run.file_name().unwrap().display())));
     let Profile { facts, names, code, in_target, .. } = Profile::from_bytes(&beside.unwrap()).unwrap();
     let profile = records.into_profile(facts, names, code, in_target);
     saved::show(&profile);

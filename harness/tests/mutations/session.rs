@@ -91,8 +91,9 @@ impl Target {
         let (send, receive) = mpsc::channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let reader = thread::spawn(move || {
-            let numbers = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("input ")?.parse::<u64>().ok());
-            numbers.for_each(|number| drop(send.send(number)));
+            let numbers =
+                lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("input ")?.parse::<u64>().ok());
+            numbers.for_each(|number| send.send(number).expect("it is received until the child ends"));
         });
         let mut errors = child.stderr.take().unwrap();
         let said = thread::spawn(move || {

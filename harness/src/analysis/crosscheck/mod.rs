@@ -188,7 +188,9 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         taken.push(sample.pc);
         let number = taken.len() as u64;
         // Without dither the k-th sample is taken at exactly k periods.
-        if profile.facts.jitter_seed.is_none() && sample.at_insns != number * profile.facts.period_insns {
+        if profile.facts.jitter_seed.is_none()
+            && number.checked_mul(profile.facts.period_insns) != Some(sample.at_insns)
+        {
             misplaced.get_or_insert((number, *sample));
         }
     }
