@@ -69,19 +69,19 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
     bytes
 }
 
-pub(crate) fn read_suite(_: &Seed, bytes: &[u8], scratch: &Path) {
+pub(crate) fn read_suite(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let path = scratch.join("suite.toml");
     fs::write(&path, bytes).unwrap();
     let app = scratch.join("app.elf");
     if !app.exists() {
         fs::copy(images_dir().join("cortex-m3-exit0.elf"), app).unwrap();
     }
-    drop(Suite::load(&path));
+    Suite::load(&path).is_ok()
 }
 
-pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(baseline) = Baseline::from_text(text) else { return };
+pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let Ok(baseline) = Baseline::from_text(text) else { return false };
     let again = Baseline::from_text(&baseline.to_text()).expect("what was read can be written and read");
     let well_formed = Baseline::from_text(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();
     let mut out = Vec::new();
@@ -91,11 +91,12 @@ pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) {
         drop(diff::write(&comparison, None, &mut out));
         comparison.explain();
     }
+    true
 }
 
-pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(result) = SuiteResult::from_json(text) else { return };
+pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let Ok(result) = SuiteResult::from_json(text) else { return false };
     let mut out = Vec::new();
     drop(junit::write(&result, &mut out));
     drop(markdown::write(&result, &mut out));
@@ -107,4 +108,5 @@ pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) {
     SuiteResult::from_json(&result.to_json().unwrap()).expect("what was read can be written and read");
     let well_formed = SuiteResult::from_json(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();
     drop(SuiteResult::merge(vec![("a".to_owned(), well_formed), ("b".to_owned(), result)]));
+    true
 }

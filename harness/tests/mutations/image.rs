@@ -69,11 +69,12 @@ pub(crate) fn mutated_hex(random: &mut Random, seeds: &[Seed], seed: usize) -> V
 }
 
 /// As `measure` does, without a run: it takes an instruction here and there for those that ran.
-pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) {
+pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
     let bias = if bytes.len() % 2 == 0 { None } else { Some(0x1000) };
     for options in [LoadOptions::default(), LoadOptions { load_bias: bias, ..LoadOptions::default() }] {
         if let Ok(image) = Image::from_bytes(Path::new("firmware.elf"), bytes, &options, None) {
-            return read_image(&image, bytes);
+            read_image(&image, bytes);
+            return true;
         }
     }
     // What describes a raw image is read, too, where nothing of it is loaded.
@@ -82,6 +83,7 @@ pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) {
     if let Ok(image) = Image::from_bytes(Path::new("firmware.bin"), &[0x11; 4096], &raw, symbols) {
         read_image(&image, bytes);
     }
+    false
 }
 
 fn read_image(image: &Image, bytes: &[u8]) {

@@ -52,7 +52,7 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
 }
 
 /// The file as what it is; then all of the run with it in its place.
-pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) {
+pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let path = Path::new(&seed.name);
     let (run, name) = (path.parent().unwrap(), path.file_name().unwrap());
     match name.to_str().unwrap() {
@@ -85,10 +85,11 @@ pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) {
             symlink(entry.path(), with.join(entry.file_name())).unwrap();
         }
     }
-    let Ok(records) = Records::read(&with) else { return };
+    let Ok(records) = Records::read(&with) else { return false };
     let beside =
         fs::read(run.parent().unwrap().with_file_name(format!("{}.fwp", run.file_name().unwrap().display())));
     let Profile { facts, names, code, in_target, .. } = Profile::from_bytes(&beside.unwrap()).unwrap();
     let profile = records.into_profile(facts, names, code, in_target);
     saved::show(&profile);
+    true
 }

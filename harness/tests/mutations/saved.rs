@@ -251,11 +251,11 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
     Some(())
 }
 
-pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) {
-    if let Ok(profile) = Profile::from_bytes(bytes) {
-        profile.to_bytes().expect("what was read can be written");
-        show(&profile);
-    }
+pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
+    let Ok(profile) = Profile::from_bytes(bytes) else { return false };
+    profile.to_bytes().expect("what was read can be written");
+    show(&profile);
+    true
 }
 
 /// Takes what is shown, and panics where that floods the disk: the inputs have less than a megabyte.

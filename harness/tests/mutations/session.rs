@@ -34,8 +34,8 @@ pub(crate) struct Target {
     pub(crate) seeds: fn(&Path) -> Vec<Seed>,
     /// An input made of one of the seeds, whose place is given.
     pub(crate) mutate: fn(&mut Random, &[Seed], usize) -> Vec<u8>,
-    /// Reads an input, and shows what it says. The directory is for files.
-    pub(crate) read: fn(&Seed, &[u8], &Path),
+    /// Reads an input and, where it is well-formed, shows what it says: whether it is. The directory is for files.
+    pub(crate) read: fn(&Seed, &[u8], &Path) -> bool,
 }
 
 /// Far above what any input takes, on a busy machine as well.
@@ -116,6 +116,9 @@ impl Target {
         reader.join().unwrap();
         let said = said.join().unwrap();
         if status.success() && last == (first + count).checked_sub(1) {
+            said.lines()
+                .filter(|line| line.contains("well-formed") || line.contains(" took "))
+                .for_each(|line| println!("{line}"));
             return None;
         }
         let last = last.unwrap_or_else(|| panic!("{}: no input was tried ({status})\n{said}", self.name));
@@ -131,6 +134,11 @@ impl Target {
         let keep = env::var_os("HARNESS_MUTATIONS_KEEP").map(PathBuf::from);
         let scratch = dir.join("scratch");
         fs::create_dir_all(&scratch).unwrap();
+        // What is refused at the door tries nothing.
+        for seed in seeds.iter().filter(|_| first == 0) {
+            assert!((self.read)(seed, &seed.bytes, &scratch), "{} is refused", seed.name);
+        }
+        let mut well_formed = 0;
         for number in first..first + count {
             println!("input {number}");
             let mut random = Random::new(number ^ salt << 32);
@@ -140,10 +148,11 @@ impl Target {
                 fs::write(keep, &bytes).unwrap();
             }
             let began = Instant::now();
-            (self.read)(&seeds[seed], &bytes, &scratch);
+            well_formed += u64::from((self.read)(&seeds[seed], &bytes, &scratch));
             if began.elapsed() > Duration::from_secs(3) {
                 eprintln!("input {number} of {} took {} ms", seeds[seed].name, began.elapsed().as_millis());
             }
         }
+        eprintln!("{}: {well_formed} of {count} inputs were well-formed", self.name);
     }
 }
