@@ -41,9 +41,8 @@ input = [{ text = "go\n", after = "ready" }, { text = "x", at = "10M" }]
 console = ["ok", { regex = 'result [0-9a-f]{8}\n' }, { text = "up", by = "10M" }]
 console-not = [{ regex = "(?i)panic" }]
 assert = ['self("main") <= 40%', 'calls("f") == 12', 'task("IDLE") > 0%', 'max("isr") < 900', 'coverage("a.c") >= 95%']
-thresholds = { inclusive = "0%", stack = { "@all" = ["0%", 2048] } }
-work = { "draw" = "1%" }
-matrix = { opt = ["O0", "O3"] }
+thresholds = { inclusive = "0%", stack = { "@all" = ["0%", 2048] }, work = { "draw" = "1%" } }
+matrix = { shift = [4, 5], period = [1009, 10007] }
 "#;
 
 pub(crate) fn suites(_: &Path) -> Vec<Seed> {
