@@ -646,4 +646,13 @@ mod tests {
         assert!(!has_exact_tree(&profile));
         assert_eq!(faults(&profile).len(), 1);
     }
+
+    #[test]
+    fn code_at_the_end_of_the_address_space_is_followed() {
+        let start = u64::MAX - 3;
+        let mut profile = empty().function("last", start, 4).insn(start, 1).insn(start + 2, 1);
+        profile.code.push(Code { start, bytes: vec![0x00, 0xbf, 0x00, 0xbf, 0x00, 0xbf] });
+        let followed: Vec<_> = executed(&profile).into_iter().map(|(pc, next, _)| (pc, next)).collect();
+        assert_eq!(followed, [(start, start + 2), (start + 2, 0)]);
+    }
 }

@@ -348,4 +348,18 @@ mod tests {
         ];
         assert_eq!(symbols(&profile), expected);
     }
+
+    #[test]
+    fn calls_that_take_a_file_without_bound_are_refused() {
+        let called = |count| {
+            let profile = empty().function("main", 0x40, 4).function("step", 0x44, 4);
+            let profile = profile.insn(0x40, 1).arc((0x40, 0x44), Some(0x42), true, count);
+            let mut profile = profile.insn(0x44, 1);
+            profile.facts.before_window_insns = 1;
+            write(&profile, &Settings::default(), &mut Vec::new()).map_err(|error| error.to_string())
+        };
+        called(1).unwrap();
+        let error = called(1 << 47).unwrap_err();
+        assert!(error.contains("calls of 0x00000044"), "{error}");
+    }
 }

@@ -197,4 +197,13 @@ Total              1,523  100.00%      152
         let coarse = shown(16, None, Order::Count);
         assert!(coarse.contains("main and 1 more\n") && coarse.contains("[0x00000100..0x000001ff]\n"), "{coarse}");
     }
+
+    #[test]
+    fn functions_out_of_order_are_shown_all_the_same() {
+        let profile = empty().function("far", 0x100, 0x10).function("main", 0x40, 8).insn(0x42, 3);
+        let table = BinsTable { bin_bytes: 16, top_rows: None, order: Order::Address, width_columns: None };
+        let mut out = Vec::new();
+        write(&profile, table, &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("main"));
+    }
 }

@@ -329,4 +329,11 @@ mod tests {
         profile.samples.pop();
         assert!(checked(&profile).is_clean());
     }
+
+    #[test]
+    fn a_period_that_no_run_has_is_inconsistent() {
+        let mut profile = two_functions().taken(3, 0x40, 0, 0);
+        profile.facts.period_insns = u64::MAX;
+        assert!(!checked(&profile).inconsistencies.is_empty());
+    }
 }
