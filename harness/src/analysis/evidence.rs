@@ -353,13 +353,13 @@ fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
     let executed = profile.insns();
     let mut found = Vec::new();
     for code in &profile.code {
-        let end = code.start + code.bytes.len() as u64;
+        let end = code.start.saturating_add(code.bytes.len() as u64);
         // RISC-V calls and jumps far by two instructions, of which the first has the place.
         let mut upper = None;
         for (&pc, _) in executed.range(code.start..end) {
             let bytes = &code.bytes[(pc - code.start) as usize..];
             let insn = decode(isa, pc, bytes);
-            let next = pc + u64::from(insn.len_bytes);
+            let next = pc.wrapping_add(insn.len_bytes.into());
             let joined = upper.take().filter(|&(after, _)| after == pc);
             found.push((pc, next, joined.map_or(insn.flow, |(_, upper)| insn.flow.after_upper(isa, upper))));
             upper = decode::auipc(isa, pc, bytes).map(|upper| (next, upper));
@@ -643,5 +643,14 @@ mod tests {
         profile.facts.resynchronised = 1;
         assert!(!has_exact_tree(&profile));
         assert_eq!(faults(&profile).len(), 1);
+    }
+
+    #[test]
+    fn code_at_the_end_of_the_address_space_is_followed() {
+        let start = u64::MAX - 3;
+        let mut profile = empty().function("last", start, 4).insn(start, 1).insn(start + 2, 1);
+        profile.code.push(Code { start, bytes: vec![0x00, 0xbf, 0x00, 0xbf, 0x00, 0xbf] });
+        let followed: Vec<_> = executed(&profile).into_iter().map(|(pc, next, _)| (pc, next)).collect();
+        assert_eq!(followed, [(start, start + 2), (start + 2, 0)]);
     }
 }

@@ -233,7 +233,7 @@ impl<'a> Lister<'a> {
             // An instruction that begins here may end behind the last address of a range.
             let reach = last.saturating_sub(piece.start).saturating_add(4);
             let end = piece.bytes.len().min(usize::try_from(reach).unwrap_or(usize::MAX));
-            let begins = piece.start + skipped as u64;
+            let begins = piece.start.saturating_add(skipped as u64);
             let starts_at = |address| self.insns.contains_key(&address);
             let read = disassembler.read(begins, &piece.bytes[skipped..end], starts_at, |target| self.target(target));
             units.extend(read.into_iter().filter(|unit| unit.address <= last));

@@ -41,6 +41,9 @@ const MIN_BIN_BYTES: u64 = 2;
 /// on a Cortex-M by its architecture.
 const CALLERS: [(&str, u64); 3] = [(UNKNOWN, 0x200), (EXCEPTION, 0x100), (RESET, 2)];
 
+/// Most pieces that an arc's count comes in, since one holds 32 bits: 2^44 calls.
+const MAX_ARC_PARTS: u64 = 1 << 12;
+
 /// Longest symbol that gprof reads in a line of 1,022 bytes, with some room.
 const MAX_SYMBOL_BYTES: usize = 900;
 
@@ -234,6 +237,10 @@ fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<(
         arcs.insert((unknown, profile.facts.entry), 0);
     }
     for ((from, target), mut count) in arcs {
+        if count / u64::from(u32::MAX) > MAX_ARC_PARTS {
+            let why = "more than the file is made for: choose another format, or a shorter window (--for)";
+            return Err(InputError::new(format!("{count} calls of {}: {why}", Hex(target))).into());
+        }
         loop {
             let part = u32::try_from(count).unwrap_or(u32::MAX);
             out.write_all(&[TAG_ARC])?;
@@ -340,5 +347,19 @@ mod tests {
             "00000000fffffffe T [reset]",
         ];
         assert_eq!(symbols(&profile), expected);
+    }
+
+    #[test]
+    fn calls_that_take_a_file_without_bound_are_refused() {
+        let called = |count| {
+            let profile = empty().function("main", 0x40, 4).function("step", 0x44, 4);
+            let profile = profile.insn(0x40, 1).arc((0x40, 0x44), Some(0x42), true, count);
+            let mut profile = profile.insn(0x44, 1);
+            profile.facts.before_window_insns = 1;
+            write(&profile, &Settings::default(), &mut Vec::new()).map_err(|error| error.to_string())
+        };
+        called(1).unwrap();
+        let error = called(1 << 47).unwrap_err();
+        assert!(error.contains("calls of 0x00000044"), "{error}");
     }
 }

@@ -482,7 +482,7 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
     let insns = profile.insns();
     let mut lines = std::collections::BTreeMap::new();
     for code in names.lines.iter().filter(|code| wanted.get(code.file as usize) == Some(&true)) {
-        let ran = insns.range(code.start..code.start + code.size_bytes).any(|(_, &count)| count > 0);
+        let ran = insns.range(code.start..code.start.saturating_add(code.size_bytes)).any(|(_, &count)| count > 0);
         *lines.entry((code.file, code.line)).or_insert(false) |= ran;
     }
     if lines.is_empty() {

@@ -19,6 +19,7 @@ pub use wire::definition::SpanKind;
 use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
+pub(crate) mod bounds;
 mod facts;
 pub mod files;
 pub mod in_target;
@@ -149,7 +150,7 @@ impl Span {
             (self.max_insns, self.longest_at) = (other.max_insns, other.longest_at);
         }
         self.min_insns = if self.count == 0 { other.min_insns } else { self.min_insns.min(other.min_insns) };
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum_insns = self.sum_insns.wrapping_add(other.sum_insns);
     }
 }
@@ -350,6 +351,7 @@ impl Profile {
                 _ => bail!("the profile's stacks are damaged"),
             }
         }
+        bounds::check(&body.vcpus, &body.tasks, &tree, &spans)?;
         Ok(Profile {
             facts: body.facts.into_owned(),
             vcpus: body.vcpus.into_owned(),

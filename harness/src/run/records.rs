@@ -14,6 +14,7 @@ use wire::definition::{
 };
 use wire::sample::{self, Sample};
 
+use crate::profile::bounds;
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
@@ -86,7 +87,10 @@ impl Records {
         let mut console_marks = Vec::new();
         let mut spans = Vec::new();
         let is_open = control.get(Word::WindowOpen) == 1;
-        let sum = |slot| -> Result<u64> { (0..vcpus).map(|vcpu| counter(slot, vcpu)).sum() };
+        // What exceeds a number exceeds the bounds, too, which are held against what has been read.
+        let sum = |slot| -> Result<u64> {
+            (0..vcpus).try_fold(0_u64, |sum, vcpu| Ok(sum.saturating_add(counter(slot, vcpu)?)))
+        };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
@@ -97,11 +101,12 @@ impl Records {
                     }
                     // None: defined later.
                     let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
-                    let before: u64 = before.sum();
+                    let before = before.fold(0, u64::saturating_add);
                     let mut pc = pc;
                     for &size in sizes.iter().filter(|_| before > 0) {
-                        *before_window.entry(pc).or_default() += before;
-                        pc += u64::from(size);
+                        let sum: &mut u64 = before_window.entry(pc).or_default();
+                        *sum = sum.saturating_add(before);
+                        pc = pc.wrapping_add(size.into());
                     }
                 }
                 Definition::Arc { slot, site, target, return_addr, kind } => {
@@ -173,13 +178,14 @@ impl Records {
         let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
         for (vcpu, counts) in (0..).zip(&vcpus) {
             if let Some(task) = last(counters::TASK, vcpu)?.and_then(|index| tasks.get_mut(index)) {
-                task.insns += counts.clock_insns.saturating_sub(counter(counters::TASK_SINCE, vcpu)?);
+                let since = counter(counters::TASK_SINCE, vcpu)?;
+                task.insns = task.insns.saturating_add(counts.clock_insns.saturating_sub(since));
             }
         }
         // The tree is only kept of a single vCPU.
-        let attributed: u64 = tree.iter().map(|node: &Node| node.insns).sum();
+        let attributed = tree.iter().map(|node: &Node| node.insns).fold(0, u64::saturating_add);
         if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
-            node.insns += counts.clock_insns.saturating_sub(attributed);
+            node.insns = node.insns.saturating_add(counts.clock_insns.saturating_sub(attributed));
         }
         // What sleeps as the run ends has not been woken.
         let (mut sleeps, mut slept_insns) = (sum(counters::SLEEPS)?, sum(counters::SLEPT)?);
@@ -187,17 +193,19 @@ impl Records {
             let idles =
                 last(counters::TASK, vcpu)?.and_then(|index| tasks.get(index)).is_some_and(|task| task.is_idle);
             if counter(counters::ASLEEP, vcpu)? != 0 && !idles {
-                slept_insns += counts.clock_insns.saturating_sub(counter(counters::ASLEEP_SINCE, vcpu)?);
+                let since = counter(counters::ASLEEP_SINCE, vcpu)?;
+                slept_insns = slept_insns.saturating_add(counts.clock_insns.saturating_sub(since));
             }
         }
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if control.get(Word::WindowOpen) == 0 {
             // Everything so far was before the window; the counters are only cleared when it opens.
-            before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
+            before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).fold(0, u64::saturating_add);
             vcpus.fill(VcpuCounts::default());
             (sleeps, slept_insns) = (0, 0);
         }
         spans.sort_by_key(|span| span.kind);
+        bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         Ok(Records {
             control,
             vcpus,
@@ -234,13 +242,13 @@ impl Builder {
         let mut pc = start;
         let mut last = start;
         for &size in sizes {
-            *self.insns.entry((pc, size)).or_default() += count;
+            add(self.insns.entry((pc, size)).or_default(), count);
             last = pc;
-            pc += u64::from(size);
+            pc = pc.wrapping_add(size.into());
         }
         match transfer {
             Some(Transfer { kind: TransferKind::Branch, target }) => {
-                *self.branches.entry((last, pc, target)).or_default() += count;
+                add(self.branches.entry((last, pc, target)).or_default(), count);
             }
             Some(Transfer { kind, target }) => {
                 let return_addr = (kind == TransferKind::Call).then_some(pc);
@@ -252,14 +260,15 @@ impl Builder {
 
     fn arc(&mut self, site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind, count: u64) {
         if count > 0 {
-            *self.arcs.entry((site, target, return_addr, kind)).or_default() += count;
+            add(self.arcs.entry((site, target, return_addr, kind)).or_default(), count);
         }
     }
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {
         for ((site, next, target), count) in std::mem::take(&mut self.branches) {
             // What is not taken falls through; see `TransferKind::Branch`.
-            let fell_through: u64 = self.insns.range((next, 0)..=(next, u8::MAX)).map(|(_, count)| count).sum();
+            let after = self.insns.range((next, 0)..=(next, u8::MAX)).map(|(_, &count)| count);
+            let fell_through = after.fold(0, u64::saturating_add);
             let taken = count.saturating_sub(fell_through);
             self.arc(site, target, None, TransferKind::Jump, taken);
         }
@@ -273,6 +282,11 @@ impl Builder {
         });
         VcpuCounts { clock_insns, insns: insns.collect(), arcs: arcs.collect() }
     }
+}
+
+/// Counts more; what exceeds a number exceeds the bounds, too.
+fn add(sum: &mut u64, count: u64) {
+    *sum = sum.saturating_add(count);
 }
 
 /// A run's progress, read while the plugin writes.

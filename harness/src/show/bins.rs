@@ -146,7 +146,7 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     let name = place.to_string();
     let name = printable(&name);
     let (offset, more) = match place {
-        Place::Function(function) => (bin.start.saturating_sub(function.start), all - 1),
+        Place::Function(function) => (bin.start.saturating_sub(function.start), all.saturating_sub(1)),
         Place::BootRom | Place::Range { .. } => (0, all),
     };
     let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
@@ -196,5 +196,14 @@ Total              1,523  100.00%      152
         );
         let coarse = shown(16, None, Order::Count);
         assert!(coarse.contains("main and 1 more\n") && coarse.contains("[0x00000100..0x000001ff]\n"), "{coarse}");
+    }
+
+    #[test]
+    fn functions_out_of_order_are_shown_all_the_same() {
+        let profile = empty().function("far", 0x100, 0x10).function("main", 0x40, 8).insn(0x42, 3);
+        let table = BinsTable { bin_bytes: 16, top_rows: None, order: Order::Address, width_columns: None };
+        let mut out = Vec::new();
+        write(&profile, table, &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("main"));
     }
 }

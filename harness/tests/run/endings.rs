@@ -1,6 +1,5 @@
 //! Every way a run ends: its exit code, its words, and the profile that it keeps.
 
-use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use harness::analysis::functions;
 use harness::profile::{End, Profile};
 
-use crate::common::{Run, child_of, image, run, run_and, run_file, signal};
+use crate::common::{Run, child_of, image, is_alive, run, run_and, run_file, signal};
 
 #[track_caller]
 fn assert_says(run: &Run, words: &[&str]) {
@@ -290,9 +289,4 @@ fn no_emulator_survives_a_killed_harness() {
         assert!(Instant::now() < deadline, "QEMU {qemu} still runs");
         sleep(Duration::from_millis(20));
     }
-}
-
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
 }

@@ -16,6 +16,7 @@ mod mcount_table;
 mod memory;
 mod runner;
 mod sampling;
+mod signals;
 mod spans;
 mod stacks;
 mod stub;

@@ -286,8 +286,8 @@ pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -
     let mut budget = Budget {
         dropped: table.dropped.into(),
         unresolved: profile.facts.unresolved_transfers,
-        landed: table.inside_at_open + entered.saturating_sub(comparison.overhead.calls),
-        inside: (comparison.overhead.calls + table.inside_at_open).saturating_sub(came_back),
+        landed: table.inside_at_open.saturating_add(entered.saturating_sub(comparison.overhead.calls)),
+        inside: comparison.overhead.calls.saturating_add(table.inside_at_open).saturating_sub(came_back),
     };
     for (&start, callee) in &callees {
         let witness = Witness { profile, table, start, callee, early: &early };

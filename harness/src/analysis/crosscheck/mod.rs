@@ -188,7 +188,9 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         taken.push(sample.pc);
         let number = taken.len() as u64;
         // Without dither the k-th sample is taken at exactly k periods.
-        if profile.facts.jitter_seed.is_none() && sample.at_insns != number * profile.facts.period_insns {
+        if profile.facts.jitter_seed.is_none()
+            && number.checked_mul(profile.facts.period_insns) != Some(sample.at_insns)
+        {
             misplaced.get_or_insert((number, *sample));
         }
     }
@@ -326,5 +328,12 @@ mod tests {
         profile.facts.end = End::EmulatorFailed { message: "killed".to_owned() };
         profile.samples.pop();
         assert!(checked(&profile).is_clean());
+    }
+
+    #[test]
+    fn a_period_that_no_run_has_is_inconsistent() {
+        let mut profile = two_functions().taken(3, 0x40, 0, 0);
+        profile.facts.period_insns = u64::MAX;
+        assert!(!checked(&profile).inconsistencies.is_empty());
     }
 }

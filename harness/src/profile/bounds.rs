@@ -1,0 +1,70 @@
+//! Numbers that no run reaches. A profile or record that has such was damaged, or made to harm; everything below adds
+//! counts up, and relies on their sums being numbers.
+
+use anyhow::{Result, ensure};
+use wire::counters::MAX_INSNS;
+use wire::sample::MAX_VCPUS;
+
+use super::{Node, Span, Task, VcpuCounts};
+
+/// Most of anything that is counted, all vCPUs together.
+const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
+
+/// Wants counts that a run can have: each vCPU executes no more instructions than a limit may be, and every sum is below
+/// what all of them execute.
+///
+/// # Errors
+/// When some are larger.
+pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: &[Span]) -> Result<()> {
+    let fits = |counts: &mut dyn Iterator<Item = u64>, most: u64| {
+        let sum = counts.fold(Some(0_u64), |sum, count| sum?.checked_add(count));
+        sum.is_some_and(|sum| sum <= most)
+    };
+    let of_vcpus = vcpus.len() <= MAX_VCPUS as usize
+        && vcpus.iter().all(|vcpu| {
+            vcpu.clock_insns <= MAX_INSNS
+                && fits(&mut vcpu.insns.iter().map(|insn| insn.count), MAX_INSNS)
+                && fits(&mut vcpu.arcs.iter().map(|arc| arc.count), MAX_INSNS)
+        });
+    let of_tasks = fits(&mut tasks.iter().map(|task| task.insns), MOST)
+        && fits(&mut tasks.iter().map(|task| task.switches), MOST);
+    let of_tree =
+        fits(&mut tree.iter().map(|node| node.insns), MOST) && fits(&mut tree.iter().map(|node| node.calls), MOST);
+    let of_spans = fits(&mut spans.iter().map(|span| span.count), MOST);
+    ensure!(of_vcpus && of_tasks && of_tree && of_spans, "the counts are damaged: they are larger than any run's");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::testing::{freertos, interrupted};
+    use crate::profile::{Profile, Span, SpanKind};
+
+    use super::*;
+
+    #[track_caller]
+    fn assert_refused(profile: &Profile) {
+        let error = Profile::from_bytes(&profile.to_bytes().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("larger than any run's"), "{error}");
+    }
+
+    #[test]
+    fn counts_that_cannot_be_added_up_are_damage() {
+        let well_formed = interrupted().insn(0x52, MAX_INSNS);
+        Profile::from_bytes(&well_formed.to_bytes().unwrap()).unwrap();
+        assert_refused(&interrupted().insn(0x52, MAX_INSNS).insn(0x54, 1));
+        assert_refused(&interrupted().insn(0x52, u64::MAX - 1).arc((0x40, 0x50), None, false, 3).insn(0x54, 0));
+        let arcs = interrupted().arc((0x40, 0x50), None, false, u64::MAX).arc((0x42, 0x50), None, false, u64::MAX);
+        assert_refused(&arcs);
+        let mut tasks = freertos();
+        tasks.tasks[0].switches = MOST;
+        assert_refused(&tasks);
+        let kind = wire::definition::NodeKind::Root { task: 0 };
+        assert_refused(&interrupted().node(0, kind, MOST).node(0, kind, 1));
+        let mut spans = interrupted();
+        let span =
+            Span { kind: SpanKind::Masked, count: MOST + 1, min_insns: 0, max_insns: 0, sum_insns: 0, longest_at: 0 };
+        spans.spans.push(span);
+        assert_refused(&spans);
+    }
+}

@@ -1,0 +1,111 @@
+//! Text that people and harness write for the gate: suites, baselines, reports.
+
+use std::fs;
+use std::path::Path;
+
+use harness::analysis::compare::compare;
+use harness::gate::baseline::Baseline;
+use harness::gate::result::SuiteResult;
+use harness::gate::suite::Suite;
+use harness::gate::{junit, lines, markdown};
+use harness::show::diff;
+
+use crate::common::images_dir;
+use crate::random::Random;
+use crate::session::Seed;
+use crate::{made, mutate};
+
+/// Every key of a suite.
+const KEYS: &str = r#"
+name = "fleet"
+baseline = "main"
+baselines = "baselines"
+[defaults]
+max-insns = "400M"
+timeout = 300
+tags = ["all"]
+[defaults.thresholds]
+total = "0.1%"
+self = { "draw_*" = "2%", "@all" = ["5%", 100] }
+[[image]]
+elf = "app.elf"
+name = "app"
+for = "30M"
+exact = true
+strict = true
+exit = 3
+period = 1009
+machine = "mps2-an385"
+args = ["-v", "a b"]
+input = [{ text = "go\n", after = "ready" }, { text = "x", at = "10M" }]
+console = ["ok", { regex = 'result [0-9a-f]{8}\n' }, { text = "up", by = "10M" }]
+console-not = [{ regex = "(?i)panic" }]
+assert = ['self("main") <= 40%', 'calls("f") == 12', 'task("IDLE") > 0%', 'max("isr") < 900', 'coverage("a.c") >= 95%']
+thresholds = { inclusive = "0%", stack = { "@all" = ["0%", 2048] }, work = { "draw" = "1%" } }
+matrix = { shift = [4, 5], period = [1009, 10007] }
+"#;
+
+pub(crate) fn suites(_: &Path) -> Vec<Seed> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness.toml");
+    vec![
+        Seed { name: "harness.toml".to_owned(), bytes: fs::read(own).unwrap() },
+        Seed { name: "keys".to_owned(), bytes: KEYS.into() },
+    ]
+}
+
+pub(crate) fn baselines(_: &Path) -> Vec<Seed> {
+    made::files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/baselines/main"), "")
+}
+
+pub(crate) fn reports(dir: &Path) -> Vec<Seed> {
+    made::files(&dir.join("report"), "report.json")
+}
+
+pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
+    let mut bytes = seeds[seed].bytes.clone();
+    let other = &random.pick(seeds).bytes;
+    mutate::text(random, &mut bytes, other);
+    bytes
+}
+
+pub(crate) fn read_suite(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
+    let path = scratch.join("suite.toml");
+    fs::write(&path, bytes).unwrap();
+    let app = scratch.join("app.elf");
+    if !app.exists() {
+        fs::copy(images_dir().join("cortex-m3-exit0.elf"), app).unwrap();
+    }
+    Suite::load(&path).is_ok()
+}
+
+pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let Ok(baseline) = Baseline::from_text(text) else { return false };
+    let again = Baseline::from_text(&baseline.to_text()).expect("what was read can be written and read");
+    let well_formed = Baseline::from_text(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();
+    let mut out = Vec::new();
+    for (before, after) in [(&baseline, &well_formed), (&well_formed, &again)] {
+        before.mismatches(after);
+        let comparison = compare(Some(&before.metrics), &after.metrics);
+        drop(diff::write(&comparison, None, &mut out));
+        comparison.explain();
+    }
+    true
+}
+
+pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let Ok(result) = SuiteResult::from_json(text) else { return false };
+    let mut out = Vec::new();
+    drop(junit::write(&result, &mut out));
+    drop(markdown::write(&result, &mut out));
+    drop(lines::verdict(&result, &mut out));
+    drop(lines::annotations(&result, &mut out));
+    for case in &result.cases {
+        drop(lines::case(case, 20, Some(scratch), &mut out));
+    }
+    SuiteResult::from_json(&result.to_json().unwrap()).expect("what was read can be written and read");
+    let well_formed = SuiteResult::from_json(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();
+    drop(SuiteResult::merge(vec![("a".to_owned(), well_formed), ("b".to_owned(), result)]));
+    true
+}

@@ -1,0 +1,123 @@
+//! Firmware: an ELF with its debug information, and Intel HEX, through all that is read of it before and after a run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use harness::image::symbols::Symbols;
+use harness::image::targets::Targets;
+use harness::image::{Arch, Image, LoadOptions, kernel, mcount, pages, unwind};
+use harness::machine;
+
+use crate::common::image;
+use crate::mutate;
+use crate::random::Random;
+use crate::session::Seed;
+
+/// Small ones of every kind: processor, compiler, language, what unwinds them, kernel, executor, instrumented.
+const ELVES: [&str; 22] = [
+    "cortex-m0-bare-clang",
+    "cortex-m0-storm-pg",
+    "cortex-m3-bare",
+    "cortex-m3-bare-pg-Os",
+    "cortex-m3-bare-stripped",
+    "cortex-m3-bytecode-nodwarf",
+    "cortex-m3-cpp",
+    "cortex-m3-crew",
+    "cortex-m3-frames-exidx",
+    "cortex-m3-freertos",
+    "cortex-m3-freertos-lto",
+    "cortex-m3-irq-pg",
+    "cortex-m3-lm3s-rust-rtic-Oz",
+    "cortex-m3-rust-embassy-Oz",
+    "cortex-m3-stacks-exidx",
+    "cortex-m4-nested",
+    "cortex-m33-it-pg",
+    "riscv32-bare-clang",
+    "riscv32-bare-pg-Os",
+    "riscv64-freertos-pg-O0",
+    "riscv64-smp",
+    "riscv64-stacks",
+];
+
+pub(crate) fn elves(_: &Path) -> Vec<Seed> {
+    ELVES.map(|name| Seed { name: name.to_owned(), bytes: fs::read(image(name)).unwrap() }).into()
+}
+
+pub(crate) fn mutated_elf(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
+    let mut bytes = seeds[seed].bytes.clone();
+    mutate::elf(random, &mut bytes, &mutate::elf_parts(&seeds[seed].bytes));
+    bytes
+}
+
+pub(crate) fn hexes(_: &Path) -> Vec<Seed> {
+    let text = fs::read_to_string(image("cortex-m3-bare.hex")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // The beginning, and all of it.
+    let beginning = lines[..20].iter().chain(&lines[lines.len() - 2..]).copied().collect::<Vec<_>>().join("\n");
+    let seed = |name: &str, bytes: String| Seed { name: name.to_owned(), bytes: bytes.into_bytes() };
+    let segments = ":020000021000EC\n:10010000214601360121470136007EFE09D2190140\n:0400000300003800C1\n:00000001FF\n";
+    vec![seed("beginning", beginning), seed("segments", segments.to_owned()), seed("whole", text)]
+}
+
+pub(crate) fn mutated_hex(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
+    let mut bytes = seeds[seed].bytes.clone();
+    let other = &random.pick(seeds).bytes;
+    mutate::hex(random, &mut bytes, other);
+    bytes
+}
+
+/// As `measure` does, without a run: it takes an instruction here and there for those that ran.
+pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
+    let bias = if bytes.len() % 2 == 0 { None } else { Some(0x1000) };
+    for options in [LoadOptions::default(), LoadOptions { load_bias: bias, ..LoadOptions::default() }] {
+        if let Ok(image) = Image::from_bytes(Path::new("firmware.elf"), bytes, &options, None) {
+            read_image(&image, bytes);
+            return true;
+        }
+    }
+    // What describes a raw image is read, too, where nothing of it is loaded.
+    let raw = LoadOptions { load_addr: Some(0), symbols: Some(Path::new("symbols.elf")), ..LoadOptions::default() };
+    let symbols = Some((Path::new("symbols.elf"), bytes));
+    if let Ok(image) = Image::from_bytes(Path::new("firmware.bin"), &[0x11; 4096], &raw, symbols) {
+        read_image(&image, bytes);
+    }
+    false
+}
+
+fn read_image(image: &Image, bytes: &[u8]) {
+    let chosen = machine::choose(image, None, None);
+    let forced = match image.arch {
+        Some(Arch::Riscv64) => "riscv64:virt",
+        Some(Arch::Riscv32) => "riscv32:virt",
+        _ => "mps2-an385",
+    };
+    let Ok(choice) = chosen.or_else(|_| machine::choose(image, Some(forced), None)) else { return };
+    let (arch, bias) = (choice.machine.arch, choice.load_bias);
+    let (arm, isa) = (arch == Arch::CortexM, choice.machine.isa.parse().expect("the table's names are decode's"));
+    mcount::find(&image.segments, Some(arch), bias);
+    image.loadable_elf(arch, bias, choice.entry);
+    let symbols = Symbols::new(Some(bytes), bias, arm);
+    for wanted in ["main", "m", "0x100", "core::fmt::write", "no such function"] {
+        drop(symbols.find(wanted));
+    }
+    let functions = symbols.ranges();
+    unwind::table(Some(bytes), isa, &image.segments, bias, &functions);
+    Targets::find(isa, &image.segments, bias, &functions);
+    drop(kernel::find(Some(bytes), bias, arm));
+    kernel::embassy::find(Some(bytes), bias, arm);
+    let executed = executed(&functions);
+    pages::describe_shared(bytes, arch, bias, &executed);
+    for &pc in &executed {
+        image.code_at(pc.wrapping_sub(bias));
+    }
+    functions.iter().for_each(|range| drop(image.bytes_in(range.clone())));
+    symbols.names(&executed.into_iter().collect::<Vec<_>>());
+}
+
+/// Addresses in functions, not too many.
+fn executed(functions: &[Range<u64>]) -> BTreeSet<u64> {
+    let some = functions.iter().step_by((functions.len() / 24).max(1));
+    some.flat_map(|range| [range.start, range.start.wrapping_add(4), range.end.wrapping_sub(2)]).collect()
+}

@@ -1,0 +1,95 @@
+//! The files that the two sides of the wire write for each other.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use harness::profile::Profile;
+use harness::run::records::Records;
+use wire::control::{Control, Word};
+use wire::request::Request;
+use wire::{definition, input, memory, refusal, sample, unwind};
+
+use crate::mutate;
+use crate::random::Random;
+use crate::session::Seed;
+use crate::{made, saved};
+
+/// The files of the runs, each by its path; of those that are only reserved, what is written.
+pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
+    let runs = dir.join("records");
+    let mut names: Vec<_> = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let mut seeds: Vec<Seed> = names.iter().flat_map(|run| made::files(run, "")).collect();
+    for seed in &mut seeds {
+        let path = Path::new(&seed.name);
+        let word = match path.file_name().unwrap().to_str().unwrap() {
+            "definitions" => Word::DefinitionBytes,
+            "samples" => Word::SampleBytes,
+            _ => continue,
+        };
+        let control = Control::read(&fs::read(path.with_file_name("control")).unwrap()).unwrap();
+        seed.bytes.truncate(control.get(word) as usize);
+    }
+    seeds
+}
+
+pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
+    let mut bytes = seeds[seed].bytes.clone();
+    // What is used of the page, and most often the first counters.
+    let used = match Path::new(&seeds[seed].name).file_name().unwrap().to_str().unwrap() {
+        "control" => 256,
+        "counters" if random.percent(80) => 4096,
+        _ => bytes.len(),
+    };
+    let rest = bytes.split_off(used.min(bytes.len()));
+    mutate::bytes(random, &mut bytes);
+    if !rest.is_empty() {
+        bytes.resize(used, 0);
+    }
+    bytes.extend(rest);
+    bytes
+}
+
+/// The file as what it is; then all of the run with it in its place.
+pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
+    let path = Path::new(&seed.name);
+    let (run, name) = (path.parent().unwrap(), path.file_name().unwrap());
+    match name.to_str().unwrap() {
+        "definitions" => drop(definition::Decoder::new(bytes).collect::<Result<Vec<_>, _>>()),
+        "samples" => drop(sample::Decoder::new(bytes).collect::<Result<Vec<_>, _>>()),
+        "request" => {
+            if let Ok(request) = Request::read(bytes) {
+                drop(request.put(&mut Vec::new()));
+            }
+        }
+        _ => {}
+    }
+    drop(memory::read(bytes));
+    drop(unwind::read(bytes));
+    drop(input::read(bytes));
+    drop(refusal::Refusal::read(bytes));
+    let with = scratch.join("records");
+    let _ = fs::remove_dir_all(&with);
+    fs::create_dir(&with).unwrap();
+    for entry in fs::read_dir(run).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() == name {
+            let mut bytes = bytes.to_vec();
+            if ["definitions", "samples"].map(Some).contains(&name.to_str()) {
+                // As long as the control page says it is.
+                bytes.resize(fs::metadata(entry.path()).unwrap().len() as usize, 0);
+            }
+            fs::write(with.join(name), bytes).unwrap();
+        } else {
+            symlink(entry.path(), with.join(entry.file_name())).unwrap();
+        }
+    }
+    let Ok(records) = Records::read(&with) else { return false };
+    let beside =
+        fs::read(run.parent().unwrap().with_file_name(format!("{}.fwp", run.file_name().unwrap().display())));
+    let Profile { facts, names, code, in_target, .. } = Profile::from_bytes(&beside.unwrap()).unwrap();
+    let profile = records.into_profile(facts, names, code, in_target);
+    saved::show(&profile);
+    true
+}

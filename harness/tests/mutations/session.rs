@@ -1,0 +1,158 @@
+//! Inputs are tried in a process of their own, so that an abort, a stack that is used up, memory without bound and a hang
+//! are findings as a panic is. Each input follows from the target's name and a number alone, and the number is said before
+//! the input is tried.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, setrlimit};
+
+use crate::random::Random;
+
+/// A well-formed input, which mutated ones are made of.
+pub(crate) struct Seed {
+    /// Where it is from.
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Something that reads inputs.
+pub(crate) struct Target {
+    /// The name of its test, too.
+    pub(crate) name: &'static str,
+    /// How many inputs `cargo test` tries.
+    pub(crate) count: u64,
+    /// Makes what the seeds are read from, where running firmware makes it.
+    pub(crate) prepare: fn(&Path),
+    /// The seeds, in an order that does not change.
+    pub(crate) seeds: fn(&Path) -> Vec<Seed>,
+    /// An input made of one of the seeds, whose place is given.
+    pub(crate) mutate: fn(&mut Random, &[Seed], usize) -> Vec<u8>,
+    /// Reads an input and, where it is well-formed, shows what it says: whether it is. The directory is for files.
+    pub(crate) read: fn(&Seed, &[u8], &Path) -> bool,
+}
+
+/// Far above what any input takes, on a busy machine as well.
+const WATCHDOG: Duration = Duration::from_secs(120);
+/// Far above what inputs of less than a megabyte need.
+const MEMORY_BYTES: u64 = 3 << 30;
+/// So many are enough to look at.
+const MOST_FINDINGS: usize = 25;
+
+/// What the child is told: the first number, how many, and the directory.
+const CHILD: &str = "HARNESS_MUTATIONS_CHILD";
+
+fn number_of(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+impl Target {
+    /// Tries inputs: those of every `cargo test`, or those that the environment asks for (docs/security.md).
+    pub(crate) fn run(&self) {
+        if let Ok(words) = env::var(CHILD) {
+            let mut words = words.splitn(3, ' ');
+            let mut word = || words.next().expect("the parent says three");
+            let (first, count) = (word().parse().expect("a number"), word().parse().expect("a number"));
+            return self.child(first, count, Path::new(word()));
+        }
+        let first = number_of("HARNESS_MUTATIONS_FROM").unwrap_or(0);
+        let count = number_of("HARNESS_MUTATIONS").unwrap_or(self.count);
+        let dir = tempfile::tempdir().unwrap();
+        (self.prepare)(dir.path());
+        let (mut next, end) = (first, first.saturating_add(count));
+        let mut findings = Vec::new();
+        let began = Instant::now();
+        while next < end && findings.len() < MOST_FINDINGS {
+            let Some((number, what)) = self.parent(next, end - next, dir.path()) else { break };
+            findings.push(format!(
+                "{what}\n  again: HARNESS_MUTATIONS_FROM={number} HARNESS_MUTATIONS=1 cargo test -p harness --test mutations \
+                 {} -- --exact",
+                self.name
+            ));
+            next = number + 1;
+        }
+        println!("{}: {} inputs in {} s", self.name, end.min(next.max(end)) - first, began.elapsed().as_secs());
+        assert!(findings.is_empty(), "{}: {} findings\n{}", self.name, findings.len(), findings.join("\n"));
+    }
+
+    /// Tries inputs in a child; the number of the one at which that ended, and how.
+    fn parent(&self, first: u64, count: u64, dir: &Path) -> Option<(u64, String)> {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args([self.name, "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(CHILD, format!("{first} {count} {}", dir.display()));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, receive) = mpsc::channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let reader = thread::spawn(move || {
+            let numbers =
+                lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("input ")?.parse::<u64>().ok());
+            numbers.for_each(|number| send.send(number).expect("it is received until the child ends"));
+        });
+        let mut errors = child.stderr.take().unwrap();
+        let said = thread::spawn(move || {
+            let mut said = Vec::new();
+            drop(errors.read_to_end(&mut said));
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        let mut last = None;
+        let hangs = loop {
+            match receive.recv_timeout(WATCHDOG) {
+                Ok(number) => last = Some(number),
+                Err(RecvTimeoutError::Disconnected) => break false,
+                Err(RecvTimeoutError::Timeout) => break true,
+            }
+        };
+        if hangs {
+            child.kill().unwrap();
+        }
+        let status = child.wait().unwrap();
+        reader.join().unwrap();
+        let said = said.join().unwrap();
+        if status.success() && last == (first + count).checked_sub(1) {
+            said.lines()
+                .filter(|line| line.contains("well-formed") || line.contains(" took "))
+                .for_each(|line| println!("{line}"));
+            return None;
+        }
+        let last = last.unwrap_or_else(|| panic!("{}: no input was tried ({status})\n{said}", self.name));
+        let how = if hangs { format!("hangs for {} s", WATCHDOG.as_secs()) } else { status.to_string() };
+        Some((last, format!("input {last}: {how}\n{said}")))
+    }
+
+    /// Tries the inputs.
+    fn child(&self, first: u64, count: u64, dir: &Path) {
+        setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES).unwrap();
+        let seeds = (self.seeds)(dir);
+        let salt = self.name.bytes().fold(0, |salt: u64, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
+        let keep = env::var_os("HARNESS_MUTATIONS_KEEP").map(PathBuf::from);
+        let scratch = dir.join("scratch");
+        fs::create_dir_all(&scratch).unwrap();
+        // What is refused at the door tries nothing.
+        for seed in seeds.iter().filter(|_| first == 0) {
+            assert!((self.read)(seed, &seed.bytes, &scratch), "{} is refused", seed.name);
+        }
+        let mut well_formed = 0;
+        for number in first..first + count {
+            println!("input {number}");
+            let mut random = Random::new(number ^ salt << 32);
+            let seed = random.below(seeds.len());
+            let bytes = (self.mutate)(&mut random, &seeds, seed);
+            if let Some(keep) = &keep {
+                fs::write(keep, &bytes).unwrap();
+            }
+            let began = Instant::now();
+            well_formed += u64::from((self.read)(&seeds[seed], &bytes, &scratch));
+            if began.elapsed() > Duration::from_secs(3) {
+                eprintln!("input {number} of {} took {} ms", seeds[seed].name, began.elapsed().as_millis());
+            }
+        }
+        eprintln!("{}: {well_formed} of {count} inputs were well-formed", self.name);
+    }
+}
