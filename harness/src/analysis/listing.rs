@@ -235,7 +235,9 @@ impl<'a> Lister<'a> {
             let end = piece.bytes.len().min(usize::try_from(reach).unwrap_or(usize::MAX));
             let begins = piece.start.saturating_add(skipped as u64);
             let starts_at = |address| self.insns.contains_key(&address);
-            let read = disassembler.read(begins, &piece.bytes[skipped..end], starts_at, |target| self.target(target));
+            // Pieces in no order may end before the start.
+            let Some(bytes) = piece.bytes.get(skipped..end) else { continue };
+            let read = disassembler.read(begins, bytes, starts_at, |target| self.target(target));
             units.extend(read.into_iter().filter(|unit| unit.address <= last));
         }
         units
@@ -332,5 +334,14 @@ mod tests {
         let insns: Vec<_> = listing.instructions().map(|insn| (insn.address, &*insn.text, insn.count)).collect();
         assert_eq!(insns, [(0x2000_0010, "", 7), (0x2000_0012, "", 5)]);
         assert_eq!(list(&profile, "[0x20000000..0x200000ff]"), listing);
+    }
+
+    #[test]
+    fn code_in_no_order_is_listed_as_far_as_it_is_found() {
+        let mut profile = profile();
+        profile.code.insert(0, Code { start: 0x80, bytes: vec![0; 4] });
+        profile.code.push(Code { start: 0x20, bytes: vec![0; 2] });
+        let listing = list(&profile, "main");
+        assert!(listing.instructions().count() > 0);
     }
 }

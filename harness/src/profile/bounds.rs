@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use wire::counters::MAX_INSNS;
 use wire::sample::MAX_VCPUS;
 
-use super::{Node, Span, Task, VcpuCounts};
+use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
 
 /// Most of anything that is counted, all vCPUs together.
 const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
@@ -16,23 +16,37 @@ const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
 /// # Errors
 /// When some are larger.
 pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: &[Span]) -> Result<()> {
-    let fits = |counts: &mut dyn Iterator<Item = u64>, most: u64| {
-        let sum = counts.fold(Some(0_u64), |sum, count| sum?.checked_add(count));
-        sum.is_some_and(|sum| sum <= most)
-    };
     let of_vcpus = vcpus.len() <= MAX_VCPUS as usize
         && vcpus.iter().all(|vcpu| {
             vcpu.clock_insns <= MAX_INSNS
-                && fits(&mut vcpu.insns.iter().map(|insn| insn.count), MAX_INSNS)
-                && fits(&mut vcpu.arcs.iter().map(|arc| arc.count), MAX_INSNS)
+                && fits(vcpu.insns.iter().map(|insn| insn.count), MAX_INSNS)
+                && fits(vcpu.arcs.iter().map(|arc| arc.count), MAX_INSNS)
         });
-    let of_tasks = fits(&mut tasks.iter().map(|task| task.insns), MOST)
-        && fits(&mut tasks.iter().map(|task| task.switches), MOST);
-    let of_tree =
-        fits(&mut tree.iter().map(|node| node.insns), MOST) && fits(&mut tree.iter().map(|node| node.calls), MOST);
-    let of_spans = fits(&mut spans.iter().map(|span| span.count), MOST);
+    let of_tasks =
+        fits(tasks.iter().map(|task| task.insns), MOST) && fits(tasks.iter().map(|task| task.switches), MOST);
+    let of_tree = fits(tree.iter().map(|node| node.insns), MOST) && fits(tree.iter().map(|node| node.calls), MOST);
+    let of_spans = fits(spans.iter().map(|span| span.count), MOST);
     ensure!(of_vcpus && of_tasks && of_tree && of_spans, "the counts are damaged: they are larger than any run's");
     Ok(())
+}
+
+/// The same of a run's facts, and of what the firmware counted itself.
+///
+/// # Errors
+/// When some are larger.
+pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result<()> {
+    let counts = [facts.before_window_insns, facts.slept_insns, facts.unresolved_transfers, facts.period_insns];
+    let table = in_target.and_then(InTarget::table);
+    let of_table =
+        table.is_none_or(|table| table.inside_at_open <= MOST && fits(table.arcs.iter().map(|arc| arc.count), MOST));
+    let are_small = counts.into_iter().all(|count| count <= MOST) && of_table;
+    ensure!(are_small, "the facts are damaged: their counts are larger than any run's");
+    Ok(())
+}
+
+/// Whether counts add up to no more than the most.
+fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
+    counts.try_fold(0_u64, |sum, count| sum.checked_add(count)).is_some_and(|sum| sum <= most)
 }
 
 #[cfg(test)]
@@ -66,5 +80,8 @@ mod tests {
             Span { kind: SpanKind::Masked, count: MOST + 1, min_insns: 0, max_insns: 0, sum_insns: 0, longest_at: 0 };
         spans.spans.push(span);
         assert_refused(&spans);
+        let mut facts = interrupted();
+        facts.facts.unresolved_transfers = u64::MAX;
+        assert_refused(&facts);
     }
 }

@@ -352,6 +352,7 @@ impl Profile {
             }
         }
         bounds::check(&body.vcpus, &body.tasks, &tree, &spans)?;
+        bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
         Ok(Profile {
             facts: body.facts.into_owned(),
             vcpus: body.vcpus.into_owned(),
