@@ -37,6 +37,7 @@ const PLUGIN: &[&str] = &[
     "transfer",
     "stack",
     "marks",
+    "output",
     "snapshot",
     "wait",
     "input",

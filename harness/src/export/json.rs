@@ -632,6 +632,7 @@ impl<'a> Facts<'a> {
                 End::Faulting { .. } => "faulting",
                 End::Denied { .. } => "denied",
                 End::MaxInsns => "max-insns",
+                End::Output { .. } => "output",
                 End::Timeout => "timeout",
                 End::Interrupted => "interrupted",
                 End::EmulatorFailed { .. } => "emulator-failed",

@@ -165,6 +165,13 @@ pub enum End {
     },
     /// The limit on instructions was reached.
     MaxInsns,
+    /// The limit on what the firmware prints and writes to files was reached.
+    Output {
+        /// Address of the last instruction, or of the one that was about to write.
+        pc: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// The limit on host seconds was reached. Host-ended: another run ends elsewhere.
     Timeout,
     /// Ctrl-C or SIGTERM. Host-ended.
@@ -185,7 +192,8 @@ impl End {
             | End::Asleep { pc }
             | End::Stuck { pc, .. }
             | End::Faulting { pc }
-            | End::Denied { pc } => Some(pc),
+            | End::Denied { pc }
+            | End::Output { pc, .. } => Some(pc),
             End::Reset { pc } => pc,
             End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
                 None

@@ -36,6 +36,7 @@ pub(super) fn end(
     shutdown_reason: Option<&str>,
     status: ExitStatus,
     said: &str,
+    max_output_bytes: u64,
 ) -> io::Result<End> {
     let control = &records.control;
     let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
@@ -47,6 +48,7 @@ pub(super) fn end(
             control::End::Exit => End::Exit { status: value as u32, pc },
             control::End::Reset => End::Reset { pc: Some(pc) },
             control::End::Denied => End::Denied { pc },
+            control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::WriteFailed => {
                 return Err(io::Error::from_raw_os_error(value as i32));
             }
