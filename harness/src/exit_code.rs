@@ -77,7 +77,7 @@ impl ExitCode {
             | End::Stuck { .. }
             | End::Faulting { .. }
             | End::Denied { .. } => ExitCode::Firmware,
-            End::MaxInsns | End::Output { .. } | End::Timeout | End::Interrupted => ExitCode::Limit,
+            End::MaxInsns | End::Output { .. } | End::Timeout | End::Interrupted | End::DiskFull => ExitCode::Limit,
             End::EmulatorFailed { .. } => ExitCode::Emulator,
         }
     }

@@ -316,8 +316,8 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before input, a look, and those before the end.
-    /// Each is due once.
+    /// The next event at exactly this instruction of the window: a sample before input, a look, and those before the
+    /// end. Each is due once.
     pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         if self.is_window_open && next_sample == insns {

@@ -48,6 +48,10 @@ pub fn describe_end(profile: &Profile) -> String {
         ),
         End::Timeout => format!("--timeout ended the run; {}", reproduce(profile)),
         End::Interrupted => format!("interrupted; {}", reproduce(profile)),
+        End::DiskFull => format!(
+            "the disk became full: what was recorded and printed by instruction {} is kept, as far as there was room",
+            group(profile.total_insns())
+        ),
         End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
     }
 }

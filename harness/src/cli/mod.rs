@@ -392,7 +392,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
     /// Fail when the firmware has printed and written to files more than BYTES, together
-    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_MAX_OUTPUT.to_owned(), help_heading = "Measuring window")]
+    #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_OUTPUT, help_heading = "Measuring window")]
     pub max_output: String,
 
     /// Type TEXT on the console after AT instructions from reset, as 1M:go\\n; may be repeated

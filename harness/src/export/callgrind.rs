@@ -106,6 +106,7 @@ fn trigger(end: &End) -> String {
         End::Output { .. } => "the limit on output".to_owned(),
         End::Timeout => "the limit on time".to_owned(),
         End::Interrupted => "interrupted".to_owned(),
+        End::DiskFull => "a full disk".to_owned(),
         End::EmulatorFailed { message } => format!("the emulator failed: {message}"),
     }
 }

@@ -635,6 +635,7 @@ impl<'a> Facts<'a> {
                 End::Output { .. } => "output",
                 End::Timeout => "timeout",
                 End::Interrupted => "interrupted",
+                End::DiskFull => "disk-full",
                 End::EmulatorFailed { .. } => "emulator-failed",
             },
             exit_status: match facts.end {

@@ -62,7 +62,7 @@ impl Ending {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
             // What the host did says nothing of the firmware.
-            (Ending::Any, end) => !matches!(end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. }),
+            (Ending::Any, end) => !end.is_by_host(),
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
             | (Ending::Asleep, End::Asleep { .. })

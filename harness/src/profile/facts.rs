@@ -176,6 +176,8 @@ pub enum End {
     Timeout,
     /// Ctrl-C or SIGTERM. Host-ended.
     Interrupted,
+    /// Records or console had no room on the disk any more. Host-ended.
+    DiskFull,
     /// QEMU was killed or failed by itself.
     EmulatorFailed {
         /// What was seen of it.
@@ -184,6 +186,16 @@ pub enum End {
 }
 
 impl End {
+    /// Whether the firmware did what was asked of it, as far as this shows.
+    pub fn is_good(&self) -> bool {
+        matches!(self, End::For | End::Until | End::Exit { status: 0, .. })
+    }
+
+    /// Whether the host had a hand in it: another run ends elsewhere.
+    pub fn is_by_host(&self) -> bool {
+        matches!(self, End::Timeout | End::Interrupted | End::DiskFull | End::EmulatorFailed { .. })
+    }
+
     /// The instruction at which it ended, where there is one.
     pub fn pc(&self) -> Option<u64> {
         match *self {
@@ -195,9 +207,13 @@ impl End {
             | End::Denied { pc }
             | End::Output { pc, .. } => Some(pc),
             End::Reset { pc } => pc,
-            End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
-                None
-            }
+            End::For
+            | End::Until
+            | End::MaxInsns
+            | End::Timeout
+            | End::Interrupted
+            | End::DiskFull
+            | End::EmulatorFailed { .. } => None,
         }
     }
 }

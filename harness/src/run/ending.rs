@@ -9,6 +9,7 @@ use wire::control::{self, Word};
 use crate::error::EmulatorError;
 use crate::profile::End;
 use crate::profile::only::{Only, is_long};
+use crate::run::directory;
 use crate::run::fault::describe_fault;
 use crate::run::process;
 use crate::run::records::Records;
@@ -50,7 +51,9 @@ pub(super) fn end(
             control::End::Denied => End::Denied { pc },
             control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::WriteFailed => {
-                return Err(io::Error::from_raw_os_error(value as i32));
+                let error = io::Error::from_raw_os_error(value as i32);
+                let is_kept = directory::is_full(&error) && records.vcpus.iter().any(|vcpu| vcpu.clock_insns > 0);
+                if is_kept { End::DiskFull } else { return Err(error) }
             }
         });
     }

@@ -144,6 +144,8 @@ impl Plan<'_> {
         let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
         let only = self.only(&records, ended_at, start.tree());
         let end = ending::judged(end, &only, &records);
+        // What QEMU cannot write to the console it loses without a word.
+        let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
         let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
         let unread_memory = start.unread().cloned();
         // Nothing was read where QEMU has another file there.

@@ -129,8 +129,8 @@ const NETWORKED: [&str; 13] = [
 ];
 
 impl Walls {
-    /// The walls around an emulator that works in `workspace` and is given the user's further arguments. What the firmware
-    /// may write is held by the plugin: the limit on files lies above it.
+    /// The walls around an emulator that works in `workspace` and is given the user's further arguments. What the
+    /// firmware may write is held by the plugin: the limit on files lies above it.
     ///
     /// # Errors
     /// When all of them are required and the kernel has not all.

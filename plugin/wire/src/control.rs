@@ -105,16 +105,8 @@ pub enum End {
 }
 
 impl End {
-    const ALL: [End; 8] = [
-        End::For,
-        End::Until,
-        End::MaxInsns,
-        End::Exit,
-        End::Reset,
-        End::Denied,
-        End::WriteFailed,
-        End::Output,
-    ];
+    const ALL: [End; 8] =
+        [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed, End::Output];
 }
 
 /// The page as read.
