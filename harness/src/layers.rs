@@ -30,6 +30,7 @@ const PLUGIN: &[&str] = &[
     "records",
     "block",
     "ledger",
+    "prediction",
     "guest",
     "code",
     "clock",
