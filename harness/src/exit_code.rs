@@ -10,7 +10,7 @@ pub enum ExitCode {
     Usage,
     /// The emulator could not run: missing, too old, failed by itself.
     Emulator,
-    /// A limit or timeout ended the run.
+    /// A limit, timeout or output bound ended the run.
     Limit,
     /// The firmware failed.
     Firmware,
@@ -55,7 +55,7 @@ impl ExitCode {
             ExitCode::Firmware => "the firmware failed",
             ExitCode::Usage => "usage or bad input",
             ExitCode::Regression => "a regression threshold was crossed",
-            ExitCode::Limit => "a limit or timeout ended a run",
+            ExitCode::Limit => "a limit, timeout or output bound ended a run",
             ExitCode::Emulator => "the emulator could not run",
         }
     }
@@ -77,7 +77,7 @@ impl ExitCode {
             | End::Stuck { .. }
             | End::Faulting { .. }
             | End::Denied { .. } => ExitCode::Firmware,
-            End::MaxInsns | End::Timeout | End::Interrupted => ExitCode::Limit,
+            End::MaxInsns | End::Output { .. } | End::Timeout | End::Interrupted | End::DiskFull => ExitCode::Limit,
             End::EmulatorFailed { .. } => ExitCode::Emulator,
         }
     }
@@ -90,7 +90,7 @@ pub mod runner {
     use crate::analysis::describe::describe_unopened;
     use crate::profile::{End, Profile};
 
-    /// A limit, timeout or Ctrl-C ended the run.
+    /// A limit, timeout, output bound or Ctrl-C ended the run.
     pub const LIMIT: u8 = 124;
     /// harness itself failed: usage, bad input, the emulator.
     pub const FAILURE: u8 = 125;

@@ -38,6 +38,7 @@ const PLUGIN: &[&str] = &[
     "transfer",
     "stack",
     "marks",
+    "output",
     "snapshot",
     "wait",
     "input",

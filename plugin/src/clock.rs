@@ -41,6 +41,8 @@ pub(crate) struct Clock {
     is_window_open: bool,
     /// Instruction of the run at which the console's input is to be looked after.
     input_at: Option<u64>,
+    /// Distance of looks at how much has been written.
+    look_insns: Option<u64>,
     vcpus: Vec<Vcpu>,
 }
 
@@ -52,6 +54,8 @@ struct Vcpu {
     random: u64,
     /// Instructions before the window opened.
     before_insns: u64,
+    /// Instruction of the run at which it is looked at how much has been written.
+    look_at: Option<u64>,
 }
 
 /// A block in which the next event may lie.
@@ -71,6 +75,8 @@ pub(crate) enum Event {
     Sample,
     /// The console's input is to be looked after where the next block begins.
     Input,
+    /// How much has been written is to be looked at.
+    Output,
     /// The run ends.
     End(End),
 }
@@ -154,6 +160,7 @@ impl Clock {
             suspect: None,
             random: seed ^ (u64::from(vcpu) << 32),
             before_insns: 0,
+            look_at: None,
         };
         let mut clock = Clock {
             period_insns: request.period_insns,
@@ -164,6 +171,7 @@ impl Clock {
             until: request.until.clone(),
             is_window_open: false,
             input_at: None,
+            look_insns: None,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
         for vcpu in 0..vcpus {
@@ -217,6 +225,12 @@ impl Clock {
         self.input_at = at_insns_of_run;
     }
 
+    /// Says after how many instructions of any vCPU it is to be looked at how much has been written.
+    pub(crate) fn set_look(&mut self, insns: u64) {
+        self.look_insns = Some(insns);
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.look_at = Some(insns));
+    }
+
     /// Instructions that a vCPU has started since reset.
     pub(crate) fn insns_of_run(&self, vcpu: u32, ledger: &Ledger) -> u64 {
         self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
@@ -226,13 +240,14 @@ impl Clock {
         self.input_at.filter(|_| vcpu == TIMEKEEPER)
     }
 
-    /// The next event of a vCPU, in instructions of the window: a sample, input or a limit.
+    /// The next event of a vCPU, in instructions of the window: a sample, input, a look or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
-        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
+        let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         let none = u64::MAX;
         let max = self.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
         let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
-        let next = max.min(input);
+        let look = look_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let next = max.min(input).min(look);
         if self.is_window_open { next.min(next_sample).min(self.for_insns.unwrap_or(none)) } else { next }
     }
 
@@ -301,10 +316,10 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before input, and that before the end.
-    /// Each is due once.
+    /// The next event at exactly this instruction of the window: a sample before input, a look, and those before the
+    /// end. Each is due once.
     pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
-        let &Vcpu { next_sample, before_insns, .. } = &self.vcpus[vcpu as usize];
+        let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         if self.is_window_open && next_sample == insns {
             self.vcpus[vcpu as usize].next_sample = insns + self.step(vcpu);
             return Some(Event::Sample);
@@ -312,6 +327,10 @@ impl Clock {
         if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
             self.input_at = None;
             return Some(Event::Input);
+        }
+        if look_at.is_some_and(|at| at <= insns + before_insns) {
+            self.vcpus[vcpu as usize].look_at = self.look_insns.map(|distance| insns + before_insns + distance);
+            return Some(Event::Output);
         }
         let is_reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| insns + before >= limit);
         if self.is_window_open && is_reached(self.for_insns, 0) {

@@ -48,7 +48,7 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | what is due when; it says so, and acts on nothing |
 //! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
-//! | [`stack`] [`transfer`] [`marks`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`stack`] [`transfer`] [`marks`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 
@@ -61,6 +61,7 @@ mod hooks;
 mod input;
 mod ledger;
 mod marks;
+mod output;
 mod prediction;
 mod qemu;
 mod records;

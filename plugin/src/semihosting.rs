@@ -9,9 +9,13 @@ use wire::request::Semihosting;
 
 use crate::guest::Guest;
 use crate::ledger::Ledger;
+use crate::output::Output;
 use crate::qemu;
 
 const SYS_OPEN: u32 = 0x01;
+const SYS_WRITEC: u32 = 0x03;
+const SYS_WRITE0: u32 = 0x04;
+const SYS_WRITE: u32 = 0x05;
 const SYS_READC: u32 = 0x07;
 const SYS_TMPNAM: u32 = 0x0d;
 const SYS_REMOVE: u32 = 0x0e;
@@ -32,6 +36,32 @@ pub(crate) enum Call {
     Ends(End, u64),
     /// It reads a byte from the console. (The file `:tt` is QEMU's own standard input instead, see [`qemu::give_to_firmware`].)
     ReadsConsole,
+    /// It adds to what the firmware has written.
+    Writes(Written),
+}
+
+/// What a call adds to what the firmware has written.
+pub(crate) enum Written {
+    /// At most so many bytes.
+    Bytes(u64),
+    /// A text whose end QEMU looks for, or what only QEMU can read.
+    Text,
+    /// A file, if that was not there.
+    File,
+    /// Nothing, but a file may lose its name, and be open.
+    Nameless,
+}
+
+impl Written {
+    /// Whether it may not be written any more.
+    pub(crate) fn is_too_much(&self, output: &mut Output) -> bool {
+        match *self {
+            Written::Bytes(bytes) => output.writes(bytes),
+            Written::Text => output.writes_some(),
+            Written::File => output.opens(),
+            Written::Nameless => output.removes(),
+        }
+    }
 }
 
 /// Semihosting's clocks. They are virtual where QEMU lets the plugin answer for them, which is known once it has or has
@@ -86,6 +116,9 @@ pub(crate) fn look(
             Some(Call::Ends(End::Exit, status & 0xffff_ffff))
         }
         SYS_READC => Some(Call::ReadsConsole),
+        SYS_WRITEC => Some(Call::Writes(Written::Bytes(1))),
+        SYS_WRITE0 => Some(Call::Writes(Written::Text)),
+        SYS_WRITE => Some(Call::Writes(field(argument, 2, guest).map_or(Written::Text, Written::Bytes))),
         SYS_CLOCK | SYS_TIME | SYS_ELAPSED => {
             clocks.asked += 1;
             clocks.last = Some((operation, pc));
@@ -113,9 +146,11 @@ pub(crate) fn look(
                 let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
                 path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
             };
-            let outside = paths.iter().flatten().find(|path| !is_served(path))?;
-            note(NoteKind::Denied, outside.shown());
-            Some(Call::Ends(End::Denied, operation.into()))
+            if let Some(outside) = paths.iter().flatten().find(|path| !is_served(path)) {
+                note(NoteKind::Denied, outside.shown());
+                return Some(Call::Ends(End::Denied, operation.into()));
+            }
+            Some(Call::Writes(if operation == SYS_OPEN { Written::File } else { Written::Nameless }))
         }
         _ => None,
     }

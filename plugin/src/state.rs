@@ -24,6 +24,7 @@ use crate::guest::{self, Guest};
 use crate::input::Input;
 use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
+use crate::output::Output;
 use crate::prediction::Predictions;
 use crate::qemu::{self, Scoreboard};
 use crate::records::Records;
@@ -49,6 +50,8 @@ pub(crate) struct State {
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
+    /// None: the firmware may write as much as it likes.
+    pub(crate) output: Option<Output>,
     snapshot: Option<Snapshot>,
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
@@ -123,12 +126,16 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
+        output: Output::new(&request),
         snapshot: Snapshot::new(&request, directory),
         input,
         guard: Guard::find(vcpus, api, main_thread),
         semihosting: request.semihosting,
         clocks: Clocks::new(),
     };
+    if let Some(output) = &state.output {
+        state.clock.set_look(output.look_insns());
+    }
     state.clock.set_input(state.input.as_ref().and_then(|input| input.next_look(0)));
     if state.clock.opens_late() {
         (0..vcpus).for_each(|vcpu| state.clock.set(vcpu, &state.ledger));
@@ -186,6 +193,8 @@ impl State {
                     self.sample(vcpu, due.at_insns, pc, stack);
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
+                Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
+                Event::Output => {}
                 Event::End(end) => self.end_at(vcpu, end, pc, due),
             }
         }
@@ -201,10 +210,9 @@ impl State {
                     self.sample(vcpu, insns, pc, stack);
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
-                Event::End(end) => {
-                    clock::set_back(vcpu, insns, &self.ledger);
-                    self.end(end, 0, pc);
-                }
+                Event::Output if self.has_written_enough() => self.end_here(vcpu, End::Output, pc, insns),
+                Event::Output => {}
+                Event::End(end) => self.end_here(vcpu, end, pc, insns),
             }
         }
     }
@@ -228,6 +236,16 @@ impl State {
         self.ledger.uncount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
         clock::set_back(vcpu, due.at_insns, &self.ledger);
         self.end(end, 0, pc)
+    }
+
+    /// Ends the run at the last instruction that has started.
+    fn end_here(&mut self, vcpu: u32, end: End, pc: u64, insns: u64) -> ! {
+        clock::set_back(vcpu, insns, &self.ledger);
+        self.end(end, 0, pc)
+    }
+
+    fn has_written_enough(&mut self) -> bool {
+        self.output.as_mut().is_some_and(Output::is_over)
     }
 
     /// Ends the run here. The vCPU's events have been settled.

@@ -48,8 +48,17 @@ pub fn describe_end(profile: &Profile) -> String {
             "the firmware had not ended after --max-insns {} instructions",
             group(facts.window.max_insns.unwrap_or(0))
         ),
+        End::Output { pc, limit_bytes } => format!(
+            "the firmware has printed and written to files as much as --max-output {} bytes allows, at {}",
+            group(*limit_bytes),
+            at(*pc)
+        ),
         End::Timeout => format!("--timeout ended the run; {}", reproduce(profile)),
         End::Interrupted => format!("interrupted; {}", reproduce(profile)),
+        End::DiskFull => format!(
+            "the disk became full: what was recorded and printed by instruction {} is kept, as far as there was room",
+            group(profile.total_insns())
+        ),
         End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
     }
 }

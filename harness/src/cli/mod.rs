@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::export::Format;
-use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS};
 use crate::run::semihosting::Semihosting;
 use crate::run::walls::Sandbox;
 use crate::show::bins::Order;
@@ -32,7 +32,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
 stuck, faulting only; its own counts differ under --strict; an expectation of a suite is not met); \
-2 usage or bad input; 3 a regression threshold was crossed; 4 a limit or timeout ended the run; \
+2 usage or bad input; 3 a regression threshold was crossed; 4 a limit, timeout or output bound ended the run; \
 5 the emulator could not run. \
 `harness run` has its own: see `harness run --help`.";
 
@@ -48,7 +48,7 @@ left out. Standard output carries what the firmware prints, and nothing else.
 
 Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, \
 stuck, faulting only, a forbidden operation, a window that never opened; 0 where --for or --until ended the run; \
-124 a limit, timeout or Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
+124 a limit, timeout, output bound or Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]
@@ -391,6 +391,9 @@ pub struct MeasureArgs {
     /// Fail when the firmware has not ended after SECONDS on this host
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
+    /// Fail when the firmware has printed and written to files more than BYTES, together
+    #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_OUTPUT, help_heading = "Measuring window")]
+    pub max_output: String,
 
     /// Type TEXT on the console after AT instructions from reset, as 1M:go\\n; may be repeated
     #[arg(long, value_name = "AT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
@@ -462,6 +465,7 @@ impl Default for MeasureArgs {
             until: None,
             max_insns: None,
             timeout: None,
+            max_output: DEFAULT_MAX_OUTPUT.to_owned(),
             input: Vec::new(),
             input_after: Vec::new(),
             machine: None,

@@ -182,6 +182,7 @@ impl Options {
         let input = input(&args)?;
         let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
         let period_insns = insns("--period", &args.period)?;
+        let max_output_bytes = number("--max-output", &args.max_output)?;
         let insns =
             |option: &'static str, text: &Option<String>| text.as_deref().map(|text| insns(option, text)).transpose();
         let number = |option: &'static str, text: &Option<String>| {
@@ -197,6 +198,7 @@ impl Options {
             },
             input,
             timeout,
+            max_output_bytes,
             firmware,
             firmware_args: Vec::new(),
             output: args.output,

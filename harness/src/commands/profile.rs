@@ -53,32 +53,50 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;
     output.take_console(&console)?;
-    show(&profile, &options, &output.commit()?)
+    if let Some(line) = output.shortened() {
+        let _ = writeln!(terminal::stderr(), "warning: {line}");
+    }
+    let directory = output.commit()?;
+    let mut code = code(&profile);
+    show(&profile, &options, &directory, &mut code).unwrap_or_else(|error| {
+        // All of it is in the profile: this is no bad input, after which there would be none.
+        let place = directory.display();
+        let _ = writeln!(
+            terminal::stderr(),
+            "warning: the tables could not be printed: {error:#}; the profile is in {place}"
+        );
+    });
+    Ok(code)
+}
+
+/// The exit code, as far as the run alone says it.
+fn code(profile: &Profile) -> ExitCode {
+    let code = ExitCode::of_end(&profile.facts.end);
+    if describe::describe_unopened(profile).is_some() { code.min(ExitCode::Firmware) } else { code }
 }
 
 /// Prints the tables and the verdict, and settles the exit code.
-fn show(profile: &Profile, options: &Options, directory: &Path) -> Result<ExitCode> {
+fn show(profile: &Profile, options: &Options, directory: &Path, code: &mut ExitCode) -> Result<()> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
+    let fails = options.strict && !crosscheck.counts_agree();
+    if fails {
+        *code = (*code).min(ExitCode::Firmware);
+    }
     let mut out = terminal::stdout();
     let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
     overview::write(profile, &table, &crosscheck, size, &mut out)?;
-    let mut code = ExitCode::of_end(&profile.facts.end);
-    if describe::describe_unopened(profile).is_some() {
-        code = code.min(ExitCode::Firmware);
-    }
-    if options.strict && !crosscheck.counts_agree() {
+    if fails {
         let what = if crosscheck.faults.is_empty() {
             "the counts differ"
         } else {
             "the calls disprove what a warning names"
         };
         writeln!(out, "{what}, and --strict makes that a failure")?;
-        code = code.min(ExitCode::Firmware);
     }
     let is_there = |file: &&str| options.flamechart || *file != FLAMECHART;
     let files: Vec<&str> = FILES.into_iter().filter(is_there).collect();
     writeln!(out, "profile in {}: {}", directory.display(), files.join(", "))?;
     out.flush()?;
-    Ok(code)
+    Ok(())
 }

@@ -105,9 +105,11 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;
     output.take_console(&console)?;
+    let shortened = output.shortened();
     let directory = output.commit()?;
     let facts = &profile.facts;
     let mut lines = describe::describe_notes(&profile);
+    lines.extend(shortened.map(|line| format!("warning: {line}")));
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
     lines.extend(describe::describe_late_fault(&profile));

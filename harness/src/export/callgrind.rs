@@ -103,8 +103,10 @@ fn trigger(end: &End) -> String {
         End::Faulting { .. } => "the window's length, in a handler that is never left".to_owned(),
         End::Denied { .. } => "a forbidden operation".to_owned(),
         End::MaxInsns => "the limit on instructions".to_owned(),
+        End::Output { .. } => "the limit on output".to_owned(),
         End::Timeout => "the limit on time".to_owned(),
         End::Interrupted => "interrupted".to_owned(),
+        End::DiskFull => "a full disk".to_owned(),
         End::EmulatorFailed { message } => format!("the emulator failed: {message}"),
     }
 }

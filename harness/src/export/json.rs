@@ -655,8 +655,10 @@ impl<'a> Facts<'a> {
                 End::Faulting { .. } => "faulting",
                 End::Denied { .. } => "denied",
                 End::MaxInsns => "max-insns",
+                End::Output { .. } => "output",
                 End::Timeout => "timeout",
                 End::Interrupted => "interrupted",
+                End::DiskFull => "disk-full",
                 End::EmulatorFailed { .. } => "emulator-failed",
             },
             exit_status: match facts.end {

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::image::given;
 use crate::profile::files::CONSOLE;
-use crate::profile::{End, FILE_NAME, Profile};
+use crate::profile::{FILE_NAME, Profile};
+use crate::run::making::Making;
 use crate::run::options::Options;
 use crate::run::walls::Sandbox;
 
@@ -35,6 +36,23 @@ pub struct Hit {
 /// Name of the file with the messages of a run.
 const MESSAGES: &str = "messages.json";
 
+/// Name of the file with the hash of the others.
+const HASH: &str = "sha256";
+
+/// The hash of a run's files, whose lengths it has, too.
+fn hash_of(files: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for bytes in files {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Cache {
     /// The cache in this directory, or where the user's caches are; None where there is no such place.
     pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
@@ -59,7 +77,11 @@ impl Cache {
         // The name is in the profile.
         add(options.firmware.file_name()?.as_encoded_bytes());
         let contents = [Some(&options.firmware), options.symbols.as_ref()];
-        for file in contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file)) {
+        let contents = contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file));
+        // QEMU's are those with absolute paths: it works in a directory in which there are no others.
+        let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
+        let of_qemu: Vec<PathBuf> = words.filter(|word| word.starts_with('/')).map(PathBuf::from).collect();
+        for file in contents.chain(of_qemu.iter().filter(|path| path.exists())) {
             add(&given::read(file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
@@ -74,17 +96,19 @@ impl Cache {
             ..options.clone()
         };
         add(format!("{names:?}{rest:?}").as_bytes());
-        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(hex(&hash.finalize()))
     }
 
     /// The run with this key. A damaged one is as good as none: it is run again.
     pub fn get(&self, key: &str) -> Option<Hit> {
         let directory = self.directory.join(key);
-        Some(Hit {
-            profile: Profile::load(&directory).ok()?,
-            console: fs::read(directory.join(CONSOLE)).ok()?,
-            messages: serde_json::from_slice(&fs::read(directory.join(MESSAGES)).ok()?).ok()?,
-        })
+        let read = |name| fs::read(directory.join(name)).ok();
+        let (profile, console, messages) = (read(FILE_NAME)?, read(CONSOLE)?, read(MESSAGES)?);
+        if read(HASH)? != hash_of(&[&profile, &console, &messages]).as_bytes() {
+            return None;
+        }
+        let profile = Profile::from_bytes(&profile).ok()?;
+        Some(Hit { profile, console, messages: serde_json::from_slice(&messages).ok()? })
     }
 
     /// Keeps a run, unless the host had a hand in it; `directory` is its profile directory.
@@ -92,20 +116,29 @@ impl Cache {
     /// # Errors
     /// When it cannot be written.
     pub fn put(&self, key: &str, profile: &Profile, directory: &Path, messages: &[String]) -> Result<()> {
-        let by_host = matches!(profile.facts.end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. });
-        if by_host || profile.notes.iter().any(|note| !note.denied) {
+        if profile.facts.end.is_by_host() || profile.notes.iter().any(|note| !note.denied) {
             return Ok(());
         }
         fs::create_dir_all(&self.directory)?;
         // Complete or not there at all: another process may look.
-        let partial = tempfile::Builder::new().prefix(".partial-").tempdir_in(&self.directory)?;
-        for name in [FILE_NAME, CONSOLE] {
-            fs::copy(directory.join(name), partial.path().join(name))?;
+        let making = Making::begin(&self.directory, ".partial-", |_| ())?;
+        let made = making.path().join("run");
+        fs::create_dir(&made)?;
+        let [profile, console] = [FILE_NAME, CONSOLE].map(|name| fs::read(directory.join(name)));
+        let files = [profile?, console?, serde_json::to_vec(messages)?];
+        fs::write(made.join(HASH), hash_of(&files.each_ref().map(|bytes| &**bytes)))?;
+        for (name, bytes) in [FILE_NAME, CONSOLE, MESSAGES].into_iter().zip(&files) {
+            fs::write(made.join(name), bytes)?;
         }
-        fs::write(partial.path().join(MESSAGES), serde_json::to_vec(messages)?)?;
-        match fs::rename(partial.path(), self.directory.join(key)) {
-            Err(error) if !self.directory.join(key).exists() => Err(error.into()),
-            _ => Ok(()),
+        let place = self.directory.join(key);
+        if fs::rename(&made, &place).is_ok() {
+            return Ok(());
         }
+        // Another process's, which is as good, or a damaged one.
+        if self.get(key).is_none() {
+            fs::remove_dir_all(&place)?;
+            fs::rename(&made, &place)?;
+        }
+        Ok(())
     }
 }

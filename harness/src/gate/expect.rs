@@ -41,11 +41,13 @@ pub enum Ending {
     Faulting,
     /// By the limit on instructions.
     Limit,
+    /// By the limit on what the firmware writes.
+    Output,
 }
 
 impl Ending {
     /// The words with which suites write the endings that are no status.
-    pub const WORDS: [(&'static str, Ending); 7] = [
+    pub const WORDS: [(&'static str, Ending); 8] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
         ("reset", Ending::Reset),
@@ -53,19 +55,21 @@ impl Ending {
         ("stuck", Ending::Stuck),
         ("faulting", Ending::Faulting),
         ("limit", Ending::Limit),
+        ("output", Ending::Output),
     ];
 
     fn is_met_by(self, end: &End) -> bool {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
             // What the host did says nothing of the firmware.
-            (Ending::Any, end) => !matches!(end, End::Timeout | End::Interrupted | End::EmulatorFailed { .. }),
+            (Ending::Any, end) => !end.is_by_host(),
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
             | (Ending::Asleep, End::Asleep { .. })
             | (Ending::Stuck, End::Stuck { .. })
             | (Ending::Faulting, End::Faulting { .. })
-            | (Ending::Limit, End::MaxInsns) => true,
+            | (Ending::Limit, End::MaxInsns)
+            | (Ending::Output, End::Output { .. }) => true,
             _ => false,
         }
     }
@@ -80,6 +84,7 @@ impl Ending {
             Ending::Stuck => "no instruction completing any more".to_owned(),
             Ending::Faulting => "a fault's handler that is never left".to_owned(),
             Ending::Limit => "the end by max-insns".to_owned(),
+            Ending::Output => "the end by max-output".to_owned(),
         }
     }
 }

@@ -229,6 +229,7 @@ impl Session<'_> {
         let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
         let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
         let is_known = known.is_some();
+        let printed = output.run_directory().join(CONSOLE);
         let Hit { mut profile, mut console, mut messages } = match known {
             Some(hit) => hit,
             None => {
@@ -243,7 +244,12 @@ impl Session<'_> {
             }
         };
         export::write(&profile, &options, &output)?;
-        output.write(CONSOLE, &console)?;
+        if is_known {
+            output.write(CONSOLE, &console)?;
+        } else {
+            output.take_console(&printed)?;
+        }
+        messages.extend(output.shortened());
         let directory = output.commit()?;
         if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
             // Where this fails it runs again next time; nothing else is lost.

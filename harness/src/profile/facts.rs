@@ -189,10 +189,19 @@ pub enum End {
     },
     /// The limit on instructions was reached.
     MaxInsns,
+    /// The limit on what the firmware prints and writes to files was reached.
+    Output {
+        /// Address of the last instruction, or of the one that was about to write.
+        pc: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// The limit on host seconds was reached. Host-ended: another run ends elsewhere.
     Timeout,
     /// Ctrl-C or SIGTERM. Host-ended.
     Interrupted,
+    /// Records or console had no room on the disk any more. Host-ended.
+    DiskFull,
     /// QEMU was killed or failed by itself.
     EmulatorFailed {
         /// What was seen of it.
@@ -201,6 +210,16 @@ pub enum End {
 }
 
 impl End {
+    /// Whether the firmware did what was asked of it, as far as this shows.
+    pub fn is_good(&self) -> bool {
+        matches!(self, End::For | End::Until | End::Exit { status: 0, .. })
+    }
+
+    /// Whether the host had a hand in it: another run ends elsewhere.
+    pub fn is_by_host(&self) -> bool {
+        matches!(self, End::Timeout | End::Interrupted | End::DiskFull | End::EmulatorFailed { .. })
+    }
+
     /// The instruction at which it ended, where there is one.
     pub fn pc(&self) -> Option<u64> {
         match *self {
@@ -209,11 +228,16 @@ impl End {
             | End::Asleep { pc }
             | End::Stuck { pc, .. }
             | End::Faulting { pc }
-            | End::Denied { pc } => Some(pc),
+            | End::Denied { pc }
+            | End::Output { pc, .. } => Some(pc),
             End::Reset { pc } => pc,
-            End::For | End::Until | End::MaxInsns | End::Timeout | End::Interrupted | End::EmulatorFailed { .. } => {
-                None
-            }
+            End::For
+            | End::Until
+            | End::MaxInsns
+            | End::Timeout
+            | End::Interrupted
+            | End::DiskFull
+            | End::EmulatorFailed { .. } => None,
         }
     }
 }

@@ -1,22 +1,30 @@
 //! The profile directory: written aside and moved into place when it is complete, so that nobody
 //! ever finds half of one.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use tempfile::TempDir;
 
 use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
 use crate::run::deadline;
+use crate::run::making::{Making, exchange};
 use crate::run::options::Options;
+use crate::text::number::group;
 
 /// What stands for standard output where a file is asked for.
 pub const STDOUT: &str = "-";
+
+/// Where the earlier profile is for the moment in which it is replaced, if it cannot be exchanged for the new one.
+const OLD: &str = "old";
+
+/// As much of the console is kept on a full disk, whatever else has no room.
+const CONSOLE_BYTES: u64 = 64 << 10;
 
 /// A profile directory in the making. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
@@ -25,7 +33,9 @@ pub struct Output {
     target: PathBuf,
     /// The same without symbolic links: the place that is replaced.
     place: PathBuf,
-    temporary: TempDir,
+    making: Making,
+    /// How long the console was before it made room for the profile.
+    printed_bytes: Cell<Option<u64>>,
 }
 
 impl Output {
@@ -83,12 +93,17 @@ impl Output {
             Err(what) => return error(format!("cannot be written: {what}")),
         }
         let prefix = format!(".{}.partial-", name.to_string_lossy());
-        let temporary = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
-        let temporary = temporary.map_err(|error| unwritable(&target, &error))?;
+        // Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
+        let rescue = |leftover: &Path| {
+            if !place.exists() {
+                let _ = fs::rename(leftover.join(OLD), &place);
+            }
+        };
+        let making = Making::begin(parent, &prefix, rescue).map_err(|error| unwritable(&target, &error))?;
         for name in ["run", "out"] {
-            fs::create_dir(temporary.path().join(name)).map_err(|error| unwritable(&target, &error))?;
+            fs::create_dir(making.path().join(name)).map_err(|error| unwritable(&target, &error))?;
         }
-        Ok(Output { target, place, temporary })
+        Ok(Output { target, place, making, printed_bytes: Cell::new(None) })
     }
 
     /// As [`Output::prepare`], where the options say, or else `./<stem>.profile`.
@@ -107,21 +122,56 @@ impl Output {
 
     /// An empty directory for the run's own files; gone afterwards.
     pub fn run_directory(&self) -> PathBuf {
-        self.temporary.path().join("run")
+        self.making.path().join("run")
     }
 
     /// All that is written until [`Output::commit`], and left where the process is ended before it.
     pub fn in_the_making(&self) -> PathBuf {
-        self.temporary.path().to_owned()
+        self.making.path().to_owned()
     }
 
     /// Adds a file.
     ///
     /// # Errors
-    /// When it cannot be written (a full disk).
+    /// When it cannot be written: a full disk, on which everything has made room for it that can.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), InputError> {
         debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
-        fs::write(self.temporary.path().join("out").join(name), bytes).map_err(|error| self.failed(name, &error))
+        let file = self.making.path().join("out").join(name);
+        loop {
+            match fs::write(&file, bytes) {
+                Err(error) if is_full(&error) && self.make_room() => {}
+                written => return written.map_err(|error| self.failed(name, &error)),
+            }
+        }
+    }
+
+    /// Removes what the run needs no more, and then the end of the console, half of what is left each time: the profile
+    /// is what is kept. False: there is nothing more to give.
+    fn make_room(&self) -> bool {
+        let console = self.run_directory().join(CONSOLE);
+        let mut has_room = false;
+        for entry in fs::read_dir(self.run_directory()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path != console {
+                has_room |= fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).is_ok();
+            }
+        }
+        let length = fs::metadata(&console).map_or(0, |metadata| metadata.len());
+        if has_room || length < 2 * CONSOLE_BYTES {
+            return has_room;
+        }
+        self.printed_bytes.set(self.printed_bytes.get().or(Some(length)));
+        File::options().write(true).open(&console).and_then(|file| file.set_len(length / 2)).is_ok()
+    }
+
+    /// What of the console was given up for the profile, as a warning.
+    pub fn shortened(&self) -> Option<String> {
+        let bytes = self.printed_bytes.get()?;
+        Some(format!(
+            "the disk is full: {CONSOLE} holds only the beginning of the {} bytes that were printed, so that the \
+             profile has room",
+            group(bytes)
+        ))
     }
 
     /// Adds a file that exists already on the same disk.
@@ -130,7 +180,7 @@ impl Output {
     /// When it cannot be moved.
     pub fn take(&self, name: &str, file: &Path) -> Result<(), InputError> {
         debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
-        fs::rename(file, self.temporary.path().join("out").join(name)).map_err(|error| self.failed(name, &error))
+        fs::rename(file, self.making.path().join("out").join(name)).map_err(|error| self.failed(name, &error))
     }
 
     /// Adds what the firmware printed, an empty file where `console` is none: a machine without a serial port and
@@ -152,22 +202,31 @@ impl Output {
     /// When it cannot be moved there; an earlier profile is then left as it was.
     pub fn commit(self) -> Result<PathBuf, InputError> {
         deadline::release();
-        let old = self.temporary.path().join("old");
-        let replaces = self.place.exists();
-        let moved = || {
-            if replaces {
-                fs::rename(&self.place, &old)?;
-            }
-            fs::rename(self.temporary.path().join("out"), &self.place).inspect_err(|_| {
-                if replaces {
-                    // There is nothing better to do if this fails, too.
-                    let _ = fs::rename(&old, &self.place);
-                }
-            })
-        };
-        moved().map_err(|error: io::Error| unwritable(&self.target, &error))?;
+        let (new, old) = (self.making.path().join("out"), self.making.path().join(OLD));
+        let moved =
+            if self.place.exists() { replace(&new, &self.place, &old) } else { fs::rename(&new, &self.place) };
+        moved.map_err(|error| unwritable(&self.target, &error))?;
         Ok(self.target)
     }
+}
+
+/// Puts `new` where `place` is: one of them is there at every moment, or at all but one. What was there is then at
+/// `old`, or where the new one was.
+fn replace(new: &Path, place: &Path, old: &Path) -> io::Result<()> {
+    if exchange(new, place).is_ok() {
+        return Ok(());
+    }
+    fs::rename(place, old)?;
+    fs::rename(new, place).inspect_err(|_| {
+        // There is nothing better to do if this fails, too.
+        let _ = fs::rename(old, place);
+    })
+}
+
+/// Whether a disk is full, what a user may have of it, or a file as large as it may be.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Writes a single file as `make` makes it: complete or not at all, and what was there before stays until then.
@@ -177,10 +236,7 @@ impl Output {
 /// Those of `make`, or when it cannot be written.
 pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = |error: io::Error| {
-        let next = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or choose another disk",
-            _ => "choose another file",
-        };
+        let next = if is_full(&error) { "free some space, or choose another disk" } else { "choose another file" };
         anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next} with --output")))
     };
     let fill = |file: &mut dyn Write| {
@@ -224,18 +280,61 @@ pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
     // tempfile adds the name of its own directory, which means nothing to the user.
     let cause = error.to_string();
     let cause = cause.split(" at path ").next().unwrap_or(&cause);
-    let next = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space, or choose another disk with --output"
-        }
-        _ => "choose another directory with --output",
+    let next = if is_full(error) {
+        "free some space, or choose another disk with --output"
+    } else {
+        "choose another directory with --output"
     };
     InputError::about(path, format_args!("cannot be written: {cause}; {next}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn the_old_profile_is_there_until_the_new_one_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("f.profile");
+        let write = |text: &str| {
+            let output = Output::prepare(target.clone()).unwrap();
+            output.write(crate::profile::files::FLAMECHART, text.as_bytes()).unwrap();
+            output.commit().unwrap();
+        };
+        write("0");
+        let done = AtomicBool::new(false);
+        let gone = thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut gone = 0;
+                while !done.load(Ordering::Relaxed) {
+                    gone += u64::from(!target.exists());
+                }
+                gone
+            });
+            (1..500).for_each(|number| write(&number.to_string()));
+            done.store(true, Ordering::Relaxed);
+            looking.join().unwrap()
+        });
+        assert_eq!(gone, 0, "times that no profile was there");
+        assert_eq!(fs::read(target.join("flamechart.svg")).unwrap(), b"499");
+        let held = fs::read_dir(scratch.path()).unwrap().count();
+        assert_eq!(held, 1, "left behind");
+    }
+
+    #[test]
+    fn a_profile_that_a_killed_run_has_moved_away_comes_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("f.profile");
+        let leftover = scratch.path().join(".f.profile.partial-Abc123");
+        fs::create_dir_all(leftover.join("old")).unwrap();
+        fs::write(leftover.join("old/profile.fwp"), "earlier").unwrap();
+        drop(Output::prepare(target.clone()).unwrap());
+        assert_eq!(fs::read(target.join("profile.fwp")).unwrap(), b"earlier");
+        assert!(!leftover.exists());
+    }
 
     #[test]
     fn every_file_that_a_profile_can_hold_is_replaced_and_no_other() {

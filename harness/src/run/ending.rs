@@ -9,6 +9,7 @@ use wire::control::{self, Word};
 use crate::error::EmulatorError;
 use crate::profile::End;
 use crate::profile::only::{Only, is_long};
+use crate::run::directory;
 use crate::run::fault::describe_fault;
 use crate::run::process;
 use crate::run::records::Records;
@@ -36,6 +37,7 @@ pub(super) fn end(
     shutdown_reason: Option<&str>,
     status: ExitStatus,
     said: &str,
+    max_output_bytes: u64,
 ) -> io::Result<End> {
     let control = &records.control;
     let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
@@ -47,8 +49,11 @@ pub(super) fn end(
             control::End::Exit => End::Exit { status: value as u32, pc },
             control::End::Reset => End::Reset { pc: Some(pc) },
             control::End::Denied => End::Denied { pc },
+            control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::WriteFailed => {
-                return Err(io::Error::from_raw_os_error(value as i32));
+                let error = io::Error::from_raw_os_error(value as i32);
+                let is_kept = directory::is_full(&error) && records.vcpus.iter().any(|vcpu| vcpu.clock_insns > 0);
+                if is_kept { End::DiskFull } else { return Err(error) }
             }
         });
     }

@@ -105,8 +105,8 @@ impl Plan<'_> {
             _ => workspace.unwritable(&error),
         })?;
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
-        let Options { sandbox, qemu_args, .. } = self.options;
-        let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args)?;
+        let Options { sandbox, qemu_args, max_output_bytes, .. } = self.options;
+        let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args, *max_output_bytes)?;
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
         let shared = standard_input.try_clone().map_err(unwritable)?;
@@ -135,7 +135,8 @@ impl Plan<'_> {
             });
         };
         let records = Records::read(&workspace.records())?;
-        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said)
+        let bound = self.options.max_output_bytes;
+        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said, bound)
             .map_err(|error| workspace.unwritable(&error))?;
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
@@ -143,6 +144,8 @@ impl Plan<'_> {
         let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
         let only = self.only(&records, ended_at, start.tree());
         let end = ending::judged(end, &only, &records);
+        // What QEMU cannot write to the console it loses without a word.
+        let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
         let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
         let unread_memory = start.unread().cloned();
         // Nothing was read where QEMU has another file there.

@@ -9,6 +9,7 @@ mod ending;
 pub mod execution;
 mod fault;
 pub mod launcher;
+pub mod making;
 pub mod memory;
 pub mod monitor;
 mod only;

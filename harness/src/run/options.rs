@@ -19,6 +19,9 @@ pub const DEFAULT_MAX_DEPTH: u32 = 256;
 /// Width of an address bin unless `--bin-bytes` says otherwise: the smallest instruction's.
 pub const DEFAULT_BIN_BYTES: u64 = 2;
 
+/// What the firmware may print and write to files unless `--max-output` says otherwise.
+pub const DEFAULT_MAX_OUTPUT: &str = "256M";
+
 /// Everything that a profiling run needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,6 +57,8 @@ pub struct Options {
     pub window: Window,
     /// What is typed on the console, in order.
     pub input: Vec<Input>,
+    /// What the firmware may print and write to files, after which the run has failed.
+    pub max_output_bytes: u64,
     /// Host time after which the run has failed.
     pub timeout: Option<Duration>,
     /// `--machine`.

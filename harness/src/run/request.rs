@@ -47,6 +47,7 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         jitter_seed: options.jitter_seed,
         for_insns: options.window.for_insns,
         max_insns: options.window.max_insns,
+        max_output_bytes: Some(options.max_output_bytes),
         from: plan.from.to_vec(),
         until: plan.until.to_vec(),
         spans: plan.spans.to_vec(),

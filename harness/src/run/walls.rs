@@ -129,7 +129,8 @@ const NETWORKED: [&str; 13] = [
 ];
 
 impl Walls {
-    /// The walls around an emulator that works in `workspace` and is given the user's further arguments.
+    /// The walls around an emulator that works in `workspace` and is given the user's further arguments. What the
+    /// firmware may write is held by the plugin: the limit on files lies above it.
     ///
     /// # Errors
     /// When all of them are required and the kernel has not all.
@@ -138,6 +139,7 @@ impl Walls {
         workspace: &Workspace,
         sandbox: Sandbox,
         user: &[String],
+        max_output_bytes: u64,
     ) -> Result<Walls, EmulatorError> {
         if sandbox == Sandbox::Off {
             return Ok(Walls::default());
@@ -149,7 +151,8 @@ impl Walls {
         if let (Sandbox::Required, Some(why)) = (sandbox, why) {
             return Err(EmulatorError::new(format!("--sandbox required: {why}")));
         }
-        let mut limits = vec![(Limit::FileBytes, FILE_BYTES), (Limit::Files, FILES), (Limit::CoreBytes, 0)];
+        let file_bytes = FILE_BYTES.max(max_output_bytes.saturating_mul(2));
+        let mut limits = vec![(Limit::FileBytes, file_bytes), (Limit::Files, FILES), (Limit::CoreBytes, 0)];
         // Machines get as large as the user says.
         if !user.iter().any(|argument| argument == "-m" || argument.contains("memory-backend")) {
             limits.push((Limit::AddressBytes, ADDRESS_BYTES));

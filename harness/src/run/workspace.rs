@@ -73,6 +73,14 @@ impl Workspace {
         File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
+    /// Whether more than the last bytes could still be written here.
+    pub fn has_room(&self) -> bool {
+        let probe = self.root.join("probe");
+        let written = fs::write(&probe, [0; PROBE_BYTES]);
+        let _ = fs::remove_file(&probe);
+        !written.is_err_and(|error| directory::is_full(&error))
+    }
+
     /// The image as QEMU loads it.
     pub fn image(&self) -> PathBuf {
         self.root.join("firmware.elf")
@@ -83,6 +91,9 @@ impl Workspace {
         self.root.join("plugin.so")
     }
 }
+
+/// Room without which a disk is taken to be full.
+const PROBE_BYTES: usize = 16 << 10;
 
 /// How much of each end is kept.
 const END_BYTES: u64 = 16 << 10;

@@ -282,6 +282,42 @@ fn a_suites_stubs_hold_are_part_of_the_key_and_of_what_a_baseline_was_made_with(
     }
 }
 
+#[test]
+fn a_cached_run_of_which_a_file_was_damaged_is_run_again() {
+    let suite = Suite::new(&target("riscv64-exit3", "exit = 3"));
+    let first = suite.run(&["-o", "first"]).expect_code(0);
+    let held = || fs::read_dir(suite.path("cache")).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let [run] = &held()[..] else { panic!("{:?}", held()) };
+    for name in ["console.log", "messages.json", "profile.fwp"] {
+        let whole = fs::read(run.join(name)).unwrap();
+        let mut damaged = whole.clone();
+        // Still a text, and still JSON.
+        if name == "messages.json" {
+            damaged.push(b' ')
+        } else {
+            damaged.extend(b"more\n")
+        };
+        fs::write(run.join(name), damaged).unwrap();
+        let again = suite.run(&["-o", "again"]).expect_code(0);
+        assert_eq!(again.files(), first.files(), "{name}");
+        assert_eq!(fs::read(run.join(name)).unwrap(), whole, "{name} is as it was");
+    }
+    // What a killed one left there goes, too.
+    fs::create_dir(suite.path("cache").join(".partial-Abc123")).unwrap();
+    suite.write(&target("riscv64-exit3", "exit = 3\nperiod = 97"));
+    suite.run(&[]).expect_code(0);
+    assert!(held().iter().all(|path| !path.ends_with(".partial-Abc123")), "{:?}", held());
+}
+
+#[test]
+fn a_suite_bounds_what_is_written_and_can_expect_that() {
+    let images = target("riscv64-tt-endless", "for = \"50M\"\nmax-output = \"1M\"\nexit = \"output\"");
+    Suite::new(&images).run(&["--no-cache"]).expect_code(0);
+    let images = target("riscv64-tt-endless", "for = \"50M\"\nmax-output = \"1M\"");
+    let unexpected = Suite::new(&images).run(&["--no-cache"]).expect_code(4);
+    assert!(unexpected.stdout.contains("--max-output 1,000,000"), "{}", unexpected.stdout);
+}
+
 /// Builds an image of targets/ after a change of its sources.
 fn patched(dir: &Path, name: &str, file: &str, from: &str, to: &str) -> PathBuf {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");

@@ -4,6 +4,7 @@
 mod common;
 
 mod boot;
+mod bounds;
 mod calls;
 mod console;
 mod contained;

@@ -236,6 +236,11 @@ impl Hook for OnSemihosting {
         match semihosting::look(here.pc, *semihosting, guest, clocks, ledger) {
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
+            Some(Call::Writes(written)) => {
+                if state.output.as_mut().is_some_and(|output| written.is_too_much(output)) {
+                    state.end(End::Output, 0, here.pc);
+                }
+            }
             None => {}
         }
     };

@@ -100,10 +100,13 @@ pub enum End {
     Denied = 6,
     /// The plugin could not write its records; the value is errno.
     WriteFailed = 7,
+    /// The firmware has written more than it may, or was about to.
+    Output = 8,
 }
 
 impl End {
-    const ALL: [End; 7] = [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed];
+    const ALL: [End; 8] =
+        [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed, End::Output];
 }
 
 /// The page as read.

@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -79,6 +79,8 @@ pub struct Request {
     pub for_insns: Option<u64>,
     /// Instructions from reset after which the run has failed.
     pub max_insns: Option<u64>,
+    /// What the firmware may print and write to files, in bytes, after which the run has failed.
+    pub max_output_bytes: Option<u64>,
     /// Address whose execution opens the window; None: reset does.
     pub from: Vec<u64>,
     /// Address whose execution closes the window.
@@ -194,6 +196,7 @@ impl Request {
             self.entry,
             self.finisher,
             self.max_depth.map(u64::from),
+            self.max_output_bytes,
         ] {
             put_option(out, number);
         }
@@ -249,11 +252,11 @@ impl Request {
         let isa = usize::from(reader.byte("request's isa")?);
         let isa = *Isa::ALL.get(isa).ok_or(malformed("request's isa", reader))?;
         let period_insns = reader.varint("request's period")?;
-        let mut numbers = [None; 6];
+        let mut numbers = [None; 7];
         for number in &mut numbers {
             *number = read_option(reader)?;
         }
-        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth] = numbers;
+        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
         let mut flags = [false; 3];
@@ -289,6 +292,7 @@ impl Request {
             jitter_seed,
             for_insns,
             max_insns,
+            max_output_bytes,
             from,
             until,
             spans,
@@ -499,6 +503,7 @@ mod tests {
             jitter_seed: None,
             for_insns: None,
             max_insns: None,
+            max_output_bytes: None,
             from: vec![],
             until: vec![],
             spans: vec![],
@@ -551,6 +556,7 @@ mod tests {
             jitter_seed: Some(u64::MAX),
             for_insns: Some(1),
             max_insns: Some(counters::MAX_INSNS - 1),
+            max_output_bytes: Some(u64::MAX),
             from: vec![0x100, 0x180],
             until: vec![0],
             spans: vec![(vec![0x100], vec![0x200, 0x300]), (vec![u64::MAX], vec![0])],

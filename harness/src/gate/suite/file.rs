@@ -51,6 +51,7 @@ pub(super) struct Entry {
     pub(super) until: Option<String>,
     pub(super) max_insns: Option<Spanned<Count>>,
     pub(super) timeout: Option<Spanned<f64>>,
+    pub(super) max_output: Option<Spanned<Count>>,
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) stub: BTreeMap<String, Spanned<StubValue>>,
     pub(super) vectors: Option<Spanned<Count>>,
@@ -333,6 +334,7 @@ impl Entry {
             until: self.until.or_else(|| defaults.until.clone()),
             max_insns: self.max_insns.or_else(|| defaults.max_insns.clone()),
             timeout: self.timeout.or_else(|| defaults.timeout.clone()),
+            max_output: self.max_output.or_else(|| defaults.max_output.clone()),
             files: files.into_iter().chain(self.files).collect(),
             stub: stub.into_iter().chain(self.stub).collect(),
             vectors: self.vectors.or_else(|| defaults.vectors.clone()),
@@ -360,6 +362,7 @@ impl Entry {
             "--max-depth" => &self.max_depth,
             "--for" => &self.for_insns,
             "--max-insns" => &self.max_insns,
+            "--max-output" => &self.max_output,
             "--timeout" => return self.timeout.as_ref().map(Spanned::span),
             _ => return None,
         };

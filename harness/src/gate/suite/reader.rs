@@ -126,6 +126,7 @@ impl Reader<'_> {
             until: entry.until.clone(),
             max_insns: text(&entry.max_insns),
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
+            max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),
             qemu_arg: entry.qemu_args.clone().unwrap_or_default(),

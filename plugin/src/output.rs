@@ -1,0 +1,125 @@
+//! How much the firmware has written: what it printed and its files in the scratch directory, together. Beyond a limit
+//! the run ends, before the disk is full.
+//!
+//! QEMU writes both on the thread that executes the guest, so that their sizes at an instruction are the guest's doing
+//! alone, and a run that ends by them ends there each time. They are asked for before each call that writes, whose
+//! length is known, and every so many instructions for devices, which print a byte at a time.
+
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::MetadataExt;
+
+use wire::request::Request;
+
+use crate::marks::printed;
+
+/// Distance of looks at what devices have printed: far enough to cost nothing, near enough for a disk.
+const LOOK_INSNS: u64 = 1 << 20;
+
+/// The same where little is allowed.
+const LEAST_LOOK_INSNS: u64 = 1 << 12;
+
+/// What a file takes at least, however short: they cannot be made without end.
+const FILE_BYTES: u64 = 1 << 12;
+
+/// What the firmware has written, held against a limit.
+pub(crate) struct Output {
+    limit_bytes: u64,
+    path: String,
+    console: Option<File>,
+    /// Bytes of the files that were there before the firmware ran.
+    given_bytes: u64,
+    /// Bytes of the scratch directory when it was last looked at.
+    scratch_bytes: u64,
+    /// What may have been added since.
+    since_bytes: u64,
+    /// A file may have lost its name, and be open.
+    has_removed: bool,
+}
+
+impl Output {
+    /// Nothing written yet, where a limit is asked for. The working directory is the scratch directory.
+    pub(crate) fn new(request: &Request) -> Option<Output> {
+        let limit_bytes = request.max_output_bytes?;
+        let given_bytes = scratch_bytes(false);
+        Some(Output {
+            limit_bytes,
+            path: printed(request),
+            console: None,
+            given_bytes,
+            scratch_bytes: 0,
+            since_bytes: 0,
+            has_removed: false,
+        })
+    }
+
+    /// Instructions from one look to the next.
+    pub(crate) fn look_insns(&self) -> u64 {
+        (self.limit_bytes / 16).clamp(LEAST_LOOK_INSNS, LOOK_INSNS)
+    }
+
+    /// Whether more has been written than is allowed.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.would_be_over(0)
+    }
+
+    /// Whether more will have been written than is allowed after a call that writes at most so much.
+    pub(crate) fn writes(&mut self, bytes: u64) -> bool {
+        if self.would_be_over(bytes) {
+            return true;
+        }
+        // To which file is for the next look to say.
+        self.since_bytes = self.since_bytes.saturating_add(bytes);
+        false
+    }
+
+    /// A call that writes what cannot be told beforehand. Whether more than is allowed has been written before it.
+    pub(crate) fn writes_some(&mut self) -> bool {
+        let is_over = self.would_be_over(0);
+        self.since_bytes = u64::MAX;
+        is_over
+    }
+
+    /// A call that opens a file, which it may make. Whether that is one too many.
+    pub(crate) fn opens(&mut self) -> bool {
+        self.writes(FILE_BYTES)
+    }
+
+    /// A call by which a file may lose its name. Whether that is one too many.
+    pub(crate) fn removes(&mut self) -> bool {
+        self.has_removed = true;
+        self.would_be_over(0)
+    }
+
+    fn would_be_over(&mut self, bytes: u64) -> bool {
+        let printed_bytes = self.printed_bytes();
+        let is_over = |scratch_bytes: u64| {
+            [scratch_bytes, bytes].into_iter().fold(printed_bytes, u64::saturating_add) > self.limit_bytes
+        };
+        if !is_over(self.scratch_bytes.saturating_add(self.since_bytes)) {
+            return false;
+        }
+        self.scratch_bytes = scratch_bytes(self.has_removed).saturating_sub(self.given_bytes);
+        self.since_bytes = 0;
+        is_over(self.scratch_bytes)
+    }
+
+    fn printed_bytes(&mut self) -> u64 {
+        // QEMU opens it after the plugin is installed, and never where the machine has no console.
+        if self.console.is_none() {
+            self.console = File::open(&self.path).ok();
+        }
+        self.console.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len())
+    }
+}
+
+/// Bytes of the files in the working directory, and of those open ones that have no name any more.
+fn scratch_bytes(has_removed: bool) -> u64 {
+    let size = |metadata: &Metadata| metadata.len().max(FILE_BYTES);
+    let named = fs::read_dir(".").into_iter().flatten().flatten().filter_map(|entry| entry.metadata().ok());
+    let named = named.map(|metadata| size(&metadata)).fold(0, u64::saturating_add);
+    let Some(disk) = fs::metadata(".").ok().filter(|_| has_removed) else { return named };
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+    let nameless = open.filter(|file| file.is_file() && file.nlink() == 0 && file.dev() == disk.dev());
+    nameless.map(|metadata| size(&metadata)).fold(named, u64::saturating_add)
+}
