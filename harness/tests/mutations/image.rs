@@ -70,7 +70,7 @@ pub(crate) fn mutated_hex(random: &mut Random, seeds: &[Seed], seed: usize) -> V
 
 /// As `measure` does, without a run: it takes an instruction here and there for those that ran.
 pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
-    let bias = if bytes.len() % 2 == 0 { None } else { Some(0x1000) };
+    let bias = if bytes.len().is_multiple_of(2) { None } else { Some(0x1000) };
     for options in [LoadOptions::default(), LoadOptions { load_bias: bias, ..LoadOptions::default() }] {
         if let Ok(image) = Image::from_bytes(Path::new("firmware.elf"), bytes, &options, None) {
             read_image(&image, bytes);

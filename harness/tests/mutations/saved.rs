@@ -284,7 +284,7 @@ pub(crate) fn show(profile: &Profile) {
     evidence::cut(profile);
     let bins = BinsTable { bin_bytes: 64, top_rows: Some(10), order: Order::Count, width_columns: Some(80) };
     drop(bins::write(profile, bins, &mut out));
-    let view = View { fold_irqs: profile.samples.len() % 2 == 0 };
+    let view = View { fold_irqs: profile.samples.len().is_multiple_of(2) };
     let mut sources = Sources::new(SourceMap::default());
     for row in table.rows.iter().step_by((table.rows.len() / 4).max(1)) {
         let Ok(places) = lookup::places(profile, &row.name) else { continue };

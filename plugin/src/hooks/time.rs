@@ -232,16 +232,14 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, clocks, ledger, semihosting, .. } = &mut *state;
+        let State { guest, clocks, ledger, semihosting, output, .. } = &mut *state;
         match semihosting::look(here.pc, *semihosting, guest, clocks, ledger) {
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
-            Some(Call::Writes(written)) => {
-                if state.output.as_mut().is_some_and(|output| written.is_too_much(output)) {
-                    state.end(End::Output, 0, here.pc);
-                }
+            Some(Call::Writes(written)) if output.as_mut().is_some_and(|output| written.is_too_much(output)) => {
+                state.end(End::Output, 0, here.pc);
             }
-            None => {}
+            Some(Call::Writes(_)) | None => {}
         }
     };
 }
