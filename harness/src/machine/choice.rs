@@ -244,6 +244,12 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
                 ),
             ));
         }
+        if UNLIKE.contains(&base) {
+            return Err(InputError::new(format!(
+                "--machine {name} has processors of several kinds, whose instructions cannot be told apart: their counts \
+                 would be wrong. Name a machine whose processors are alike, such as virt"
+            )));
+        }
         return Ok(unknown(image, arch, name, forced_cpu));
     };
 
@@ -305,6 +311,9 @@ fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
         None => Err(lost(biases[0]).unwrap_or_default()),
     }
 }
+
+/// QEMU's machines that have a processor of another kind beside the others, which numbers itself as they do.
+const UNLIKE: [&str; 2] = ["sifive_u", "microchip-icicle-kit"];
 
 /// A machine that QEMU may know and the table does not: nothing is checked.
 fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> Choice {

@@ -366,6 +366,17 @@ fn a_file_without_a_processor_needs_the_machine() {
 }
 
 #[test]
+fn a_machine_whose_processors_cannot_be_told_apart_is_refused() {
+    let path = Path::new("fw.bin");
+    let options = LoadOptions { load_addr: Some(0x8000_0000), ..LoadOptions::default() };
+    let image = Image::from_bytes(path, &[0x13; 64], &options, None).unwrap();
+    for name in ["riscv64:sifive_u", "riscv64:microchip-icicle-kit,x=on"] {
+        let message = choose(&image, Some(name), None).unwrap_err().to_string();
+        assert!(message.contains("processors of several kinds"), "{message}");
+    }
+}
+
+#[test]
 fn ram_is_sorted_and_joined_and_leaves_flash_out() {
     let dir = scratch();
     let ram = |name: &str| {
