@@ -279,16 +279,20 @@ impl State {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let core = &follow.cores[TIMEKEEPER as usize];
         let Some((handler, entry_sp)) = core.fault.handler() else { return false };
-        let Some(stacks) = stacks.as_mut().filter(|_| guest.stack_pointer() >= entry_sp) else { return false };
-        let frames = stacks.take(core, pc, transfers.has_led_to(pc), guest, code, ledger);
         let handler = code.function_of(handler);
-        let is_handlers = |pc: u64| handler.is_some() && code.function_of(pc) == handler;
+        let is_handlers = |code: &Code, pc: u64| handler.is_some() && code.function_of(pc) == handler;
+        if guest.stack_pointer() < entry_sp || is_handlers(code, pc) {
+            return false;
+        }
+        // Without stacks that is all there is: no call of the handler's has a frame.
+        let Some(stacks) = stacks.as_mut() else { return true };
+        let frames = stacks.take(core, pc, transfers.has_led_to(pc), guest, code, ledger);
         let shows_handler = frames.iter().any(|frame| match *frame {
             FrameKind::Exception { .. } => true,
-            FrameKind::Caller { return_addr } => is_handlers(return_addr.wrapping_sub(1)),
+            FrameKind::Caller { return_addr } => is_handlers(code, return_addr.wrapping_sub(1)),
             FrameKind::Unknown(_) => false,
         });
-        !shows_handler && !is_handlers(pc)
+        !shows_handler
     }
 
     /// Copies the memory that the harness asked for into a file of that name.

@@ -40,6 +40,9 @@ const GLANCE: Duration = Duration::from_millis(40);
 /// How long a QEMU that does not answer may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// How often in a row a CPU that sleeps may be found to be woken by nothing, while QEMU is busy with its timers.
+const TICKING: u32 = 3;
+
 /// How long a program may say nothing before it is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -215,6 +218,7 @@ impl Plan<'_> {
         let started = Instant::now();
         let mut watch = None;
         let mut still = Stillness::default();
+        let mut ticking = (Progress::default(), 0);
         loop {
             if let Some(status) = process.wait_for_answer(GLANCE)? {
                 return Ok((status, None));
@@ -238,10 +242,17 @@ impl Plan<'_> {
                 Some(Still::Stuck) => {
                     let registers = process.ask("info registers").unwrap_or_default();
                     let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
-                    // Asleep while timers tick that wake nothing, or about to end.
                     let Some(pc) = pc else {
+                        // About to end, or asleep while timers tick: they may wake it after a long time, and mostly never.
+                        ticking = if ticking.0 == progress { (progress, ticking.1 + 1) } else { (progress, 1) };
                         still = Stillness::default();
-                        continue;
+                        match process::program_counter(&registers).map(|pc| self.waiting_at(pc)) {
+                            Some(pc) if ticking.1 == TICKING => {
+                                let status = self.quit(process, start, workspace, watch.as_ref())?;
+                                return Ok((status, Some(End::Asleep { pc })));
+                            }
+                            _ => continue,
+                        }
                     };
                     let end = End::Stuck { pc, why: ending::describe_stuck(&registers) };
                     return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(end)));

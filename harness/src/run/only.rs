@@ -25,7 +25,7 @@ impl Plan<'_> {
         }
         let handler = self.only_handler(records, tree).filter(|handler| {
             // Any handler may be what runs as a window ends, and many a fault is mended by its handler.
-            handler.is_fault || pc.is_some_and(|pc| self.loops_for_ever(pc))
+            handler.is_fault || pc.is_some_and(|pc| self.only_loops(handler.since_insns, pc, records))
         });
         Only { handler, poll: only_poll(records, tree) }
     }
@@ -57,23 +57,33 @@ impl Plan<'_> {
         })
     }
 
-    /// Whether the code at `pc` goes round for ever whatever happens, but for interrupts.
-    fn loops_for_ever(&self, mut pc: u64) -> bool {
-        let Ok(isa) = self.choice.machine.isa.parse() else { return false };
+    /// Whether nearly all that has executed since is the loop at `pc`, which goes round for ever whatever happens, but for
+    /// interrupts. A handler may have said something first; what it has started may be an application.
+    fn only_loops(&self, since_insns: u64, pc: u64, records: &Records) -> bool {
+        let Some(of_loop) = self.endless_loop(pc) else { return false };
+        let [counts] = &records.vcpus[..] else { return false };
+        let insns = counts.clock_insns.saturating_sub(since_insns);
+        let looped: u64 = counts.insns.iter().filter(|insn| of_loop.contains(&insn.pc)).map(|insn| insn.count).sum();
+        insns.saturating_sub(looped) <= insns / 100
+    }
+
+    /// The instructions at `pc`, where they go round for ever.
+    fn endless_loop(&self, mut pc: u64) -> Option<BTreeSet<u64>> {
+        let isa = self.choice.machine.isa.parse().ok()?;
         let mut passed = BTreeSet::new();
         while passed.len() < LOOP_INSNS {
             if !passed.insert(pc) {
-                return true;
+                return Some(passed);
             }
-            let Some(code) = self.image.code_at(pc.wrapping_sub(self.choice.load_bias)) else { return false };
+            let code = self.image.code_at(pc.wrapping_sub(self.choice.load_bias))?;
             let insn = decode(isa, pc, code);
             pc = match insn.flow {
                 Flow::Next => pc.wrapping_add(insn.len_bytes.into()),
                 Flow::Jump { target } => target,
-                _ => return false,
+                _ => return None,
             };
         }
-        false
+        None
     }
 }
 

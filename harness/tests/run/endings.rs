@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use harness::analysis::functions;
 use harness::profile::{End, Profile};
 
+use crate::common::built::{riscv, scratch};
 use crate::common::{Run, child_of, image, is_alive, run, run_and, run_file, signal};
 
 #[track_caller]
@@ -288,5 +289,23 @@ fn no_emulator_survives_a_killed_harness() {
     while is_alive(qemu) {
         assert!(Instant::now() < deadline, "QEMU {qemu} still runs");
         sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_asks_whether_a_register_is_there_has_not_faulted_for_ever() {
+    // The trap goes on in the same function, at a place that is no handler's any more after that.
+    let source = "volatile unsigned sum;\n\
+        void reset(void) { __asm__ volatile(\"la t0,1f\\n csrrw t0,mtvec,t0\\n csrwi 0x747,2\\n .balign 4\\n\\\n\
+        1: csrw mtvec,t0\" ::: \"t0\"); for (;;) sum += 3; }";
+    let dir = scratch();
+    let image = riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir.path(), "asking", source);
+    for options in [&["--for", "3M"][..], &["--for", "3M", "--no-stacks"], &["--for", "3M", "--exact"]] {
+        let run = run_file(&image, options).expect_code(0);
+        assert!(matches!(run.profile().facts.end, End::For), "{options:?}: {}", run.stdout);
+    }
+    // The same verdict without stacks, for what is left by a jump and for what never is.
+    for (name, code) in [("riscv64-probing", 0), ("riscv64-faulting", 1), ("cortex-m3-faulting", 1)] {
+        run(name, &["--no-stacks"]).expect_code(code);
     }
 }

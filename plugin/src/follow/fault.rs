@@ -133,7 +133,8 @@ impl LastException {
         let Some(last) = &self.0 else { return };
         let is_active = match guest.active_exception() {
             Some(number) => number == last.number,
-            None => last.returned_insns.is_none(),
+            // Code that asks whether something is there gives traps a place to go on at, and takes it back.
+            None => last.returned_insns.is_none() && guest.epoch_without_exception(last.handler).is_none(),
         };
         let has_just_returned = || last.returned_insns.is_some_and(|at| ledger.insns(vcpu).saturating_sub(at) <= 1);
         if !(is_active && !has_left || has_just_returned()) {
