@@ -14,7 +14,7 @@ use crate::common::{all_images, in_parallel, run, selected_that};
 /// Images of which some stacks differ, with the number of samples; on all others none does. Why:
 /// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
 /// better.
-const EXPECTED: [(&str, &[(How, u64)]); 9] = [
+const EXPECTED: [(&str, &[(How, u64)]); 11] = [
     ("riscv64-picolibc", &[(How::Cut(Unknown::NotKept), 1)]),
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 103)]),
     ("cortex-m3-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 604)]),
@@ -25,6 +25,8 @@ const EXPECTED: [(&str, &[(How, u64)]); 9] = [
     ("riscv64-badframe-fp", &[(How::Cut(Unknown::NotKept), 595)]),
     ("riscv64-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 502)]),
     ("riscv64-pointers", &[(How::Cut(Unknown::Corrupt), 826), (How::Cut(Unknown::Disproved), 60)]),
+    ("riscv64-deeptraps", &[(How::Cut(Unknown::TooDeep), 2005)]),
+    ("riscv64-probing", &[(How::Cut(Unknown::NoUnwindInfo), 2005)]),
     ("riscv64-escape-virtual", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),
     ("riscv64-virtual-exit", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),
 ];
@@ -95,7 +97,9 @@ fn errors(name: &str) -> Vec<String> {
         errors.push(format!("{name}: the tasks have more instructions than there are"));
     }
     // What the exact calls say of the tree agrees, without a false alarm.
-    if !harness::analysis::evidence::has_exact_tree(&profile) {
+    // A trap's handler of riscv64-probing is left by a jump, which the tree says.
+    let is_said = name == "riscv64-probing";
+    if harness::analysis::evidence::has_exact_tree(&profile) == is_said {
         errors.push(format!(
             "{name}: the tree is called not exact: {:?}",
             harness::analysis::evidence::faults(&profile)

@@ -4,6 +4,7 @@
 //! A handler that returns to the instruction that faulted, which faults again, is the same exception once more; so is
 //! one that faults itself before it returns. That nothing else has executed between is proved by the clock.
 
+use decode::{Flow, decode};
 use wire::control::Word;
 use wire::counters::FAULTED;
 
@@ -34,6 +35,8 @@ struct Entry {
     seen_insns: u64,
     /// The clock where the handler last may have returned.
     returned_insns: Option<u64>,
+    /// Its first instruction jumps to itself.
+    stays: bool,
 }
 
 /// Most instructions of a loop that a handler consists of.
@@ -52,15 +55,25 @@ impl Entry {
 }
 
 impl LastException {
-    /// A handler starts.
-    pub(crate) fn enter(&mut self, vcpu: u32, taken: &Taken, guest: &mut Guest, code: &Code, ledger: &Ledger) {
+    /// A handler starts. Whether it does: it may only have jumped to its own start.
+    pub(crate) fn enter(
+        &mut self,
+        vcpu: u32,
+        taken: &Taken,
+        guest: &mut Guest,
+        code: &Code,
+        ledger: &Ledger,
+    ) -> bool {
         let &Taken { number, handler, entry_sp, interrupted, .. } = taken;
         let insns = ledger.insns(vcpu);
         if let Some(last) = self.0.as_mut().filter(|last| last.is(taken) && last.goes_round(insns)) {
             last.seen_insns = insns;
-            return;
+            return !last.stays;
         }
         let fault = guest.fault(number);
+        let first = guest.memory(handler, 4).or_else(|| guest.memory(handler, 2));
+        let stays =
+            first.is_some_and(|bytes| decode(guest.isa, handler, &bytes).flow == Flow::Jump { target: handler });
         ledger.set(FAULTED, vcpu, u64::from(fault.is_some()));
         let is_again = |last: &Entry| {
             if fault.is_none() || last.fault.is_none() {
@@ -88,7 +101,8 @@ impl LastException {
             last.times += 1;
             (last.number, last.interrupted, last.handler, last.entry_sp) = (number, interrupted, handler, entry_sp);
             (last.seen_insns, last.returned_insns) = (insns, None);
-            return;
+            last.stays = stays;
+            return true;
         }
         let first_pc = interrupted.map_or(0, |context| context.pc);
         self.0 = Some(Entry {
@@ -104,7 +118,9 @@ impl LastException {
             times: 1,
             seen_insns: insns,
             returned_insns: None,
+            stays,
         });
+        true
     }
 
     /// The handler may be about to return, at an instruction that the clock has counted.

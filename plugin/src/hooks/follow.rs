@@ -18,7 +18,9 @@ impl Hook for OnException {
         let State { guest, code, ledger, follow, stacks, .. } = &mut *state;
         let Some(taken) = guest.taken_exception(here.pc) else { return };
         let core = &mut follow.cores[here.vcpu as usize];
-        core.fault.enter(here.vcpu, &taken, guest, code, ledger);
+        if !core.fault.enter(here.vcpu, &taken, guest, code, ledger) {
+            return;
+        }
         if stacks.is_some() || follow.tree.is_some() {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
         }
