@@ -1,5 +1,5 @@
 //! Small images, compiled at test time so that each test shows what it feeds in. Without the cross
-//! compilers (`ci/setup`) the tests fail.
+//! compilers (`ci/setup --tests`) the tests fail.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -154,7 +154,7 @@ impl Target {
 
 /// Runs a tool and wants it to succeed.
 pub(crate) fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup installs it"));
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -45,7 +45,7 @@ pub const DOZEN: [&str; 16] = [
     "cortex-m3-bare-stripped",
 ];
 
-/// Images are built here by `ci/setup`.
+/// Images are built here by `ci/setup --tests`.
 pub fn images_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
 }
@@ -54,7 +54,7 @@ pub fn images_dir() -> PathBuf {
 pub fn image(name: &str) -> PathBuf {
     let name = if name.contains('.') { name.to_owned() } else { format!("{name}.elf") };
     let path = images_dir().join(&name);
-    assert!(path.is_file(), "{} is missing: run ci/setup, which builds targets/", path.display());
+    assert!(path.is_file(), "{} is missing: run ci/setup --tests, which builds targets/", path.display());
     path
 }
 
@@ -62,7 +62,7 @@ pub fn image(name: &str) -> PathBuf {
 fn make(question: &str) -> Vec<String> {
     let mut make = Command::new("make");
     let output = make.arg("-s").arg("-C").arg(images_dir().join("..")).arg(question).output();
-    let output = output.unwrap_or_else(|error| panic!("{make:?}: {error}; ci/setup installs it"));
+    let output = output.unwrap_or_else(|error| panic!("{make:?}: {error}; ci/setup --tests installs it"));
     assert!(output.status.success(), "{make:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -87,7 +87,7 @@ pub fn say(text: &str) {
 pub fn all_images() -> Vec<String> {
     static FOUND: OnceLock<Vec<String>> = OnceLock::new();
     let find = || {
-        let entries = fs::read_dir(images_dir()).expect("targets/build is missing: run ci/setup");
+        let entries = fs::read_dir(images_dir()).expect("targets/build is missing: run ci/setup --tests");
         let found: BTreeSet<String> =
             entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok()).collect();
         let listed = listed_images();

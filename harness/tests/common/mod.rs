@@ -219,7 +219,7 @@ pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
 pub fn emulator(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = std::env::split_paths(&path).map(|dir| dir.join(name)).filter(|path| path.is_file());
-    found.next().unwrap_or_else(|| panic!("{name} is missing: run ci/setup"))
+    found.next().unwrap_or_else(|| panic!("{name} is missing: run ci/setup --tests"))
 }
 
 /// Writes a shell script that can be executed.

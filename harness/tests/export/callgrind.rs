@@ -17,7 +17,7 @@ const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 fn annotate(file: &Path, args: &[&str]) -> String {
     let mut tool = Command::new("callgrind_annotate");
     tool.args(["--threshold=100", "--show-percs=no", "--auto=no"]).args(args).arg(file);
-    let output = tool.output().expect("callgrind_annotate is missing: run ci/setup, which installs valgrind");
+    let output = tool.output().expect("callgrind_annotate is missing: run ci/setup --tests, which installs valgrind");
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -14,7 +14,7 @@ type Theirs = BTreeMap<u64, (usize, String, String)>;
 fn objdump(names: &[&str], image_name: &str) -> Theirs {
     let run = |name: &&str| Command::new(name).args(["-d", "-z", "-w"]).arg(image(image_name)).output().ok();
     let output = names.iter().find_map(run);
-    let output = output.unwrap_or_else(|| panic!("{} is missing: run ci/setup", names[0]));
+    let output = output.unwrap_or_else(|| panic!("{} is missing: run ci/setup --tests", names[0]));
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let mut found = Theirs::new();

@@ -32,7 +32,7 @@ fn ask_monitor(qemu: &str, machine: &str, question: &str) -> String {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{qemu}: {error}; ci/setup installs it"));
+        .unwrap_or_else(|error| panic!("{qemu}: {error}; ci/setup --tests installs it"));
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("{question}\nquit\n").as_bytes()).unwrap();
     drop(stdin);

@@ -38,7 +38,7 @@ fn gnu(elf: &Path, arm: bool, addresses: &[u64]) -> BTreeMap<u64, Vec<String>> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .unwrap_or_else(|error| panic!("{tool}: {error}; ci/setup installs it"));
+        .unwrap_or_else(|error| panic!("{tool}: {error}; ci/setup --tests installs it"));
     assert!(output.status.success());
     let mut places = BTreeMap::new();
     let mut address = 0;
@@ -280,7 +280,7 @@ fn compiled(options: &str) -> Vec<u8> {
         .args(options.split(' '))
         .args(["-fdebug-prefix-map=.=src", "-T", "a.ld", "a.c", "-o", "a.elf"])
         .output()
-        .unwrap_or_else(|error| panic!("arm-none-eabi-gcc: {error}; ci/setup installs it"));
+        .unwrap_or_else(|error| panic!("arm-none-eabi-gcc: {error}; ci/setup --tests installs it"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::read(dir.path().join("a.elf")).unwrap()
 }

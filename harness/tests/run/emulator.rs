@@ -317,7 +317,7 @@ fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
     let (source, library) = (temp.path().join("aborts.c"), programs.0.path().join("aborts.so"));
     fs::write(&source, ABORTS_IN_MALLOC).unwrap();
     let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).status();
-    assert!(built.expect("cc is missing: run ci/setup").success());
+    assert!(built.expect("cc is missing: run ci/setup --tests").success());
     let emulator = emulator("qemu-system-arm");
     let script = format!("LD_PRELOAD={} exec {} \"$@\"", library.display(), emulator.display());
     program(&programs.0.path().join("qemu-system-arm"), &script);

@@ -3,7 +3,7 @@
 //! then on every 16-bit encoding and on many 32-bit ones, where a claim of purity must be backed by a
 //! mnemonic on the list and every transfer must be found.
 //!
-//! Needs arm-none-eabi and riscv64-unknown-elf binutils (ci/setup installs them).
+//! Needs arm-none-eabi and riscv64-unknown-elf binutils (ci/setup --tests installs them).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn run(program: &str, args: &[&str], paths: &[&Path]) -> String {
         .args(args)
         .args(paths)
         .output()
-        .unwrap_or_else(|error| panic!("{program}: {error} (ci/setup installs it)"));
+        .unwrap_or_else(|error| panic!("{program}: {error} (ci/setup --tests installs it)"));
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
