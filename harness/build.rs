@@ -5,7 +5,7 @@
 //! target folder avoids waiting for the lock that the outer cargo holds.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -14,6 +14,7 @@ fn main() {
     for source in ["plugin", "Cargo.toml", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", workspace.join(source).display());
     }
+    println!("cargo::rustc-env=HARNESS_COMMIT={}", commit(&workspace));
     let target_dir = var("OUT_DIR").join("plugin");
     let status = Command::new(var("CARGO"))
         .args(["build", "--release", "--locked", "-p", "plugin", "--manifest-path"])
@@ -30,4 +31,31 @@ fn main() {
     assert!(status.success(), "building the plugin failed, see above");
     let library = target_dir.join("release").join("libplugin.so");
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
+}
+
+/// The commit that a release build is of, which `--version` says; a debug build does not change with each commit.
+fn commit(workspace: &Path) -> String {
+    if env::var("PROFILE").is_ok_and(|profile| profile != "release") {
+        return "unknown (a debug build)".to_owned();
+    }
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(workspace).args(args).output().ok()?;
+        let text = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
+        Some(text.trim().to_owned())
+    };
+    let Some(commit) = git(&["describe", "--always", "--abbrev=12", "--exclude=*"]) else {
+        return "unknown (built outside git)".to_owned();
+    };
+    // A package's source may lie in someone else's repository.
+    if git(&["ls-files", "--error-unmatch", "harness/build.rs"]).is_none() {
+        return "unknown (built outside git)".to_owned();
+    }
+    // Written with every commit and every switch to another; the sources, for what is not committed.
+    if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    println!("cargo::rerun-if-changed=src");
+    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "harness", "plugin", "Cargo.lock"]);
+    let changed = changed.is_none_or(|files| !files.is_empty());
+    if changed { format!("{commit}, with changes") } else { commit }
 }

@@ -30,6 +30,8 @@ fn main() -> ExitCode {
             }));
         }
         (Some(Command::Doctor), _) => commands::doctor::run(),
+        (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),
+        (Some(Command::Man { directory }), _) => commands::manual::man(directory.as_deref()),
         (Some(Command::Test(args)), _) => commands::test::run(args),
         (Some(Command::Diff(args)), _) => commands::diff::run(args),
         (Some(Command::Export(args)), _) => commands::export::run(&args),

@@ -18,7 +18,7 @@ use crate::text::terminal::Color;
 
 /// Exact, reproducible profiles of firmware, without hardware.
 #[derive(Debug, Parser)]
-#[command(name = "harness", version, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(name = "harness", version, long_version = LONG_VERSION, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
     /// What to do; profiling is meant when there is only a firmware file.
@@ -28,6 +28,14 @@ pub struct Cli {
     #[command(flatten)]
     pub profile: Option<ProfileArgs>,
 }
+
+/// What `--version` prints after the name; `-V` is short. No profile says it: the same run has the same bytes in every build.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("HARNESS_COMMIT"),
+    "\nQEMU: plugin API 4 (9.2 to 10.0)"
+);
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
@@ -78,6 +86,17 @@ pub enum Command {
     Run(RunArgs),
     /// Show what is installed, what is missing, and how to get it
     Doctor,
+    /// Print what a shell completes this command line by
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print this program's manual page, or write those of all commands
+    Man {
+        /// Directory for the pages of all commands
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 /// How to run a suite.

@@ -6,6 +6,7 @@ pub mod callers;
 pub mod diff;
 pub mod doctor;
 pub mod export;
+pub mod manual;
 pub mod merge;
 pub mod profile;
 pub mod report;

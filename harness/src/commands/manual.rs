@@ -1,0 +1,49 @@
+//! `harness man` and `harness completions`: what a package installs beside the program.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+
+/// The program's name, as it is typed.
+const PROGRAM: &str = "harness";
+
+/// Writes the manual pages into a directory, one for each command, or the program's own to standard output.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
+    // A page's foot has one line for the version.
+    let command = Cli::command().long_version(None);
+    match directory {
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command).render(&mut page)?;
+            stdout().lock().write_all(&page)?;
+        }
+        Some(directory) => {
+            let cannot = || InputError::new(format!("cannot write manual pages into {}", directory.display()));
+            fs::create_dir_all(directory).with_context(cannot)?;
+            clap_mangen::generate_to(command, directory).with_context(cannot)?;
+        }
+    }
+    Ok(ExitCode::Good)
+}
+
+/// Prints what a shell completes the command line by.
+///
+/// # Errors
+/// When standard output does not take it.
+pub fn completions(shell: Shell) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+    stdout().lock().write_all(&script)?;
+    Ok(ExitCode::Good)
+}
