@@ -16,7 +16,8 @@ fn main() {
     }
     println!("cargo::rustc-env=HARNESS_COMMIT={}", commit(&workspace));
     let target_dir = var("OUT_DIR").join("plugin");
-    let status = Command::new(var("CARGO"))
+    let mut build = Command::new(var("CARGO"));
+    build
         .args(["build", "--release", "--locked", "-p", "plugin", "--manifest-path"])
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")
@@ -25,11 +26,17 @@ fn main() {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         // Under `cargo clippy` this names clippy, which would check the plugin instead of building it.
-        .env_remove("RUSTC_WORKSPACE_WRAPPER")
-        .status()
-        .expect("cargo can be run");
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    let mut library = target_dir;
+    let [host, target] = ["HOST", "TARGET"].map(|name| env::var(name).expect("cargo sets it"));
+    // The plugin runs where harness does.
+    if target != host {
+        build.args(["--target", &target]);
+        library.push(&target);
+    }
+    let status = build.status().expect("cargo can be run");
     assert!(status.success(), "building the plugin failed, see above");
-    let library = target_dir.join("release").join("libplugin.so");
+    let library = library.join("release").join("libplugin.so");
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
 }
 
