@@ -350,6 +350,11 @@ impl SuiteResult {
                 merged.chosen.len()
             );
         }
+        let mut insns = merged.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns));
+        ensure!(
+            insns.try_fold(0u64, u64::checked_add).is_some(),
+            "the instructions of all cases are more than 2^64: no runs of firmware have that many"
+        );
         let order: BTreeMap<&String, usize> = merged.chosen.iter().zip(0..).collect();
         merged.cases.sort_by_key(|case| order.get(&case.name).copied());
         Ok(merged)
@@ -416,6 +421,13 @@ mod tests {
         let mut other = two();
         other.1.suite = "t".to_owned();
         assert!(error(vec![one(), other]).contains("no parts of one run"));
+        let mut huge = result(&[("a", ExitCode::Good), ("b", ExitCode::Good)]);
+        for case in &mut huge.cases {
+            let [image, image_sha256, qemu, machine] = [const { String::new() }; 4];
+            case.run =
+                Some(RunResult { image, image_sha256, qemu, machine, insns: u64::MAX, samples: 0, virtual_ns: 0 });
+        }
+        assert!(error(vec![("1".to_owned(), huge)]).contains("more than 2^64"));
         assert!(SuiteResult::from_json("{}").is_err() && SuiteResult::from_json("[").is_err());
     }
 

@@ -154,7 +154,8 @@ impl Target {
 
 /// Runs a tool and wants it to succeed.
 pub(crate) fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -89,7 +89,8 @@ impl Piece {
 fn arbiter(path: &Path) -> Vec<Piece> {
     let mut command = Command::new("arm-none-eabi-readelf");
     command.arg("--debug-dump=frames-interp").arg(path);
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
     let text = String::from_utf8_lossy(&output.stdout);
     let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
     let mut pieces: Vec<Piece> = Vec::new();

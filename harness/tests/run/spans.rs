@@ -164,7 +164,8 @@ fn functions_without_a_branch_always_take_their_instructions_whatever_interrupts
     let name = "cortex-m3-masked";
     let profile = measured(name, &["--exact"]).profile();
     let output = Command::new("arm-none-eabi-objdump").args(["-d", "--no-show-raw-insn"]).arg(image(name)).output();
-    let listing = String::from_utf8(output.expect("run ci/setup --tests: arm-none-eabi-objdump is missing").stdout).unwrap();
+    let listing =
+        String::from_utf8(output.expect("run ci/setup --tests: arm-none-eabi-objdump is missing").stdout).unwrap();
     let body = listing.split("<simply>:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
     let length = 1 + body.lines().position(|line| line.ends_with("bx\tlr")).unwrap() as u64;
     assert_eq!(numbers(call(profile, "simply")), [600, 43, 43, 600 * 43], "{body}");
