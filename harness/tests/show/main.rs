@@ -7,4 +7,5 @@ mod callers;
 mod differential;
 mod generics;
 mod look;
+mod manual;
 mod report;
