@@ -324,6 +324,7 @@ fn profile(
         vectors: choice.vectors,
         qemu_args: options.qemu_args.clone(),
         firmware_args: options.firmware_args.clone(),
+        semihosting: options.semihosting.other_than_usual(),
         stubs: plan.stubs.to_vec(),
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,

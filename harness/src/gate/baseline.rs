@@ -218,6 +218,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
         add("qemu-arg", Some(argument.clone()));
     }
     add("vectors", profile.facts.vectors.map(|address| format!("{address:#x}")));
+    add("semihosting", profile.facts.semihosting.clone());
     for stub in &profile.facts.stubs {
         add("stub", Some(stub.to_string()));
     }

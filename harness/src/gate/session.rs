@@ -11,6 +11,7 @@ use std::{fs, thread};
 use anyhow::Result;
 
 use crate::analysis::compare::{Comparison, Fate, compare};
+use crate::analysis::describe;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
 use crate::analysis::{crosscheck, functions};
@@ -310,7 +311,7 @@ impl Session {
             tags: case.tags.clone(),
             place: None,
             exit_code: code.status(),
-            end: crate::analysis::describe::describe_end(profile),
+            end: describe::describe_end(profile),
             run: Some(RunResult {
                 image: facts.image_name.clone(),
                 image_sha256: facts.image_sha256.clone(),
@@ -322,7 +323,7 @@ impl Session {
             }),
             findings: vec![ending],
             comparison: None,
-            warnings: work::blind(case, &facts.end, insns).into_iter().collect(),
+            warnings: work::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,
@@ -421,6 +422,13 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What is to be said of a run that is no failure: that it did nothing but to poll, or faulted last.
+fn trouble(profile: &Profile) -> Option<String> {
+    let line = describe::describe_trouble(profile)?;
+    // What is none has ended the run, and is said as its end.
+    line.strip_prefix("warning: ").map(str::to_owned)
 }
 
 /// Where the profile of a case is, from the directory of the reports on.

@@ -234,6 +234,7 @@ impl Plan<'_> {
                 return Ok((status, None));
             }
             start.proceed(process, workspace)?;
+            workspace.bound_said();
             watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Interrupted)));
