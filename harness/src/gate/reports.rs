@@ -50,45 +50,42 @@ impl Reports {
     /// # Errors
     /// When there is no text of them, which is a defect.
     pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
-        let mut code = result.code();
-        let mut keep = |written: Result<(), InputError>| {
-            if let Err(error) = written {
-                // A closed standard error is no reason to end otherwise.
-                let _ = writeln!(terminal::stderr(), "error: {error}");
-                code = code.min(ExitCode::Limit);
-            }
-        };
-        let write = |name: &str, bytes: &[u8]| {
-            let path = self.directory.join(name);
-            fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
-        };
-        keep(write(REPORT, result.to_json()?.as_bytes()));
+        // A closed standard error is no reason to end otherwise.
+        let lost = |error: InputError| drop(writeln!(terminal::stderr(), "error: {error}"));
         let (mut xml, mut summary) = (Vec::new(), Vec::new());
         junit::write(result, &mut xml)?;
-        keep(write(JUNIT, &xml));
         markdown::write(result, &mut summary)?;
-        keep(write(SUMMARY, &summary));
+        let mut code = result.code();
+        for (name, bytes) in [(REPORT, result.to_json()?.as_bytes()), (JUNIT, &*xml), (SUMMARY, &*summary)] {
+            let path = self.directory.join(name);
+            if let Err(error) = fs::write(&path, bytes) {
+                lost(unwritable(&path, &error));
+                code = code.min(ExitCode::Limit);
+            }
+        }
         if let Some(path) = &self.step_summary {
             let appended = OpenOptions::new().create(true).append(true).open(path);
-            let appended = appended.and_then(|mut file| file.write_all(&summary));
-            keep(appended.map_err(|error| step_summary_error(path, &error)));
+            if let Err(error) = appended.and_then(|mut file| file.write_all(&summary)) {
+                lost(step_summary_error(path, &error));
+                code = code.min(ExitCode::Limit);
+            }
         }
         let mut out = Vec::new();
         if github::is_job() {
             lines::annotations(result, &mut out)?;
         }
-        lines::verdict(result, &mut out)?;
+        lines::verdict(result, code, &mut out)?;
         let files = [REPORT, JUNIT, SUMMARY].join(", ");
         let directory = self.directory.display().to_string();
         writeln!(out, "reports in {}: {files}", printable(&directory))?;
         // A reader that has seen enough (`| head`) does not make a failure a success, nor a full one bad input.
-        let printed = io::stdout().lock().write_all(&out);
-        if let Err(error) = printed.as_ref()
-            && error.kind() != ErrorKind::BrokenPipe
-        {
-            keep(Err(InputError::new(format!("the verdict cannot be printed: {error}"))));
+        match io::stdout().lock().write_all(&out) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                lost(InputError::new(format!("the verdict cannot be printed: {error}")));
+                Ok(code.min(ExitCode::Limit))
+            }
+            _ => Ok(code),
         }
-        Ok(code)
     }
 }
 
