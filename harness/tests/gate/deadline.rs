@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::gate::result::SuiteResult;
 
 use crate::common::built::{scratch, slow_to_read};
-use crate::common::{child_of, is_alive, signal};
+use crate::common::{child_of, cpu_ticks, is_alive, signal};
 use crate::suite::{Suite, entry, finish, target};
 
 fn ends(report: &SuiteResult) -> Vec<(&str, u8, &str)> {
@@ -68,7 +68,7 @@ fn an_interrupt_ends_what_is_read_and_what_runs() {
         let pid = child.id();
         wait_until(|| child_of(pid).is_some());
         let qemu = child_of(pid).unwrap();
-        sleep(Duration::from_millis(500));
+        wait_until(|| cpu_ticks(qemu) > 30);
         signal(pid, name);
         let result = finish(child.wait_with_output().unwrap(), suite.path("harness-report")).expect_code(4);
         assert!(!is_alive(qemu), "SIG{name}");

@@ -122,7 +122,7 @@ fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
 #[test]
 fn doctor_prints_no_directory_raw_and_says_the_same_to_a_reader_that_has_gone() {
     let temp = tempfile::tempdir().unwrap();
-    let dir = temp.path().join("\x1b[2J\n::error::x\u{202e}");
+    let dir = temp.path().join("\x1b[2J\nmissing\u{202e}");
     fs::create_dir(&dir).unwrap();
     for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
         program(&dir.join(name), "echo 'QEMU emulator version 10.0.2'");
