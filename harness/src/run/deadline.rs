@@ -121,7 +121,11 @@ impl Deadline {
 
     fn go_on(&self, step: impl FnOnce(&mut State)) -> Result<(), GivenUp> {
         let mut state = self.state();
-        state.given_up.map_or_else(|| Ok(step(&mut state)), Err)
+        if let Some(why) = state.given_up {
+            return Err(why);
+        }
+        step(&mut state);
+        Ok(())
     }
 
     /// Whether a profile was put in its place.
