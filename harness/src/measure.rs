@@ -23,7 +23,6 @@ use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
-use crate::run::deadline;
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -143,10 +142,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     }
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
-    deadline::run_begins();
-    let outcome = plan.run(&workspace, &mut |progress| listener.progress(progress));
-    deadline::run_ended();
-    let outcome = outcome?;
+    let outcome = plan.run(&workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, &choice)));
     }
@@ -328,6 +324,7 @@ fn profile(
         vectors: choice.vectors,
         qemu_args: options.qemu_args.clone(),
         firmware_args: options.firmware_args.clone(),
+        semihosting: options.semihosting.other_than_usual(),
         stubs: plan.stubs.to_vec(),
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,

@@ -358,6 +358,9 @@ fn register_at_block(
                 let moves = state.ledger.get(VECTOR_MOVES, 0);
                 qemu_block.call_when_at_least::<OnUnsure>(cell(state, VECTOR_MOVES), moves + 1, number);
                 qemu_block.store(cell(state, LAST), 0);
+            } else if state.counting.is_oracle && state.counting.is_inline {
+                // The oracle asks at every block, and relies on nothing that is known of where exceptions can start.
+                qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, arrival_id(block, None));
             } else if state.counting.by_blocks() && (state.code.is_entry(pc) || state.guest.may_be_handler(pc, true))
             {
                 let id = arrival_id(block, state.guest.epoch_without_exception(pc));
@@ -438,9 +441,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Transfer => {
-            if let Some(site) = &planned.site
-                && !state.counting.is_oracle
-            {
+            if let Some(site) = &planned.site {
                 register_transfer(state, site, insn, planned.may_return_from_exception);
             }
         }
@@ -498,16 +499,17 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
 
 fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: bool) {
     let number = state.transfers.number(site);
-    if state.counting.is_inline {
+    if state.counting.by_blocks() {
         insn.store(cell(state, LAST), number);
         if site.needs_alarm() {
             insn.add(cell(state, CLOCK), ALARM);
         }
-        if let (SiteKind::Register { reg, call: false, .. }, true) = (site.kind, returns) {
-            insn.call::<OnRegisterJump>(reg.into());
-        }
     } else {
         insn.call::<OnTransfer>(number as usize);
+    }
+    if let (SiteKind::Register { reg, call: false, .. }, true, true) = (site.kind, returns, state.counting.is_inline)
+    {
+        insn.call::<OnRegisterJump>(reg.into());
     }
 }
 

@@ -1,7 +1,6 @@
 //! `harness merge`: the results of shards, joined into the reports and the exit code of one run.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -9,9 +8,9 @@ use anyhow::Result;
 
 use crate::cli::MergeArgs;
 use crate::exit_code::ExitCode;
+use crate::gate::lines;
+use crate::gate::reports::Reports;
 use crate::gate::result::SuiteResult;
-use crate::gate::{lines, reports};
-use crate::run::directory::unwritable;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -29,12 +28,12 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         .collect();
     let result = SuiteResult::merge(parts)?;
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
-    fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    let reports = Reports::prepare(directory)?;
     let width = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
     for case in &result.cases {
         lines::case(case, width, from.get(&case.name).map(PathBuf::as_path), &mut text)?;
     }
     terminal::stdout().write_all(&text)?;
-    reports::finish(&result, &directory)
+    reports.finish(&result)
 }

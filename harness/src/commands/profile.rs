@@ -44,7 +44,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let options = Options::resolve(args)?;
     let output = Output::prepare_for(&options)?;
     end_on_interrupt();
-    deadline::hold(options.timeout, output.in_the_making(), ExitCode::Limit.status());
+    deadline::hold(output.deadline().clone(), ExitCode::Limit.status());
     let stem = image::stem(&options.firmware);
     let mut terminal = Terminal(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
     let measured = measure(&options, &output, &mut terminal);

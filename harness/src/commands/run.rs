@@ -92,7 +92,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     end_on_interrupt();
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
     let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
-    deadline::hold(options.timeout, output.in_the_making(), runner::LIMIT);
+    deadline::hold(output.deadline().clone(), runner::LIMIT);
     let decoder = Decoder::of(options.symbol_file(), Color::Auto.for_stdout()).unwrap_or_else(|why| {
         let what = "what the firmware logs by defmt cannot be decoded";
         let _ = writeln!(terminal::stderr(), "harness: warning: {what}: {why}");

@@ -2,21 +2,22 @@
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
-use std::{fs, thread};
+use std::thread;
 
 use anyhow::Result;
 
 use crate::cli::TestArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::gate::baseline;
 use crate::gate::cache::Cache;
 use crate::gate::filter::Filter;
 use crate::gate::remedy::Command;
+use crate::gate::reports::Reports;
 use crate::gate::result::SuiteResult;
 use crate::gate::session::{self, Settings};
 use crate::gate::suite::{self, Suite};
-use crate::gate::{baseline, reports};
-use crate::run::directory::unwritable;
+use crate::run::deadline;
 use crate::run::plan::end_on_interrupt;
 use crate::run::walls::Walls;
 use crate::text::terminal;
@@ -34,7 +35,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         suite: args.suite.as_ref().map(|path| path.display().to_string()),
         baseline: args.baseline.clone(),
     };
-    let suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
+    let suite: &'static Suite = Box::leak(Box::new(Suite::load(&suite::find(args.suite.as_deref())?)?));
     let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let chosen = Filter::choose(&filters, &suite.cases);
     if chosen.is_empty() {
@@ -54,16 +55,18 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     }
     let mine = match args.shard {
         None => chosen.clone(),
-        Some(part) => session::shard(&suite, &chosen, baseline.as_deref(), part),
+        Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
     };
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
-    fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    let reports = Reports::prepare(directory)?;
     if let Some(line) = Walls::warning(args.sandbox) {
         eprintln!("warning: {line}");
     }
     end_on_interrupt();
-    let settings = Settings {
-        directory,
+    // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
+    deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
+    let settings: &'static Settings = Box::leak(Box::new(Settings {
+        directory: reports.directory().to_owned(),
         cache: if args.no_cache { None } else { Cache::open(args.cache_dir) },
         baseline,
         save_baseline: args.save_baseline,
@@ -71,9 +74,10 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         command,
         sandbox: args.sandbox,
         jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
-    };
-    let cases = session::run(&suite, &mine, &settings);
+    }));
+    let cases = session::run(suite, &mine, settings);
+    deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let chosen = chosen.iter().map(|case| case.name.clone()).collect();
-    let result = SuiteResult::new(suite.name.clone(), settings.baseline, chosen, cases);
-    reports::finish(&result, &settings.directory)
+    let result = SuiteResult::new(suite.name.clone(), settings.baseline.clone(), chosen, cases);
+    reports.finish(&result)
 }

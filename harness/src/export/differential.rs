@@ -14,9 +14,9 @@ use anyhow::Result;
 use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
-use super::shown::{INLINED, clean, printable};
+use super::shown::{INLINED, clean};
 use crate::analysis::stacks::{Frame, FrameRole};
-use crate::text::markup::escape;
+use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 
 /// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
@@ -50,7 +50,7 @@ impl Side {
     /// A profile by the name it is to be shown with, and its instructions by stack in any order:
     /// [`CallTree::stacks`](crate::analysis::calltree::CallTree::stacks).
     pub fn new(label: &str, stacks: impl IntoIterator<Item = (Vec<Frame>, u64)>) -> Side {
-        Side { label: printable(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
+        Side { label: shown(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
     }
 
     /// All instructions.

@@ -122,7 +122,10 @@ impl ValueEnum for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::source::Sources;
+    use crate::analysis::stacks::{Frame, FrameRole, View};
     use crate::profile::testing::{empty, freertos};
+    use crate::text::terminal::is_command;
 
     #[test]
     fn formats_are_in_the_order_of_their_names_and_each_says_what_it_is_for() {
@@ -141,6 +144,28 @@ mod tests {
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
                 assert!(is_text != format.is_binary, "{}", format.name);
             }
+        }
+    }
+
+    #[test]
+    fn nothing_that_turns_or_hides_text_is_raw_in_a_picture_or_a_page() {
+        let name = "\u{202e}live\u{2066}\u{200b}\u{9b}31m\u{61c}";
+        let mut profile = empty().function(name, 0x40, 0x10).caller(0, 0x44).executed(0x42, 10, 1, 0);
+        profile.facts.image_name = format!("{name}.elf");
+        let mut page = Vec::new();
+        report::write(&profile, View::default(), &mut Sources::default(), &mut page).unwrap();
+        let frame = |name: &str| Frame { name: name.to_owned(), role: FrameRole::Function };
+        let side = |insns| differential::Side::new(name, [(vec![frame(name)], insns)]);
+        let mut difference = Vec::new();
+        differential::svg(&side(1), &side(2), &mut difference).unwrap();
+        let pictures =
+            [View::default(), View { fold_irqs: true }].map(|view| flamegraph::svg(&profile, view).unwrap());
+        let chart = flamegraph::chart(&profile, View::default()).unwrap();
+        for bytes in pictures.into_iter().chain([chart, difference, page]) {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.contains("live"), "{text}");
+            let raw = text.chars().find(|&character| character != '\n' && character != '\t' && is_command(character));
+            assert_eq!(raw, None);
         }
     }
 }

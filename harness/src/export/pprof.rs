@@ -20,12 +20,12 @@ use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
 use super::settings::Settings;
-use super::shown::printable;
 use crate::analysis::attribution::{Context, Leaves};
 use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::analysis::{describe, functions};
 use crate::profile::{Profile, Window};
+use crate::text::markup::shown;
 
 /// Samples that are encoded at a time.
 const CHUNK: usize = 4096;
@@ -111,7 +111,7 @@ fn comments(profile: &Profile) -> Vec<String> {
     lines.extend(describe::describe_unopened(profile).map(|line| format!("# {line}")));
     lines.extend(describe::describe_unresolved(facts).map(|line| format!("# {line}")));
     lines.extend(describe::describe_notes(profile).iter().map(|line| format!("# {line}")));
-    lines.iter().map(|line| printable(line)).collect()
+    lines.iter().map(|line| shown(line)).collect()
 }
 
 /// Instructions and samples.
@@ -366,7 +366,7 @@ impl<'p> Tables<'p> {
     }
 
     fn label(&mut self, key: &str, text: &str) -> proto::Label {
-        proto::Label { key: self.string(key), str: self.string(&printable(text)) }
+        proto::Label { key: self.string(key), str: self.string(&shown(text)) }
     }
 
     fn place(&self, address: u64) -> Option<u64> {
@@ -391,7 +391,7 @@ impl<'p> Tables<'p> {
             id: IMAGE,
             memory_start: memory_start.min(memory_limit),
             memory_limit,
-            filename: self.string(&printable(&profile.facts.image_name)),
+            filename: self.string(&shown(&profile.facts.image_name)),
             build_id: self.string(&profile.facts.image_sha256),
             has_functions: true,
             has_filenames: true,
@@ -401,14 +401,14 @@ impl<'p> Tables<'p> {
     }
 
     fn function(&mut self, name: &str, linkage_name: &str, file: Option<&str>, start_line: Option<u32>) -> u64 {
-        let name = printable(name);
+        let name = shown(name);
         let name = if name.is_empty() { "?" } else { &name };
         let mut function = proto::Function {
             id: 0,
             name: self.string(name),
             // pprof shortens what is the same in both.
-            system_name: if linkage_name == name { 0 } else { self.string(&printable(linkage_name)) },
-            filename: self.string(&printable(file.unwrap_or_default())),
+            system_name: if linkage_name == name { 0 } else { self.string(&shown(linkage_name)) },
+            filename: self.string(&shown(file.unwrap_or_default())),
             start_line: start_line.unwrap_or(0).into(),
         };
         let next = self.functions.len() as u64 + 1;

@@ -3,6 +3,7 @@
 
 use crate::analysis::calltree::CallTree;
 use crate::analysis::stacks::{Frame, FrameRole};
+use crate::text::markup::shown;
 
 /// Suffix of the name of an inlined frame, as perf writes it.
 pub(super) const INLINED: &str = " (inlined)";
@@ -21,18 +22,9 @@ fn suffix(frame: &Frame) -> &'static str {
     if frame.role == FrameRole::Inlined { INLINED } else { "" }
 }
 
-/// A name that XML and one line of text can hold.
-pub(super) fn printable(name: &str) -> String {
-    // The separators of lines and paragraphs end a line to some readers.
-    let is_illegal = |character: char| {
-        character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
-    };
-    name.trim().chars().map(|character| if is_illegal(character) { '?' } else { character }).collect()
-}
-
 /// A name that inferno, and whatever else reads folded stacks, takes as one frame.
 pub(super) fn clean(name: &str) -> String {
-    let mut clean = printable(name).replace(';', ":");
+    let mut clean = shown(name).replace(';', ":");
     // It would be read as a count.
     if let Some((_, last)) = clean.rsplit_once(' ')
         && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')

@@ -18,13 +18,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 
 use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject, key_name};
 use crate::error::InputError;
+use crate::image::given;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
 
@@ -139,14 +140,15 @@ impl Baseline {
     /// # Errors
     /// When it cannot be read or is damaged.
     pub fn load(path: &Path) -> Result<Option<Baseline>, InputError> {
-        match fs::read_to_string(path) {
+        let text = given::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+        match text {
             Ok(text) => match Baseline::from_text(&text) {
                 Ok(baseline) => Ok(Some(baseline)),
                 Err(error) => {
                     Err(InputError::about(path, format_args!("{error:#}; make it anew with --save-baseline")))
                 }
             },
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(InputError::about(path, format_args!("cannot be read: {error}"))),
         }
     }
@@ -218,6 +220,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
         add("qemu-arg", Some(argument.clone()));
     }
     add("vectors", profile.facts.vectors.map(|address| format!("{address:#x}")));
+    add("semihosting", profile.facts.semihosting.clone());
     for stub in &profile.facts.stubs {
         add("stub", Some(stub.to_string()));
     }

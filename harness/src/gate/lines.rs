@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::exit_code::ExitCode;
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::text::github;
 use crate::text::number::group;
@@ -75,12 +76,12 @@ pub fn remedies(case: &CaseResult, directory: Option<&Path>) -> Vec<(&'static st
     remedies
 }
 
-/// Writes the verdict.
+/// Writes the verdict; `code` is what the command ends with.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn verdict(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
-    let (passed, all, code) = (result.passed(), result.cases.len(), result.code());
+pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io::Result<()> {
+    let (passed, all) = (result.passed(), result.cases.len());
     let insns: u64 = result.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
     let failed = if passed == all { String::new() } else { format!(", {} failed", all - passed) };
     let warnings = match result.cases.iter().map(|case| case.warnings.len()).sum() {

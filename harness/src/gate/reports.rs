@@ -1,7 +1,7 @@
 //! The reports of a suite: files for other programs, and the verdict on standard output.
 
-use std::fs;
-use std::io::{Write, stdout};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -12,41 +12,128 @@ use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
 use crate::run::directory::unwritable;
 use crate::text::github;
-use crate::text::terminal::printable;
+use crate::text::terminal::{self, printable};
 
-/// Writes the reports and the verdict.
-///
-/// # Errors
-/// When they cannot be written.
-pub fn finish(result: &SuiteResult, directory: &Path) -> Result<ExitCode> {
-    let write = |name: &str, bytes: &[u8]| {
-        let path = directory.join(name);
-        fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
-    };
-    write(REPORT, result.to_json()?.as_bytes())?;
-    let (mut xml, mut summary) = (Vec::new(), Vec::new());
-    junit::write(result, &mut xml)?;
-    write(JUNIT, &xml)?;
-    markdown::write(result, &mut summary)?;
-    write(SUMMARY, &summary)?;
-    if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
-        let path = PathBuf::from(path);
-        let appended = fs::OpenOptions::new().create(true).append(true).open(&path);
-        appended.and_then(|mut file| file.write_all(&summary)).map_err(|error| {
-            InputError::about(&path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
-        })?;
+/// Where the reports of a suite go.
+#[derive(Debug)]
+pub struct Reports {
+    directory: PathBuf,
+    /// The summary of a job's step, which is added to.
+    step_summary: Option<PathBuf>,
+}
+
+impl Reports {
+    /// Finds out whether they can be written, before anything is run for them: afterwards that is no bad input.
+    ///
+    /// # Errors
+    /// When one of them cannot.
+    pub fn prepare(directory: PathBuf) -> Result<Reports, InputError> {
+        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+        for path in [REPORT, JUNIT, SUMMARY].map(|name| directory.join(name)) {
+            check(&path).map_err(|error| unwritable(&path, &error))?;
+        }
+        let step_summary = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from);
+        if let Some(path) = &step_summary {
+            check(path).map_err(|error| step_summary_error(path, &error))?;
+        }
+        Ok(Reports { directory, step_summary })
     }
-    let mut out = Vec::new();
-    if github::is_job() {
-        lines::annotations(result, &mut out)?;
+
+    /// The directory that they are in.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
-    lines::verdict(result, &mut out)?;
-    let files = [REPORT, JUNIT, SUMMARY].join(", ");
-    let directory = directory.display().to_string();
-    writeln!(out, "reports in {}: {files}", printable(&directory))?;
-    // A reader that has seen enough (`| head`) does not make a failure a success.
-    match stdout().lock().write_all(&out) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(result.code()),
+
+    /// Writes the reports and the verdict. What cannot be written any more is said, and as any run without room for what
+    /// it found it is [`ExitCode::Limit`]; the others are written all the same.
+    ///
+    /// # Errors
+    /// When there is no text of them, which is a defect.
+    pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
+        // A closed standard error is no reason to end otherwise.
+        let lost = |error: InputError| drop(writeln!(terminal::stderr(), "error: {error}"));
+        let (mut xml, mut summary) = (Vec::new(), Vec::new());
+        junit::write(result, &mut xml)?;
+        markdown::write(result, &mut summary)?;
+        let mut code = result.code();
+        for (name, bytes) in [(REPORT, result.to_json()?.as_bytes()), (JUNIT, &*xml), (SUMMARY, &*summary)] {
+            let path = self.directory.join(name);
+            if let Err(error) = fs::write(&path, bytes) {
+                lost(unwritable(&path, &error));
+                code = code.min(ExitCode::Limit);
+            }
+        }
+        if let Some(path) = &self.step_summary {
+            let appended = OpenOptions::new().create(true).append(true).open(path);
+            if let Err(error) = appended.and_then(|mut file| file.write_all(&summary)) {
+                lost(step_summary_error(path, &error));
+                code = code.min(ExitCode::Limit);
+            }
+        }
+        let mut out = Vec::new();
+        if github::is_job() {
+            lines::annotations(result, &mut out)?;
+        }
+        lines::verdict(result, code, &mut out)?;
+        let files = [REPORT, JUNIT, SUMMARY].join(", ");
+        let directory = self.directory.display().to_string();
+        writeln!(out, "reports in {}: {files}", printable(&directory))?;
+        // A reader that has seen enough (`| head`) does not make a failure a success, nor a full one bad input.
+        match io::stdout().lock().write_all(&out) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                lost(InputError::new(format!("the verdict cannot be printed: {error}")));
+                Ok(code.min(ExitCode::Limit))
+            }
+            _ => Ok(code),
+        }
+    }
+}
+
+fn step_summary_error(path: &Path, error: &io::Error) -> InputError {
+    InputError::about(path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
+}
+
+/// Opens a file as it will be, and leaves what is there as it is. A pipe or device is not opened: its reader would see
+/// that.
+fn check(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create_new(true).open(path)?;
+            fs::remove_file(path)
+        }
+        _ => OpenOptions::new().append(true).open(path).map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_that_cannot_be_written_are_found_before_and_what_is_there_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("a/b");
+        Reports::prepare(directory.clone()).unwrap();
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+        fs::write(directory.join(REPORT), "earlier").unwrap();
+        Reports::prepare(directory.clone()).unwrap();
+        assert_eq!(fs::read(directory.join(REPORT)).unwrap(), b"earlier");
+        for name in [REPORT, JUNIT, SUMMARY] {
+            let directory = scratch.path().join(name);
+            fs::create_dir_all(directory.join(name)).unwrap();
+            let error = Reports::prepare(directory).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("cannot be written"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_any_more_does_not_take_the_others_along() {
+        let scratch = tempfile::tempdir().unwrap();
+        let reports = Reports::prepare(scratch.path().to_owned()).unwrap();
+        fs::create_dir(scratch.path().join(REPORT)).unwrap();
+        let result = SuiteResult::new("suite".to_owned(), None, Vec::new(), Vec::new());
+        assert_eq!(reports.finish(&result).unwrap(), ExitCode::Limit);
+        assert!([JUNIT, SUMMARY].iter().all(|name| scratch.path().join(name).is_file()));
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
 use anyhow::Result;
 
 use crate::analysis::compare::{Comparison, Fate, compare};
+use crate::analysis::describe;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
 use crate::analysis::{crosscheck, functions};
@@ -23,7 +25,7 @@ use crate::gate::lines;
 use crate::gate::remedy::{self, Command};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
-use crate::gate::threshold::{Limit, Meant, judge};
+use crate::gate::threshold::{Meant, judge};
 use crate::gate::work::{self, Judged};
 use crate::image::defmt::Decoder;
 use crate::image::given;
@@ -33,6 +35,7 @@ use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
 use crate::run::cores::Cores;
+use crate::run::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::options::Options;
@@ -71,9 +74,9 @@ pub struct Settings {
 }
 
 /// A suite being run: what all of its cases share.
-struct Session<'a> {
-    suite: &'a Suite,
-    settings: &'a Settings,
+struct Session {
+    suite: &'static Suite,
+    settings: &'static Settings,
     /// The suite's file as failures name it.
     suite_file: String,
     /// Part of the cache's key.
@@ -98,7 +101,9 @@ pub fn shard<'a>(
 }
 
 /// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
-pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
+///
+/// The suite lives for ever, since an image that was given up may still be worked on.
+pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Settings) -> Vec<CaseResult> {
     let session = Session {
         suite,
         settings,
@@ -106,7 +111,7 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
         emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
         bars: Bars::new(cases.len()),
     };
-    session.run_all(cases, settings.jobs)
+    Arc::new(session).run_all(cases, settings.jobs)
 }
 
 /// The versions of all emulators that are installed.
@@ -154,9 +159,9 @@ impl Listener for Collector<'_> {
     }
 }
 
-impl Session<'_> {
+impl Session {
     /// Runs the cases on so many threads; results come, and are printed, in the order of the suite.
-    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseResult> {
+    fn run_all(self: &Arc<Self>, cases: &[&'static Case], jobs: usize) -> Vec<CaseResult> {
         let next = AtomicUsize::new(0);
         let finished: Mutex<BTreeMap<usize, CaseResult>> = Mutex::default();
         let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
@@ -201,13 +206,38 @@ impl Session<'_> {
         finished.into_values().collect()
     }
 
-    fn run(&self, case: &Case) -> CaseResult {
-        match self.try_run(case) {
-            Ok(result) => result,
-            Err(error) => {
-                let code = ExitCode::of_error(&error);
-                CaseResult::without_run(&case.name, &case.tags, code, &format!("{error:#}"))
-            }
+    /// Runs a case on a thread of its own. Nothing can end a thread: one that takes too long, or that the user does not
+    /// want to wait for, is left behind, comes to nothing, and ends with the process.
+    fn run(self: &Arc<Self>, case: &'static Case) -> CaseResult {
+        let deadline = Deadline::new(case.options.timeout);
+        let (send, receive) = mpsc::channel();
+        let (session, until) = (Arc::clone(self), Arc::clone(&deadline));
+        // QEMU ends with the thread that starts it, and so may not be started by one that is kept for another case.
+        let started = thread::Builder::new().name(case.name.replace('\0', "")).spawn(move || {
+            // A case that was given up is not waited for.
+            let _ = send.send(session.try_run(case, &until));
+        });
+        let failed = |code, why: &str| CaseResult::without_run(&case.name, &case.tags, code, why);
+        if let Err(error) = started {
+            return failed(ExitCode::Usage, &format!("it was not run: there is no thread for it ({error})"));
+        }
+        loop {
+            let why = match receive.recv_timeout(GLANCE) {
+                Ok(Ok(result)) => return result,
+                Ok(Err(error)) => match error.downcast::<GivenUp>() {
+                    Ok(why) => why,
+                    Err(error) => return failed(ExitCode::of_error(&error), &format!("{error:#}")),
+                },
+                Err(RecvTimeoutError::Timeout) => match deadline.look() {
+                    Some(why) => why,
+                    None => continue,
+                },
+                Err(RecvTimeoutError::Disconnected) => {
+                    return failed(ExitCode::Usage, "harness itself failed here, as standard error says");
+                }
+            };
+            let profile = deadline.has_profile().then(|| profile_directory(case));
+            return CaseResult { profile, ..failed(ExitCode::Limit, why.0) };
         }
     }
 
@@ -220,12 +250,12 @@ impl Session<'_> {
         }
     }
 
-    fn try_run(&self, case: &Case) -> Result<CaseResult> {
+    fn try_run(&self, case: &Case, deadline: &Arc<Deadline>) -> Result<CaseResult> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let sandbox = self.settings.sandbox;
         let options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
         let target = self.settings.directory.join(profile_directory(case));
-        let output = Output::prepare(target)?;
+        let output = Output::prepare_within(target, Arc::clone(deadline))?;
         let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
         let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
         let is_known = known.is_some();
@@ -260,10 +290,17 @@ impl Session<'_> {
             Ok(Some(decoder)) => console = words(decoder, &console, &mut profile.console_marks),
             Err(why) => messages.push(format!("what the firmware logs by defmt cannot be decoded: {why}")),
         }
-        self.evaluate(case, &profile, &console, messages)
+        self.evaluate(case, &profile, &console, messages, deadline)
     }
 
-    fn evaluate(&self, case: &Case, profile: &Profile, console: &[u8], messages: Vec<String>) -> Result<CaseResult> {
+    fn evaluate(
+        &self,
+        case: &Case,
+        profile: &Profile,
+        console: &[u8],
+        messages: Vec<String>,
+        deadline: &Deadline,
+    ) -> Result<CaseResult> {
         let facts = &profile.facts;
         let insns = profile.total_insns();
         let (ending, code) = expect::ending(&case.expect, profile);
@@ -274,7 +311,7 @@ impl Session<'_> {
             tags: case.tags.clone(),
             place: None,
             exit_code: code.status(),
-            end: crate::analysis::describe::describe_end(profile),
+            end: describe::describe_end(profile),
             run: Some(RunResult {
                 image: facts.image_name.clone(),
                 image_sha256: facts.image_sha256.clone(),
@@ -286,7 +323,7 @@ impl Session<'_> {
             }),
             findings: vec![ending],
             comparison: None,
-            warnings: work::blind(case, &facts.end, insns).into_iter().collect(),
+            warnings: work::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,
@@ -308,7 +345,7 @@ impl Session<'_> {
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
         }
-        self.compare(case, profile, (&new, ended_well), &mut result)?;
+        self.compare(case, profile, (&new, ended_well), deadline, &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
         }
@@ -322,9 +359,14 @@ impl Session<'_> {
         case: &Case,
         profile: &Profile,
         (new, ended_well): (&Baseline, bool),
+        deadline: &Deadline,
         result: &mut CaseResult,
     ) -> Result<()> {
         let file = |name: &String| baseline_file(self.suite, name, case);
+        let save = |name: &String| -> Result<()> {
+            deadline.check()?;
+            Ok(new.save(&file(name))?)
+        };
         let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
@@ -355,7 +397,7 @@ impl Session<'_> {
                     result.accept = Some(accept(name));
                 }
                 if self.settings.ratchet && result.passed() && is_better(&compared) {
-                    new.save(&file(name))?;
+                    save(name)?;
                     result.messages.push(format!("baseline {name} tightened"));
                 }
                 if ended_well {
@@ -373,13 +415,20 @@ impl Session<'_> {
         }
         if let Some(name) = &self.settings.save_baseline {
             if result.code() >= ExitCode::Regression {
-                new.save(&file(name))?;
+                save(name)?;
             } else {
                 result.messages.push(format!("baseline {name} not saved: the run failed"));
             }
         }
         Ok(())
     }
+}
+
+/// What is to be said of a run that is no failure: that it did nothing but to poll, or faulted last.
+fn trouble(profile: &Profile) -> Option<String> {
+    let line = describe::describe_trouble(profile)?;
+    // What is none has ended the run, and is said as its end.
+    line.strip_prefix("warning: ").map(str::to_owned)
 }
 
 /// Where the profile of a case is, from the directory of the reports on.
@@ -464,8 +513,7 @@ fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> V
 /// let one pass.
 fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparison) -> (Vec<Finding>, bool) {
     let judgements = judge(&case.thresholds, meant, compared);
-    let is_by_baseline =
-        judgements.iter().any(|judgement| judgement.crossed && !matches!(judgement.limit, Limit::Ceiling(_)));
+    let is_by_baseline = judgements.iter().any(|judgement| judgement.crossed && !judgement.limit.is_absolute());
     let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
         let subject = &judgement.subject;
         let place = match judgement.metric.subject() {

@@ -1,8 +1,7 @@
 //! Thresholds: how much worse a number may get, or how large it may be at all, and which ones were crossed.
 //!
 //! A limit is a share of the baseline's number (`5%`), an amount more than it (`+500`), or a ceiling that
-//! needs no baseline (`10k`). Numbers are compared as integers: a limit of `0%` is crossed by one
-//! instruction.
+//! needs no baseline (`10k`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +10,8 @@ use globset::{Glob, GlobMatcher};
 use crate::analysis::compare::{Comparison, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
 use crate::error::InputError;
-use crate::text::number::{group, parse_millionths, parse_number, signed, signed_percent};
-
-/// A limit on a number: what is above it is too much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// More than this share above the baseline, in millionths.
-    Share(u64),
-    /// More than this amount above the baseline.
-    Growth(u64),
-    /// More than this.
-    Ceiling(u64),
-}
+use crate::gate::limit::Limit;
+use crate::text::number::group;
 
 /// The pattern that matches everything.
 pub const ALL: &str = "@all";
@@ -59,52 +48,6 @@ pub struct Judgement {
     pub limit: Limit,
     /// Whether the limit is crossed.
     pub crossed: bool,
-}
-
-impl Limit {
-    /// Reads `5%`, `0.1%`, `+500`, `+2k`, `10k`.
-    ///
-    /// # Errors
-    /// Anything else.
-    pub fn parse(text: &str) -> Result<Limit, InputError> {
-        let error =
-            || InputError::new(format!("limit {text:?}: write 5% or +500 (more than the baseline), or 10k (in all)"));
-        let text = text.trim();
-        if let Some(share) = text.strip_suffix('%') {
-            return Ok(Limit::Share(parse_millionths(share.trim()).ok_or_else(error)?));
-        }
-        let number = |text: &str| parse_number("limit", text).map_err(|_| error());
-        match text.strip_prefix('+') {
-            Some(growth) => Ok(Limit::Growth(number(growth)?)),
-            None => Ok(Limit::Ceiling(number(text)?)),
-        }
-    }
-
-    fn is_crossed(self, Pair { before, after }: Pair) -> bool {
-        let Some(after) = after else { return false };
-        match (self, before) {
-            (Limit::Ceiling(most), _) => after > most,
-            // What was not there before is said to be new, and counts in the total.
-            (_, None) => false,
-            (Limit::Growth(most), Some(before)) => after > before.saturating_add(most),
-            (Limit::Share(millionths), Some(before)) => {
-                let grown = u128::from(after.saturating_sub(before)) * 1_000_000;
-                grown > u128::from(before) * u128::from(millionths)
-            }
-        }
-    }
-
-    /// As it is written.
-    pub fn describe(self) -> String {
-        match self {
-            Limit::Share(millionths) => {
-                let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
-                format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
-            }
-            Limit::Growth(most) => format!("+{}", group(most)),
-            Limit::Ceiling(most) => format!("at most {}", group(most)),
-        }
-    }
 }
 
 impl Threshold {
@@ -169,9 +112,8 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -
     let mut sums: BTreeMap<(Metric, &str, bool), (Limit, Pair)> = BTreeMap::new();
     let mut judge_one = |metric: Metric, subject: &str, plain_name: &str, numbers: Pair| {
         for is_ceiling in [false, true] {
-            let kind = |threshold: &&Threshold| {
-                threshold.metric == metric && matches!(threshold.limit, Limit::Ceiling(_)) == is_ceiling
-            };
+            let kind =
+                |threshold: &&Threshold| threshold.metric == metric && threshold.limit.is_absolute() == is_ceiling;
             let named = |threshold: &&Threshold| threshold.pattern.names(plain_name, subject, meant);
             let candidates = || thresholds.iter().filter(kind);
             let threshold =
@@ -216,14 +158,12 @@ impl Judgement {
     pub fn describe(&self) -> String {
         let (what, numbers, allowed) = (self.what(), self.numbers, self.limit.describe());
         let now = group(numbers.after.unwrap_or(0));
-        let Some(before) = numbers.before.filter(|_| !matches!(self.limit, Limit::Ceiling(_))) else {
-            return format!("{what} {now}, allowed {allowed}");
-        };
-        let change = match self.limit {
-            Limit::Growth(_) => signed(numbers.difference()),
-            _ => signed_percent(numbers.difference(), before),
-        };
-        format!("{what} {change}, allowed {allowed} ({} \u{2192} {now})", group(before))
+        match (self.limit.describe_change(numbers), numbers.before) {
+            (Some(change), Some(before)) => {
+                format!("{what} {change}, allowed {allowed} ({} \u{2192} {now})", group(before))
+            }
+            _ => format!("{what} {now}, allowed {allowed}"),
+        }
     }
 
     /// What is limited: `self instructions of crc32`.
@@ -237,37 +177,7 @@ impl Judgement {
 mod tests {
     use super::*;
     use crate::analysis::compare::{Change, Fate, TaskChange};
-
-    #[test]
-    fn limits_are_read_as_people_write_them() {
-        for (text, limit, shown) in [
-            ("5%", Limit::Share(50_000), "5 %"),
-            ("0%", Limit::Share(0), "0 %"),
-            ("0.05 %", Limit::Share(500), "0.05 %"),
-            ("+2k", Limit::Growth(2000), "+2,000"),
-            ("10k", Limit::Ceiling(10_000), "at most 10,000"),
-        ] {
-            assert_eq!(Limit::parse(text), Ok(limit), "{text}");
-            assert_eq!(limit.describe(), shown);
-        }
-        for text in ["", "%", "-5%", "5 apples", "1e3", "0.00001%", "+", "5%%"] {
-            let error = Limit::parse(text).unwrap_err().to_string();
-            assert!(error.contains("write 5%"), "{error}");
-        }
-    }
-
-    #[test]
-    fn one_instruction_crosses_a_limit_of_nothing_and_large_numbers_do_not_overflow() {
-        let pair = |before, after| Pair { before: Some(before), after: Some(after) };
-        assert!(Limit::Share(0).is_crossed(pair(1_000_000_000_000, 1_000_000_000_001)));
-        assert!(!Limit::Share(0).is_crossed(pair(10, 10)));
-        assert!(!Limit::Share(50_000).is_crossed(pair(100, 105)));
-        assert!(Limit::Share(50_000).is_crossed(pair(100, 106)));
-        assert!(!Limit::Share(u64::MAX).is_crossed(pair(u64::MAX / 2, u64::MAX)));
-        assert!(Limit::Growth(3).is_crossed(pair(100, 104)));
-        assert!(Limit::Ceiling(99).is_crossed(Pair { before: None, after: Some(100) }));
-        assert!(!Limit::Share(0).is_crossed(Pair { before: None, after: Some(100) }));
-    }
+    use crate::gate::limit::{Bound, Worse};
 
     #[test]
     fn the_most_specific_threshold_counts() {
@@ -280,8 +190,9 @@ mod tests {
             functions: vec![change("crc_byte", 100, 103), change("crc_init", 100, 103), change("sort", 100, 103)],
             ..Comparison::default()
         };
-        let threshold =
-            |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
+        let threshold = |pattern, limit| {
+            Threshold::new(Metric::SelfInsns, pattern, Limit::parse(Worse::More, limit).unwrap()).unwrap()
+        };
         let thresholds = [threshold("crc*", "5%"), threshold("crc_byte", "0%"), threshold(ALL, "1%")];
         let judgements = judge(&thresholds, &Meant::new(), &comparison);
         let crossed: Vec<&str> = judgements
@@ -303,8 +214,9 @@ mod tests {
         let functions =
             vec![change("sort::<u8>", Some(100), 90), change("sort::<u16>", None, 25), change("main", Some(5), 5)];
         let comparison = Comparison { functions, ..Comparison::default() };
-        let threshold =
-            |pattern, limit| Threshold::new(Metric::SelfInsns, pattern, Limit::parse(limit).unwrap()).unwrap();
+        let threshold = |pattern, limit| {
+            Threshold::new(Metric::SelfInsns, pattern, Limit::parse(Worse::More, limit).unwrap()).unwrap()
+        };
         let meant = Meant::from([("sort".to_owned(), ["sort::<u8>", "sort::<u16>"].map(str::to_owned).into())]);
         let judged = |thresholds: &[Threshold]| -> Vec<String> {
             judge(thresholds, &meant, &comparison).iter().map(Judgement::describe).collect()
@@ -341,7 +253,8 @@ mod tests {
         };
         let subjects = [Subject::Run, Subject::Function, Subject::Task];
         let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
-        let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, Limit::Ceiling(0)).unwrap());
+        let ceiling = Limit { worse: Worse::More, bound: Bound::Absolute(0) };
+        let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, ceiling).unwrap());
         let judgements = judge(&thresholds.collect::<Vec<_>>(), &Meant::new(), &comparison);
         assert!(judgements.iter().all(|judgement| judgement.crossed));
         assert_eq!(judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);

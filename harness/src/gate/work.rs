@@ -10,10 +10,11 @@ use crate::analysis::compare::{Change, Comparison, Fate, Pair};
 use crate::analysis::metrics::Metric;
 use crate::error::InputError;
 use crate::gate::expect::Ending;
+use crate::gate::limit::Limit;
 use crate::gate::suite::Case;
 use crate::gate::threshold::{ALL, Meant, Pattern};
 use crate::profile::End;
-use crate::text::number::{group, parse_millionths, parse_number, plural, signed, signed_percent};
+use crate::text::number::{group, plural};
 
 /// The word for it in suites.
 pub const WORD: &str = "work";
@@ -24,24 +25,13 @@ pub const CONSOLE: &str = "@console";
 /// How many functions stand for the work where none is named: those called most in the baseline.
 const MOST_CALLED: usize = 5;
 
-/// A limit on a number: what is below it is too little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Least {
-    /// Less than this share below the baseline, in millionths.
-    Share(u64),
-    /// Less than this amount below the baseline.
-    Amount(u64),
-    /// At least this.
-    Floor(u64),
-}
-
 /// One limit on the work of a window.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// The functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: those called most, and the console.
     pub pattern: Pattern,
     /// The limit.
-    pub least: Least,
+    pub limit: Limit,
 }
 
 /// One number held against its limit.
@@ -52,7 +42,7 @@ pub struct Judgement {
     /// The number in the baseline and now.
     pub numbers: Pair,
     /// The limit.
-    pub least: Least,
+    pub limit: Limit,
     /// What happened to the function as a whole.
     pub fate: Fate,
     /// Whether too little was done.
@@ -68,68 +58,24 @@ pub struct Judged {
     pub blind: Vec<String>,
 }
 
-impl Least {
-    /// Reads `2%`, `-500`, `100`.
-    ///
-    /// # Errors
-    /// Anything else.
-    pub fn parse(text: &str) -> Result<Least, InputError> {
-        let why = "write 2% or -500 (less than in the baseline), or 100 (at least)";
-        let error = || InputError::new(format!("limit {text:?}: {why}"));
-        let text = text.trim();
-        if let Some(share) = text.strip_suffix('%') {
-            return Ok(Least::Share(parse_millionths(share.trim()).ok_or_else(error)?));
-        }
-        let number = |text: &str| parse_number("limit", text).map_err(|_| error());
-        match text.strip_prefix('-') {
-            Some(amount) => Ok(Least::Amount(number(amount)?)),
-            None => Ok(Least::Floor(number(text)?)),
-        }
-    }
-
-    fn is_crossed(self, Pair { before, after }: Pair) -> bool {
-        let after = after.unwrap_or(0);
-        match (self, before) {
-            (Least::Floor(least), _) => after < least,
-            (_, None) => false,
-            (Least::Amount(most), Some(before)) => after < before.saturating_sub(most),
-            (Least::Share(millionths), Some(before)) => {
-                u128::from(before.saturating_sub(after)) * 1_000_000 > u128::from(before) * u128::from(millionths)
-            }
-        }
-    }
-
-    fn describe(self) -> String {
-        match self {
-            Least::Share(millionths) => {
-                let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
-                let percent = percent.trim_end_matches('0').trim_end_matches('.');
-                if percent == "0" { "0 %".to_owned() } else { format!("\u{2212}{percent} %") }
-            }
-            Least::Amount(amount) => signed(-i128::from(amount)),
-            Least::Floor(least) => format!("at least {}", group(least)),
-        }
-    }
-}
-
 impl Work {
     /// A limit on what the pattern means.
     ///
     /// # Errors
     /// When the pattern is no glob.
-    pub fn new(pattern: &str, least: Least) -> Result<Work, InputError> {
+    pub fn new(pattern: &str, limit: Limit) -> Result<Work, InputError> {
         if pattern.starts_with('@') && ![ALL, CONSOLE].contains(&pattern) {
             return Err(InputError::new(format!("{pattern:?}: write {ALL:?}, {CONSOLE:?}, or a function's name")));
         }
-        if pattern == ALL && matches!(least, Least::Floor(_)) {
+        if pattern == ALL && limit.is_absolute() {
             let why = "what the least number is of has to be named, such as { frame_done = 100 }";
             return Err(InputError::new(format!("a floor for all is none: {why}")));
         }
-        Ok(Work { pattern: Pattern::new(pattern)?, least })
+        Ok(Work { pattern: Pattern::new(pattern)?, limit })
     }
 
     fn is_floor(&self) -> bool {
-        matches!(self.least, Least::Floor(_))
+        self.limit.is_absolute()
     }
 
     fn is_of_console(&self) -> bool {
@@ -155,13 +101,13 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
             let is_named =
                 |(_, limit): &&(usize, &Work)| limit.pattern.names(&change.plain_name, &change.name, meant);
             match named.iter().rfind(is_named) {
-                Some((index, limit)) => found.entry(*index).or_default().extend(of(change, limit.least)),
+                Some((index, limit)) => found.entry(*index).or_default().extend(of(change, limit.limit)),
                 None => others.push(change),
             }
         }
         if let Some((index, limit)) = all {
             let mut most_called: Vec<Judgement> =
-                others.into_iter().filter_map(|change| of(change, limit.least)).collect();
+                others.into_iter().filter_map(|change| of(change, limit.limit)).collect();
             most_called.sort_by(|one, other| {
                 other.numbers.before.cmp(&one.numbers.before).then_with(|| one.function.cmp(&other.function))
             });
@@ -173,8 +119,8 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
             let numbers = comparison.run[Metric::Lines];
             // What printed nothing before prints no less now.
             if limit.is_floor() || numbers.before.is_some_and(|lines| lines > 0) {
-                let crossed = limit.least.is_crossed(numbers);
-                let lines = Judgement { function: None, numbers, least: limit.least, fate: Fate::Stays, crossed };
+                let crossed = limit.limit.is_crossed(numbers);
+                let lines = Judgement { function: None, numbers, limit: limit.limit, fate: Fate::Stays, crossed };
                 found.entry(index).or_default().push(lines);
             }
         }
@@ -187,9 +133,9 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
         if limit.pattern.is_generic(meant) && !judgements.is_empty() {
             let mut numbers = Pair::default();
             judgements.iter().for_each(|judgement| numbers.add(judgement.numbers));
-            let (function, least) = (Some(limit.pattern.text.clone()), limit.least);
-            let crossed = least.is_crossed(numbers);
-            judgements = vec![Judgement { function, numbers, least, fate: Fate::Stays, crossed }];
+            let (function, limit) = (Some(limit.pattern.text.clone()), limit.limit);
+            let crossed = limit.is_crossed(numbers);
+            judgements = vec![Judgement { function, numbers, limit, fate: Fate::Stays, crossed }];
         }
         judged.judgements.extend(judgements);
     }
@@ -197,17 +143,16 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
 }
 
 /// The calls of a function as work; None: there is no number that could have become less, or it is not known now.
-fn of(change: &Change, least: Least) -> Option<Judgement> {
+fn of(change: &Change, limit: Limit) -> Option<Judgement> {
     let Pair { before, after } = change.numbers[Metric::Calls];
-    let is_floor = matches!(least, Least::Floor(_));
     let after = match change.fate {
         Fate::Vanished => Some(0),
         // What is inlined is called all the same, as often as cannot be known.
         _ => Some(after?),
     };
-    let numbers = Pair { before: if is_floor { before } else { Some(before?) }, after };
+    let numbers = Pair { before: if limit.is_absolute() { before } else { Some(before?) }, after };
     let function = Some(change.name.clone());
-    Some(Judgement { function, numbers, least, fate: change.fate, crossed: least.is_crossed(numbers) })
+    Some(Judgement { function, numbers, limit, fate: change.fate, crossed: limit.is_crossed(numbers) })
 }
 
 impl Work {
@@ -236,13 +181,9 @@ impl Judgement {
     pub fn describe(&self) -> String {
         let what = self.what();
         let Pair { before, after } = self.numbers;
-        let (now, allowed) = (group(after.unwrap_or(0)), self.least.describe());
-        let Some(before) = before.filter(|_| !matches!(self.least, Least::Floor(_))) else {
+        let (now, allowed) = (group(after.unwrap_or(0)), self.limit.describe());
+        let (Some(change), Some(before)) = (self.limit.describe_change(self.numbers), before) else {
             return format!("{what} {now}, allowed {allowed}");
-        };
-        let change = match self.least {
-            Least::Amount(_) => signed(self.numbers.difference()),
-            _ => signed_percent(self.numbers.difference(), before),
         };
         let fate = match self.fate {
             Fate::Stays => String::new(),
@@ -261,12 +202,12 @@ impl Judgement {
 
     /// Whether another baseline would let it pass.
     pub fn is_by_baseline(&self) -> bool {
-        !matches!(self.least, Least::Floor(_))
+        !self.limit.is_absolute()
     }
 
     /// What is asked of it.
     pub fn allowed(&self) -> String {
-        format!("{}, allowed {}", self.what(), self.least.describe())
+        format!("{}, allowed {}", self.what(), self.limit.describe())
     }
 }
 
@@ -300,6 +241,7 @@ pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::analysis::compare::Pairs;
+    use crate::gate::limit::Worse;
 
     fn change(name: &str, before: Option<u64>, after: Option<u64>, fate: Fate) -> Change {
         let mut numbers = Pairs::default();
@@ -307,8 +249,8 @@ mod tests {
         Change { name: name.to_owned(), plain_name: name.to_owned(), numbers, fate }
     }
 
-    fn work(pattern: &str, least: &str) -> Work {
-        Work::new(pattern, Least::parse(least).unwrap()).unwrap()
+    fn work(pattern: &str, limit: &str) -> Work {
+        Work::new(pattern, Limit::parse(Worse::Less, limit).unwrap()).unwrap()
     }
 
     fn comparison(functions: Vec<Change>, lines: (Option<u64>, Option<u64>)) -> Comparison {
@@ -324,19 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_on_work_are_read_as_people_write_them() {
-        for (text, least, shown) in [
-            ("2%", Least::Share(20_000), "\u{2212}2 %"),
-            ("0%", Least::Share(0), "0 %"),
-            ("-2k", Least::Amount(2000), "\u{2212}2,000"),
-            ("100", Least::Floor(100), "at least 100"),
-        ] {
-            assert_eq!((Least::parse(text), &*least.describe()), (Ok(least), shown), "{text}");
-        }
-        for text in ["", "+5", "-5%", "x"] {
-            assert!(Least::parse(text).unwrap_err().to_string().contains("write 2%"), "{text}");
-        }
-        assert!(Work::new("@all", Least::Floor(1)).is_err() && Work::new("@tasks", Least::Share(0)).is_err());
+    fn a_floor_for_all_and_an_unknown_word_are_refused() {
+        assert!(Work::new(ALL, Limit::parse(Worse::Less, "1").unwrap()).is_err());
+        assert!(Work::new("@tasks", Limit::parse(Worse::Less, "0%").unwrap()).is_err());
     }
 
     #[test]

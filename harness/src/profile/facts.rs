@@ -41,6 +41,8 @@ pub struct Facts {
     pub qemu_args: Vec<String>,
     /// What the firmware was given as its command line, after the program's name.
     pub firmware_args: Vec<String>,
+    /// Which semihosting calls were served, in the option's word, where not the usual ones.
+    pub semihosting: Option<String>,
     /// Functions that were made to return at once, by address.
     pub stubs: Vec<Stub>,
     /// Mean distance of samples in instructions.

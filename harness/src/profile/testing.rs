@@ -27,6 +27,7 @@ pub(crate) fn empty() -> Profile {
             vectors: None,
             qemu_args: Vec::new(),
             firmware_args: Vec::new(),
+            semihosting: None,
             stubs: Vec::new(),
             period_insns: 10,
             jitter_seed: None,

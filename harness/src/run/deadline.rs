@@ -1,111 +1,219 @@
-//! The deadline of a command: `--timeout`, Ctrl-C and SIGTERM hold where no firmware runs, too.
+//! The deadline of a measured image: `--timeout`, Ctrl-C and SIGTERM hold where no firmware runs, too.
 //!
 //! While QEMU runs, they end the run, and what was measured is kept (`run/execution.rs`). Before and after it, reading,
-//! unwinding and drawing are ordinary code that looks at no clock: there a thread of its own ends the process, and what
-//! was half written goes.
+//! unwinding and drawing are ordinary code that looks at no clock: it is given up from outside. A command of one image
+//! ends then ([`hold`]); a suite goes on without it, and its thread comes to nothing any more: it can neither start QEMU
+//! nor put a profile in its place (`gate/session.rs`).
 
+use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::run::plan::INTERRUPTS;
+use crate::text::terminal;
 
 /// How often the clock is looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+pub const GLANCE: Duration = Duration::from_millis(50);
 
 /// What follows a run may take as long as `--timeout` once more, but at least this.
 const AT_LEAST_AFTER_RUN: Duration = Duration::from_secs(10);
 
-/// What a command is doing.
-#[derive(Debug)]
-enum Stage {
-    /// Nothing that is to be ended here.
-    Elsewhere,
-    /// It reads the image and prepares the run; half of a profile is in this directory.
-    Before { directory: PathBuf },
-    /// QEMU runs.
-    Run { directory: PathBuf },
-    /// It makes a profile of what was counted, and writes it, since then. So many interrupts had come.
-    After { directory: PathBuf, since: Instant, interrupts: u32 },
+/// The error of whatever goes on after it was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp(pub &'static str);
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 }
 
-static STAGE: Mutex<Stage> = Mutex::new(Stage::Elsewhere);
+impl std::error::Error for GivenUp {}
 
-/// Ends the process with `status` where what a command does before or after its run takes too long, or the user does
-/// not want to wait for it. `directory` is what would be left.
-pub fn hold(timeout: Option<Duration>, directory: PathBuf, status: u8) {
-    set(Stage::Before { directory });
-    let started = Instant::now();
+/// How far an image has come.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// It is read, and the run is prepared.
+    Before,
+    /// QEMU runs.
+    Run,
+    /// A profile is made of what was counted, and written, since then. So many interrupts had come.
+    After { since: Instant, interrupts: u32 },
+    /// The profile is in its place, and is looked at.
+    Kept { since: Instant, interrupts: u32 },
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    /// Half of a profile.
+    making: Option<PathBuf>,
+    given_up: Option<GivenUp>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Deadline {
+    timeout: Option<Duration>,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+impl Deadline {
+    /// From now on.
+    pub fn new(timeout: Option<Duration>) -> Arc<Deadline> {
+        let state = State { stage: Stage::Before, making: None, given_up: None };
+        Arc::new(Deadline { timeout, started: Instant::now(), state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Half of a profile is in this directory, which goes where it is given up.
+    pub(super) fn covers(&self, making: &Path) {
+        self.state().making = Some(making.to_owned());
+    }
+
+    /// QEMU is about to run, and its run is ended by itself when it is time.
+    ///
+    /// # Errors
+    /// When it was given up before.
+    pub(super) fn run_begins(&self) -> Result<(), GivenUp> {
+        self.go_on(|state| state.stage = Stage::Run)
+    }
+
+    /// QEMU has ended.
+    pub(super) fn run_ended(&self) {
+        let mut state = self.state();
+        if matches!(state.stage, Stage::Run) {
+            state.stage = Stage::After { since: Instant::now(), interrupts: interrupts() };
+        }
+    }
+
+    /// The profile is complete, and about to be put in its place.
+    ///
+    /// # Errors
+    /// When it was given up before.
+    pub(super) fn keep(&self) -> Result<(), GivenUp> {
+        self.go_on(|state| {
+            state.making = None;
+            state.stage = match state.stage {
+                Stage::After { since, interrupts } => Stage::Kept { since, interrupts },
+                // Nothing was run for it.
+                _ => Stage::Kept { since: Instant::now(), interrupts: interrupts() },
+            };
+        })
+    }
+
+    /// Fails once it was given up.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn check(&self) -> Result<(), GivenUp> {
+        self.go_on(|_| ())
+    }
+
+    fn go_on(&self, step: impl FnOnce(&mut State)) -> Result<(), GivenUp> {
+        let mut state = self.state();
+        if let Some(why) = state.given_up {
+            return Err(why);
+        }
+        step(&mut state);
+        Ok(())
+    }
+
+    /// Whether a profile was put in its place.
+    pub fn has_profile(&self) -> bool {
+        matches!(self.state().stage, Stage::Kept { .. })
+    }
+
+    /// Gives it up where it takes too long, or the user does not want to wait for it: why.
+    pub fn look(&self) -> Option<GivenUp> {
+        let mut state = self.state();
+        let why = GivenUp(self.overdue(state.stage, Instant::now(), interrupts())?);
+        state.given_up = Some(why);
+        // The thread that makes it may still be writing; it waits for nothing, so that this comes to an end.
+        if let Some(making) = &state.making {
+            for _ in 0..10 {
+                if fs::remove_dir_all(making).is_ok() {
+                    break;
+                }
+            }
+        }
+        Some(why)
+    }
+
+    fn overdue(&self, stage: Stage, now: Instant, interrupts: u32) -> Option<&'static str> {
+        let passed = |since: Instant, limit: Duration| now.saturating_duration_since(since) >= limit;
+        let (since, limit, heard, by_interrupt, by_timeout) = match stage {
+            Stage::Run => return None,
+            Stage::Before => (
+                self.started,
+                self.timeout,
+                0,
+                "interrupted before the firmware ran; no profile is kept",
+                "--timeout ended it before the firmware ran; no profile is kept",
+            ),
+            Stage::After { since, interrupts } => (
+                since,
+                self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN)),
+                interrupts,
+                "interrupted while the profile was made; no profile is kept",
+                "--timeout ended it while the profile was made; no profile is kept",
+            ),
+            Stage::Kept { since, interrupts } => (
+                since,
+                self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN)),
+                interrupts,
+                "interrupted after the profile was written",
+                "--timeout ended it after the profile was written",
+            ),
+        };
+        if interrupts > heard {
+            return Some(by_interrupt);
+        }
+        limit.is_some_and(|limit| passed(since, limit)).then_some(by_timeout)
+    }
+}
+
+fn interrupts() -> u32 {
+    INTERRUPTS.load(Ordering::Relaxed)
+}
+
+/// Ends the process with `status` where its one image is given up.
+pub fn hold(deadline: Arc<Deadline>, status: u8) {
     thread::spawn(move || {
         loop {
             thread::sleep(GLANCE);
-            let stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
-            let interrupts = INTERRUPTS.load(Ordering::Relaxed);
-            if let Some((directory, why)) = overdue(&stage, timeout, started, Instant::now(), interrupts) {
-                eprintln!("error: {why}; no profile is kept");
-                // The other threads may still be writing into it; they wait for nothing, so that this comes to an end.
-                for _ in 0..10 {
-                    if fs::remove_dir_all(directory).is_ok() {
-                        break;
-                    }
-                }
-                std::process::exit(status.into());
+            if let Some(why) = deadline.look() {
+                end(status, why.0);
             }
         }
     });
 }
 
-/// The directory of a command that is to be ended now, and why.
-fn overdue(
-    stage: &Stage,
-    timeout: Option<Duration>,
-    started: Instant,
-    now: Instant,
-    interrupts: u32,
-) -> Option<(&PathBuf, &'static str)> {
-    let passed = |since: Instant, limit: Duration| now.saturating_duration_since(since) >= limit;
-    match stage {
-        Stage::Elsewhere | Stage::Run { .. } => None,
-        Stage::Before { directory } if interrupts > 0 => Some((directory, "interrupted before the firmware ran")),
-        Stage::Before { directory } => timeout
-            .is_some_and(|timeout| passed(started, timeout))
-            .then_some((directory, "--timeout ended it before the firmware ran")),
-        Stage::After { directory, interrupts: before, .. } if interrupts > *before => {
-            Some((directory, "interrupted while the profile was made"))
+/// Ends the process with `status` once so many interrupts more have come: whatever waits then, for a pipe that is not
+/// read or a disk that does not answer, is not waited for.
+pub fn insist(more_interrupts: u32, status: u8, why: &'static str) {
+    let most = interrupts().saturating_add(more_interrupts);
+    thread::spawn(move || {
+        while interrupts() < most {
+            thread::sleep(GLANCE);
         }
-        Stage::After { directory, since, .. } => timeout
-            .is_some_and(|timeout| passed(*since, timeout.max(AT_LEAST_AFTER_RUN)))
-            .then_some((directory, "--timeout ended it while the profile was made")),
-    }
+        end(status, why);
+    });
 }
 
-/// QEMU is about to run, and ends the run itself when it is time.
-pub fn run_begins() {
-    let mut stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Stage::Before { directory } = &*stage {
-        *stage = Stage::Run { directory: directory.clone() };
-    }
-}
-
-/// QEMU has ended.
-pub fn run_ended() {
-    let mut stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Stage::Run { directory } = &*stage {
-        let interrupts = INTERRUPTS.load(Ordering::Relaxed);
-        *stage = Stage::After { directory: directory.clone(), since: Instant::now(), interrupts };
-    }
-}
-
-/// The profile is complete, or there is none: the rest is short.
-pub fn release() {
-    set(Stage::Elsewhere);
-}
-
-fn set(stage: Stage) {
-    *STAGE.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+fn end(status: u8, why: &str) -> ! {
+    let _ = writeln!(terminal::stderr(), "error: {why}");
+    // QEMU ends with the thread that started it.
+    std::process::exit(status.into());
 }
 
 #[cfg(test)]
@@ -114,29 +222,54 @@ mod tests {
 
     #[test]
     fn what_comes_before_and_after_a_run_has_a_deadline() {
-        let start = Instant::now();
-        let after = |seconds| start + Duration::from_secs(seconds);
-        let limit = Some(Duration::from_secs(30));
-        let directory = PathBuf::from("d");
-        let at = |stage: &Stage, limit, seconds, interrupts| {
-            overdue(stage, limit, start, after(seconds), interrupts).map(|(_, why)| why)
+        let seconds = Duration::from_secs;
+        let at = |stage: Stage, timeout: Option<u64>, after: u64, interrupts| {
+            let deadline = Deadline::new(timeout.map(seconds));
+            let since = |stage| match stage {
+                Stage::After { interrupts, .. } => Stage::After { since: deadline.started + seconds(30), interrupts },
+                Stage::Kept { interrupts, .. } => Stage::Kept { since: deadline.started + seconds(30), interrupts },
+                other => other,
+            };
+            deadline.overdue(since(stage), deadline.started + seconds(after), interrupts)
         };
-        let before = Stage::Before { directory: directory.clone() };
-        assert_eq!(at(&before, limit, 29, 0), None);
-        assert!(at(&before, limit, 30, 0).unwrap().contains("--timeout"));
-        assert_eq!(at(&before, None, 1000, 0), None);
-        assert!(at(&before, None, 0, 1).unwrap().contains("interrupted"));
+        let before = Stage::Before;
+        assert_eq!(at(before, Some(30), 29, 0), None);
+        assert!(at(before, Some(30), 30, 0).unwrap().contains("--timeout"));
+        assert_eq!(at(before, None, 1000, 0), None);
+        assert!(at(before, None, 0, 1).unwrap().contains("interrupted"));
         // The run ends itself.
-        assert_eq!(at(&Stage::Run { directory: directory.clone() }, limit, 1000, 3), None);
-        let made = Stage::After { directory, since: after(30), interrupts: 1 };
-        assert_eq!(
-            at(&made, limit, 59, 1),
-            None,
-            "as long again, and the interrupt that ended the run has been heard"
-        );
-        assert!(at(&made, limit, 60, 1).unwrap().contains("--timeout"));
-        assert!(at(&made, limit, 31, 2).unwrap().contains("interrupted"));
-        assert_eq!(at(&made, Some(Duration::from_secs(1)), 39, 1), None);
-        assert!(at(&made, Some(Duration::from_secs(1)), 40, 1).is_some());
+        assert_eq!(at(Stage::Run, Some(30), 1000, 3), None);
+        let since = Instant::now();
+        for stage in [Stage::After { since, interrupts: 1 }, Stage::Kept { since, interrupts: 1 }] {
+            assert_eq!(
+                at(stage, Some(30), 59, 1),
+                None,
+                "as long again, and the interrupt that ended the run has been heard"
+            );
+            assert!(at(stage, Some(30), 60, 1).unwrap().contains("--timeout"));
+            assert!(at(stage, Some(30), 31, 2).unwrap().contains("interrupted"));
+            assert_eq!(at(stage, Some(1), 39, 1), None);
+            assert!(at(stage, Some(1), 40, 1).is_some());
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_comes_to_nothing_any_more() {
+        let scratch = tempfile::tempdir().unwrap();
+        let making = scratch.path().join("making");
+        fs::create_dir_all(making.join("run")).unwrap();
+        let deadline = Deadline::new(Some(Duration::ZERO));
+        deadline.covers(&making);
+        assert_eq!(deadline.check(), Ok(()));
+        let why = deadline.look().unwrap();
+        assert!(!making.exists());
+        assert_eq!((deadline.run_begins(), deadline.keep(), deadline.check()), (Err(why), Err(why), Err(why)));
+        assert!(!deadline.has_profile());
+        // Where it is told first, it goes on.
+        let kept = Deadline::new(Some(Duration::ZERO));
+        assert_eq!((kept.run_begins(), kept.look()), (Ok(()), None));
+        kept.run_ended();
+        assert_eq!(kept.keep(), Ok(()));
+        assert!(kept.has_profile());
     }
 }

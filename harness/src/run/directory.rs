@@ -6,13 +6,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 
 use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
-use crate::run::deadline;
+use crate::run::deadline::Deadline;
 use crate::run::making::{Making, exchange};
 use crate::run::options::Options;
 use crate::text::number::group;
@@ -36,6 +37,8 @@ pub struct Output {
     making: Making,
     /// How long the console was before it made room for the profile.
     printed_bytes: Cell<Option<u64>>,
+    /// What ends the making of it from outside.
+    deadline: Arc<Deadline>,
 }
 
 impl Output {
@@ -45,6 +48,15 @@ impl Output {
     /// # Errors
     /// When it cannot be written, or is something else than an earlier profile.
     pub fn prepare(target: PathBuf) -> Result<Output, InputError> {
+        Output::prepare_within(target, Deadline::new(None))
+    }
+
+    /// As [`Output::prepare`], for a profile that comes to nothing where its deadline is over before
+    /// [`Output::commit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_within(target: PathBuf, deadline: Arc<Deadline>) -> Result<Output, InputError> {
         let error = |what: String| {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
@@ -103,7 +115,8 @@ impl Output {
         for name in ["run", "out"] {
             fs::create_dir(making.path().join(name)).map_err(|error| unwritable(&target, &error))?;
         }
-        Ok(Output { target, place, making, printed_bytes: Cell::new(None) })
+        deadline.covers(making.path());
+        Ok(Output { target, place, making, printed_bytes: Cell::new(None), deadline })
     }
 
     /// As [`Output::prepare`], where the options say, or else `./<stem>.profile`.
@@ -112,7 +125,8 @@ impl Output {
     /// As there.
     pub fn prepare_for(options: &Options) -> Result<Output, InputError> {
         let named = || PathBuf::from(format!("{}.profile", image::stem(&options.firmware)));
-        Output::prepare(options.output.clone().unwrap_or_else(named))
+        let deadline = Deadline::new(options.timeout);
+        Output::prepare_within(options.output.clone().unwrap_or_else(named), deadline)
     }
 
     /// What the user calls the profile directory.
@@ -125,9 +139,9 @@ impl Output {
         self.making.path().join("run")
     }
 
-    /// All that is written until [`Output::commit`], and left where the process is ended before it.
-    pub fn in_the_making(&self) -> PathBuf {
-        self.making.path().to_owned()
+    /// Until when it is to be made.
+    pub fn deadline(&self) -> &Arc<Deadline> {
+        &self.deadline
     }
 
     /// Adds a file.
@@ -199,9 +213,9 @@ impl Output {
     /// Moves the directory into place and says where it is.
     ///
     /// # Errors
-    /// When it cannot be moved there; an earlier profile is then left as it was.
-    pub fn commit(self) -> Result<PathBuf, InputError> {
-        deadline::release();
+    /// When it cannot be moved there, or comes too late; an earlier profile is then left as it was.
+    pub fn commit(self) -> Result<PathBuf> {
+        self.deadline.keep()?;
         let (new, old) = (self.making.path().join("out"), self.making.path().join(OLD));
         let moved =
             if self.place.exists() { replace(&new, &self.place, &old) } else { fs::rename(&new, &self.place) };

@@ -18,6 +18,7 @@ use crate::image::mcount;
 use crate::profile::in_target::Table;
 use crate::profile::only::Only;
 use crate::profile::{End, InTarget};
+use crate::run::deadline::Deadline;
 use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
 use crate::run::options::Options;
@@ -94,12 +95,17 @@ impl Plan<'_> {
         File::open(workspace.standard_input())
     }
 
-    /// Runs the image to one of its ends. `glance` sees the progress now and then.
+    /// Runs the image to one of its ends. `glance` sees the progress now and then, `deadline` when QEMU runs.
     ///
     /// # Errors
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
     /// could not be written.
-    pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+    pub fn run(
+        &self,
+        workspace: &Workspace,
+        deadline: &Deadline,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<Outcome> {
         self.prepare(workspace).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => InputError::about(
                 &self.image.path,
@@ -113,9 +119,13 @@ impl Plan<'_> {
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
         let shared = standard_input.try_clone().map_err(unwritable)?;
-        let mut process = Process::start(self.emulator, &walls, &self.arguments(true), workspace, shared.into())?;
+        deadline.run_begins()?;
+        let process = Process::start(self.emulator, &walls, &self.arguments(true), workspace, shared.into());
+        let mut process = process.inspect_err(|_| deadline.run_ended())?;
         let mut start = Start::begin(self, &mut process);
-        let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
+        let watched = self.watch(&mut process, &mut start, workspace, glance);
+        deadline.run_ended();
+        let (status, cause) = watched?;
         let said = workspace.said();
         let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
@@ -224,6 +234,7 @@ impl Plan<'_> {
                 return Ok((status, None));
             }
             start.proceed(process, workspace)?;
+            workspace.bound_said();
             watch = watch.or_else(|| Watch::open(&workspace.records()));
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Interrupted)));

@@ -19,6 +19,12 @@ pub enum Semihosting {
 }
 
 impl Semihosting {
+    /// Its word on the command line; None: nothing need be said to get it.
+    pub fn other_than_usual(self) -> Option<String> {
+        let word = self.to_possible_value().filter(|_| self != Semihosting::default())?;
+        Some(word.get_name().to_owned())
+    }
+
     /// What is asked of the plugin.
     pub(super) fn request(self) -> request::Semihosting {
         match self {

@@ -1,7 +1,7 @@
 //! Where one run keeps its files.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::InputError;
@@ -73,6 +73,12 @@ impl Workspace {
         File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
+    /// Keeps what QEMU itself says from filling the disk: of a flood the beginning stays, and what comes last.
+    pub fn bound_said(&self) {
+        // Another look is taken soon.
+        let _ = bound(&self.stderr(), MOST_SAID_BYTES);
+    }
+
     /// Whether more than the last bytes could still be written here.
     pub fn has_room(&self) -> bool {
         let probe = self.root.join("probe");
@@ -98,12 +104,28 @@ const PROBE_BYTES: usize = 16 << 10;
 /// How much of each end is kept.
 const END_BYTES: u64 = 16 << 10;
 
+/// What QEMU may have said before its middle is dropped.
+const MOST_SAID_BYTES: u64 = 16 << 20;
+
+/// Cuts a file that has become too long to its beginning. Its writer appends, and goes on from there.
+fn bound(path: &Path, most_bytes: u64) -> io::Result<()> {
+    if fs::metadata(path)?.len() > most_bytes {
+        let mut file = File::options().append(true).open(path)?;
+        file.set_len(END_BYTES)?;
+        file.write_all(DROPPED)?;
+    }
+    Ok(())
+}
+
+/// Stands for what was dropped.
+const DROPPED: &[u8] = b"\n[...]\n";
+
 fn both_ends(file: &mut (impl Read + Seek)) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(END_BYTES).read_to_end(&mut bytes)?;
     let length = file.seek(SeekFrom::End(0))?;
     if length > 2 * END_BYTES {
-        bytes.extend(b"\n[...]\n");
+        bytes.extend(DROPPED);
     }
     file.seek(SeekFrom::Start(END_BYTES.max(length.saturating_sub(END_BYTES))))?;
     file.take(END_BYTES).read_to_end(&mut bytes)?;
@@ -115,6 +137,22 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
+
+    #[test]
+    fn a_flood_keeps_its_beginning_and_its_end_and_is_no_longer_than_allowed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("stderr");
+        let mut qemu = File::options().append(true).create(true).open(&path).unwrap();
+        for turn in 0..4 {
+            qemu.write_all(format!("turn {turn}").as_bytes()).unwrap();
+            qemu.write_all(&[b'x'; 3 * END_BYTES as usize]).unwrap();
+            bound(&path, 4 * END_BYTES).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() <= 4 * END_BYTES);
+        }
+        qemu.write_all(b"last words").unwrap();
+        let said = both_ends(&mut File::open(&path).unwrap()).unwrap();
+        assert!(said.starts_with("turn 0xxx") && said.contains("\n[...]\n") && said.ends_with("last words"));
+    }
 
     #[test]
     fn what_qemu_says_is_read_whole_where_it_is_little_and_else_at_both_ends() {

@@ -3,7 +3,7 @@
 use crate::text::{csv, github, markdown, markup, screen::Screen, terminal};
 
 /// What firmware may call a function, a task or a file, and print.
-const HOSTILE: [&str; 20] = [
+const HOSTILE: [&str; 21] = [
     "\x1b[2J\x1b]0;owned\x07",
     "\x1b[31mred\x1b[0m",
     "\u{9b}31m",
@@ -15,6 +15,7 @@ const HOSTILE: [&str; 20] = [
     "##[error]pwned",
     "x ##[set-env name=PATH]/tmp",
     "\u{202e}desrever\u{2066}",
+    "\u{61c}\u{e0041}\u{fff9}",
     "zero\u{200b}width\u{feff}\u{ad}",
     "`code` and ```fence```",
     "ends in \\`",
@@ -93,6 +94,15 @@ fn no_text_gets_through_to_what_shows_it() {
 
         let xml = markup::line(text);
         assert!(!xml.contains(is_raw) && !xml.contains(['\u{fffe}', '\u{ffff}']), "{}", about("XML"));
+
+        let name = markup::escape(&markup::shown(text));
+        assert!(!name.contains(is_raw) && !name.contains(['<', '\u{fffe}', '\u{ffff}']), "{}", about("a picture"));
+
+        let mut json = serde_json::Serializer::with_formatter(Vec::new(), markup::PageJson);
+        serde::Serialize::serialize(text, &mut json).unwrap();
+        let json = String::from_utf8(json.into_inner()).unwrap();
+        assert!(!json.contains(is_raw) && !json.contains('<'), "{}", about("a page"));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text, "{}", about("a page"));
 
         let mut out = Vec::new();
         std::io::Write::write_all(&mut Screen::new(&mut out), text.as_bytes()).unwrap();

@@ -45,7 +45,7 @@ pub fn width_columns() -> Option<usize> {
 }
 
 /// Whether a character is a command to the terminal, or changes the direction of text, instead of being seen.
-pub(super) fn is_command(character: char) -> bool {
+pub fn is_command(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

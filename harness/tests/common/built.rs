@@ -152,6 +152,19 @@ impl Target {
     }
 }
 
+/// Functions without call frame information, one after the other: each has to be followed before the firmware runs, which
+/// takes many seconds on any machine. It never ends.
+const FUNCTIONS: &str = r#"
+__asm__(".altmacro\n.macro function number\n.type f\\number, @function\nf\\number: nop\n.size f\\number, 4\n.endm\n"
+        ".set number, 0\n.rept 100000\n function %number\n .set number, number + 1\n.endr\n.noaltmacro\n");
+void reset(void) { for (;;) {} }
+"#;
+
+/// An image that takes long to read.
+pub(crate) fn slow_to_read(dir: &Path) -> PathBuf {
+    riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "slow", FUNCTIONS)
+}
+
 /// Runs a tool and wants it to succeed.
 pub(crate) fn run(command: &mut Command) {
     let output =

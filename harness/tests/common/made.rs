@@ -23,6 +23,7 @@ pub fn empty(period_insns: u64) -> Profile {
             vectors: None,
             qemu_args: Vec::new(),
             firmware_args: Vec::new(),
+            semihosting: None,
             stubs: Vec::new(),
             period_insns,
             jitter_seed: None,

@@ -194,7 +194,8 @@ pub fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-fn cpu_ticks(pid: u32) -> u64 {
+/// Host CPU time that a process has used. A QEMU that has used some executes the firmware.
+pub fn cpu_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().nth(11).unwrap_or("0").to_owned());
     fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)

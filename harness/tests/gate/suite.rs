@@ -12,47 +12,47 @@ use crate::common::built::{self, cortex_m, scratch};
 use crate::common::{self, image};
 
 /// A suite in a folder of its own.
-struct Suite {
+pub(crate) struct Suite {
     dir: TempDir,
 }
 
 /// What came of a run of it.
-struct Result {
-    code: i32,
-    stdout: String,
-    stderr: String,
-    reports: PathBuf,
+pub(crate) struct Result {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) reports: PathBuf,
 }
 
 impl Suite {
-    fn new(text: &str) -> Suite {
+    pub(crate) fn new(text: &str) -> Suite {
         let suite = Suite { dir: scratch() };
         suite.write(text);
         suite
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         fs::write(self.dir.path().join("harness.toml"), text).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = common::harness();
         command.current_dir(self.dir.path()).arg("test").args(args).arg("--cache-dir").arg(self.path("cache"));
         command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
         command
     }
 
-    fn run(&self, args: &[&str]) -> Result {
+    pub(crate) fn run(&self, args: &[&str]) -> Result {
         let output = args.iter().position(|arg| *arg == "-o").map_or("harness-report", |at| args[at + 1]);
         finish(self.command(args).output().unwrap(), self.path(output))
     }
 }
 
-fn finish(output: Output, reports: PathBuf) -> Result {
+pub(crate) fn finish(output: Output, reports: PathBuf) -> Result {
     Result {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -63,17 +63,17 @@ fn finish(output: Output, reports: PathBuf) -> Result {
 
 impl Result {
     #[track_caller]
-    fn expect_code(self, code: i32) -> Result {
+    pub(crate) fn expect_code(self, code: i32) -> Result {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    fn report(&self) -> SuiteResult {
+    pub(crate) fn report(&self) -> SuiteResult {
         SuiteResult::from_json(&fs::read_to_string(self.reports.join("report.json")).unwrap()).unwrap()
     }
 
     /// The three reports.
-    fn files(&self) -> [String; 3] {
+    pub(crate) fn files(&self) -> [String; 3] {
         ["report.json", "junit.xml", "summary.md"].map(|name| fs::read_to_string(self.reports.join(name)).unwrap())
     }
 
@@ -85,11 +85,11 @@ impl Result {
 }
 
 /// `[[image]]` with this image and these lines.
-fn entry(elf: &Path, lines: &str) -> String {
+pub(crate) fn entry(elf: &Path, lines: &str) -> String {
     format!("[[image]]\nelf = {:?}\n{lines}\n", elf.display().to_string())
 }
 
-fn target(name: &str, lines: &str) -> String {
+pub(crate) fn target(name: &str, lines: &str) -> String {
     entry(&fs::canonicalize(image(name)).unwrap(), lines)
 }
 

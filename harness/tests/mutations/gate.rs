@@ -99,7 +99,7 @@ pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let mut out = Vec::new();
     drop(junit::write(&result, &mut out));
     drop(markdown::write(&result, &mut out));
-    drop(lines::verdict(&result, &mut out));
+    drop(lines::verdict(&result, result.code(), &mut out));
     drop(lines::annotations(&result, &mut out));
     for case in &result.cases {
         drop(lines::case(case, 20, Some(scratch), &mut out));

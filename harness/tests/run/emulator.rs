@@ -120,6 +120,24 @@ fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
 }
 
 #[test]
+fn doctor_prints_no_directory_raw_and_says_the_same_to_a_reader_that_has_gone() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("\x1b[2J\nmissing\u{202e}");
+    fs::create_dir(&dir).unwrap();
+    for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
+        program(&dir.join(name), "echo 'QEMU emulator version 10.0.2'");
+    }
+    let lines = doctor(&dir, 0);
+    assert_eq!(lines.lines().count(), 4, "{lines:?}");
+    assert!(!lines.contains(['\x1b', '\u{202e}']) && lines.contains("[2J"), "{lines:?}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = harness();
+    let status = command.arg("doctor").env("PATH", temp.path()).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(5));
+}
+
+#[test]
 fn an_old_emulator_that_runs_is_told_by_its_greeting() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
     // It answers for no version: only what it greets with can tell.

@@ -8,6 +8,7 @@ mod bounds;
 mod calls;
 mod console;
 mod contained;
+mod deadline;
 mod emulator;
 mod endings;
 mod formats;

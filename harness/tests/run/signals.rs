@@ -1,29 +1,43 @@
-//! What a signal leaves behind, by where the run is when it comes: no emulator, no file beside the profile, and a profile
-//! that is whole, the old one or the new one.
+//! What a signal leaves behind, for each command that runs firmware, by where the run is when it comes: no emulator, no
+//! file beside the profile that the next run does not remove, and a profile that is whole, the old one or the new one.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::profile::Profile;
 
-use crate::common::{child_of, command, image, is_alive, signal};
+use crate::common::{child_of, cpu_ticks, harness, image, in_parallel, is_alive, signal};
+
+/// What runs the firmware.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    Profile,
+    Run,
+    Test,
+}
 
 /// Where the run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     /// It reads the image, or prepares.
     Start,
+    /// The emulator is there, and loads the plugin.
+    Loading,
     /// The firmware executes.
     Running,
     /// The emulator has ended; tables and pictures are made.
     Exporting,
 }
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const WHAT: [What; 3] = [What::Profile, What::Run, What::Test];
+const STAGES: [Stage; 4] = [Stage::Start, Stage::Loading, Stage::Running, Stage::Exporting];
+const SIGNALS: [&str; 4] = ["INT", "TERM", "HUP", "KILL"];
+const DEADLINE: Duration = Duration::from_secs(120);
+const IMAGE: &str = "cortex-m3-freertos-pg";
 
 /// Waits until a look gives something.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -37,6 +51,43 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+impl What {
+    /// A run of so many instructions, with a sample every so many.
+    fn command(self, dir: &Path, for_insns: &str, period: &str) -> Command {
+        let mut command = harness();
+        let firmware = fs::canonicalize(image(IMAGE)).unwrap();
+        let window = ["--for", for_insns, "--period", period, "-o", "out"];
+        match self {
+            What::Profile => command.arg(firmware).args(window),
+            What::Run => command.arg("run").args(window).arg(firmware),
+            What::Test => {
+                let firmware = firmware.display();
+                let suite = format!(
+                    "[[image]]\nelf = \"{firmware}\"\nname = \"f\"\nfor = \"{for_insns}\"\nperiod = {period}\n"
+                );
+                fs::write(dir.join("suite.toml"), suite).unwrap();
+                command.args(["test", "suite.toml", "--no-cache", "-o", "out"])
+            }
+        };
+        command.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// The directory that the profile's is in.
+    fn place(self, dir: &Path) -> PathBuf {
+        if self == What::Test { dir.join("out") } else { dir.to_owned() }
+    }
+
+    fn profile(self, dir: &Path) -> PathBuf {
+        if self == What::Test { dir.join("out/f.profile") } else { dir.join("out") }
+    }
+
+    /// The status where a limit or a signal has ended it.
+    fn limit(self) -> i32 {
+        if self == What::Run { 124 } else { 4 }
+    }
+}
+
 /// Waits until a run is there; the emulator's process, where there is one.
 fn reach(stage: Stage, child: &mut Child) -> Option<u32> {
     if stage == Stage::Start {
@@ -44,75 +95,76 @@ fn reach(stage: Stage, child: &mut Child) -> Option<u32> {
     }
     let qemu = wait_for("QEMU did not start", || child_of(child.id()));
     match stage {
-        // Its plugin is there, with which it ends when its parent does.
-        Stage::Running => sleep(Duration::from_millis(500)),
-        _ => wait_for("QEMU does not end", || (!is_alive(qemu)).then_some(())),
+        Stage::Start | Stage::Loading => {}
+        Stage::Running => wait_for("QEMU does nothing", || (cpu_ticks(qemu) > 30).then_some(())),
+        Stage::Exporting => wait_for("QEMU does not end", || (!is_alive(qemu)).then_some(())),
     }
     Some(qemu)
 }
 
+/// Directories of runs that have not tidied up.
+fn left_by_runs(place: &Path) -> Vec<String> {
+    let names = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(".partial-")).collect()
+}
+
 /// Ends a run by a signal and looks at what is there then; the run's status, and whether there is a new profile.
-#[track_caller]
-fn assert_clean(stage: Stage, name: &str) -> (ExitStatus, bool) {
-    let case = format!("SIG{name} at {stage:?}");
+fn assert_clean(what: What, stage: Stage, name: &str) -> (ExitStatus, bool) {
+    let case = format!("{what:?}, SIG{name} at {stage:?}");
     let temp = tempfile::tempdir().unwrap();
-    let firmware = image("cortex-m3-freertos-pg");
-    let old = command(&firmware, &["--for", "10k"], temp.path()).output().unwrap();
-    assert!(old.status.success(), "{case}: {}", String::from_utf8_lossy(&old.stderr));
-    let before = fs::read(temp.path().join("out/profile.fwp")).unwrap();
+    let quick = || {
+        let status = what.command(temp.path(), "10k", "997").status().unwrap();
+        assert!(status.success(), "{case}: {status}");
+    };
+    quick();
+    let profile = what.profile(temp.path());
+    let before = fs::read(profile.join("profile.fwp")).unwrap();
     // Long where it is to be met while it runs; else with much to show.
-    let args: &[&str] =
-        if stage == Stage::Exporting { &["--for", "4M", "--period", "20"] } else { &["--for", "1000G"] };
-    let mut command = command(&firmware, args, temp.path());
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (for_insns, period) = if stage == Stage::Exporting { ("4M", "20") } else { ("1000G", "10007") };
+    let mut child = what.command(temp.path(), for_insns, period).spawn().unwrap();
     let qemu = reach(stage, &mut child);
     signal(child.id(), name);
     let status = wait_for(&format!("{case}: the harness does not end"), || child.try_wait().unwrap());
     if let Some(qemu) = qemu {
         wait_for(&format!("{case}: QEMU {qemu} still runs"), || (!is_alive(qemu)).then_some(()));
     }
-    let out = temp.path().join("out");
-    Profile::load(&out).unwrap_or_else(|error| panic!("{case}: {error:#}"));
-    let is_new = fs::read(out.join("profile.fwp")).unwrap() != before;
+    Profile::load(&profile).unwrap_or_else(|error| panic!("{case}: {error:#}"));
+    let is_new = fs::read(profile.join("profile.fwp")).unwrap() != before;
     for file in ["flamegraph.svg", "console.log"] {
-        assert!(out.join(file).is_file(), "{case}: {file} is missing");
+        assert!(profile.join(file).is_file(), "{case}: {file} is missing");
     }
-    // What is killed cannot tidy up.
-    if name != "KILL" {
-        assert_eq!(names(temp.path()), ["out"], "{case}");
+    // What is killed cannot tidy up: the next run does.
+    let place = what.place(temp.path());
+    if name == "KILL" {
+        quick();
     }
+    assert_eq!(left_by_runs(&place), [""; 0], "{case}");
     (status, is_new)
 }
 
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
 #[test]
-fn a_signal_at_the_start_leaves_the_old_profile_or_ends_the_run_with_a_new_one() {
-    for name in ["INT", "TERM", "KILL"] {
-        let (status, is_new) = assert_clean(Stage::Start, name);
-        // Before there is anything to tidy up, the signal does what it does to any program.
-        assert!(status.signal().is_some() || status.code() == Some(4), "SIG{name}: {status}");
-        assert!(!is_new || status.code() == Some(4), "SIG{name}: {status}");
-    }
-}
-
-#[test]
-fn a_signal_while_the_firmware_runs_ends_the_run_with_a_new_profile_but_for_a_kill() {
-    for (name, code) in [("INT", Some(4)), ("TERM", Some(4)), ("KILL", None)] {
-        let (status, is_new) = assert_clean(Stage::Running, name);
-        assert_eq!((status.code(), is_new), (code, code.is_some()), "SIG{name}");
-    }
-}
-
-#[test]
-fn a_signal_while_the_profile_is_written_leaves_the_old_or_the_new_one() {
-    for name in ["INT", "TERM", "KILL"] {
-        let (status, is_new) = assert_clean(Stage::Exporting, name);
-        assert!(is_new || !status.success(), "SIG{name}: {status}");
-    }
+fn a_signal_at_any_stage_of_any_command_leaves_a_whole_profile_and_nothing_else() {
+    let table: Vec<(What, Stage, &str)> = WHAT
+        .into_iter()
+        .flat_map(|what| STAGES.map(|stage| (what, stage)))
+        .flat_map(|(what, stage)| SIGNALS.map(|name| (what, stage, name)))
+        .collect();
+    assert_eq!(table.len(), 48);
+    in_parallel(&table, |&(what, stage, name)| {
+        let case = format!("{what:?}, SIG{name} at {stage:?}");
+        let (status, is_new) = assert_clean(what, stage, name);
+        let is_limit = status.code() == Some(what.limit());
+        match (stage, name) {
+            (_, "KILL") => {
+                assert!(status.signal().is_some() && (!is_new || stage == Stage::Exporting), "{case}: {status}")
+            }
+            // Before there is anything to tidy up, the signal does what it does to any program.
+            (Stage::Start, _) => assert!((status.signal().is_some() && !is_new) || is_limit, "{case}: {status}"),
+            // An emulator that has not come to run the firmware is one that could not.
+            (Stage::Loading, _) => assert!(is_limit || matches!(status.code(), Some(5 | 125)), "{case}: {status}"),
+            (Stage::Running, _) => assert!(is_limit && is_new, "{case}: {status}"),
+            // It may have been about to end.
+            (Stage::Exporting, _) => assert!(is_limit || (status.success() && is_new), "{case}: {status}"),
+        }
+    });
 }

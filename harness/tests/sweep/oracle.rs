@@ -13,6 +13,12 @@ fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) 
     assert!(fast.total_insns() > 0, "{context}: nothing was measured");
     assert_eq!(fast.vcpus.len(), oracle.vcpus.len(), "{context}: vCPUs");
     for (vcpu, (fast, oracle)) in fast.vcpus.iter().zip(&oracle.vcpus).enumerate() {
+        // The oracle looks at every block where control has come from, predicts nothing, and relies on nothing that is
+        // known of where exceptions can start.
+        for (fast, oracle) in fast.arcs.iter().zip(&oracle.arcs) {
+            assert_eq!(fast, oracle, "{context}: vCPU {vcpu}, first different arc");
+        }
+        assert_eq!(fast.arcs.len(), oracle.arcs.len(), "{context}: vCPU {vcpu}, arcs");
         for (fast, oracle) in fast.insns.iter().zip(&oracle.insns) {
             assert_eq!(fast, oracle, "{context}: vCPU {vcpu}, first different count");
         }

@@ -4,6 +4,9 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::Serializer;
+
+use crate::text::markup::PageJson;
 
 /// Writes a value as JSON that may stand in the page.
 ///
@@ -11,7 +14,8 @@ use serde::Serialize;
 /// What `out` reports.
 pub(super) fn write(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     // As an error of `out`, which a closed pipe is known by.
-    serde_json::to_writer(WithoutMarkup(out), value).map_err(io::Error::from)?;
+    let mut json = Serializer::with_formatter(out, PageJson);
+    value.serialize(&mut json).map_err(io::Error::from)?;
     Ok(())
 }
 
@@ -32,25 +36,5 @@ impl Write for Counter {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// JSON without `<`, which only occurs in its strings: the HTML parser finds neither the end of the element
-/// nor a comment in it.
-struct WithoutMarkup<W>(W);
-
-impl<W: Write> Write for WithoutMarkup<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for (index, piece) in bytes.split(|&byte| byte == b'<').enumerate() {
-            if index > 0 {
-                self.0.write_all(b"\\u003c")?;
-            }
-            self.0.write_all(piece)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
     }
 }

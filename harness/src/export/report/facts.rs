@@ -30,6 +30,9 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if !facts.firmware_args.is_empty() {
         say("Firmware's arguments", facts.firmware_args.join(" "));
     }
+    if let Some(served) = &facts.semihosting {
+        say("Semihosting", served.clone());
+    }
     if let Some(address) = facts.load_addr {
         say("Loaded at", Hex(address).to_string());
     }
@@ -143,6 +146,9 @@ fn command(profile: &Profile, view: View) -> String {
     if let Some(address) = facts.vectors {
         option("--vectors", format!("{address:#x}"));
     }
+    if let Some(served) = &facts.semihosting {
+        option("--semihosting", served.clone());
+    }
     for stub in &facts.stubs {
         let value = stub.returns.map_or_else(String::new, |value| format!("={value}"));
         let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
@@ -211,6 +217,7 @@ mod tests {
     use super::*;
     use crate::profile::input::Input;
     use crate::profile::testing::empty;
+    use crate::run::semihosting::Semihosting;
 
     #[test]
     fn the_command_says_what_is_not_the_default_and_survives_a_shell() {
@@ -221,6 +228,8 @@ mod tests {
         facts.window.from = Some("f<int, 3>(char)".to_owned());
         facts.input = vec![Input::after("a\\: :go\\n").unwrap(), Input::at("1M:\\xff\\\\").unwrap()];
         facts.qemu_args = vec!["-smp".to_owned(), "2".to_owned()];
+        facts.semihosting = Semihosting::Off.other_than_usual();
+        assert_eq!(Semihosting::default().other_than_usual(), None);
         let command = command(&profile, View { fold_irqs: true });
         for part in [
             "--for 30000000 ",
@@ -229,6 +238,7 @@ mod tests {
             r"--input '1000000:\xff\\' ",
             "--qemu-arg=-smp --qemu-arg=2 ",
             "--fold-irqs",
+            "--semihosting off ",
             r"'it'\''s mine.elf'",
         ] {
             assert!(command.contains(part), "{part} in {command}");

@@ -19,7 +19,7 @@ use data::Data;
 use crate::analysis::source::Sources;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
-use crate::text::markup::escape;
+use crate::text::markup::{escape, shown};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -39,7 +39,7 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
     // A reserve for what the listings add to the strings' separators.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
-    let title = escape(&profile.facts.image_name);
+    let title = escape(&shown(&profile.facts.image_name));
     let mut rest = PAGE;
     for (mark, insert) in
         [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(SCRIPT))]

@@ -26,9 +26,10 @@ function make(tag, properties = {}, ...children) {
     return element;
 }
 
-/** A text as it can be seen: control characters as their pictures, what turns the direction of writing by number. */
+/** A text as it can be seen: control characters as their pictures, what is invisible or turns the direction of
+ * writing by number (`is_command` in text/terminal.rs). */
 function visible(text) {
-    return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, (character) => {
         const code = character.codePointAt(0);
         return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `\\u${code.toString(16).padStart(4, '0')}`;
     });

@@ -11,12 +11,13 @@ use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::{Assertion, nearest};
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
+use crate::gate::limit::{Limit, Worse};
 use crate::gate::suite::Case;
 use crate::gate::suite::file::{
     self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
-use crate::gate::threshold::{ALL, Limit, Threshold};
-use crate::gate::work::{Least, Work};
+use crate::gate::threshold::{ALL, Threshold};
+use crate::gate::work::Work;
 use crate::image;
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
@@ -241,22 +242,20 @@ impl Reader<'_> {
             // One of the same kind on the same names takes the place of the default.
             match what {
                 file::Limited::Metric(metric) => {
-                    let limit = Limit::parse(text).map_err(place)?;
-                    let is_ceiling = |limit: &Limit| matches!(limit, Limit::Ceiling(_));
+                    let limit = Limit::parse(Worse::More, text).map_err(place)?;
                     limited.thresholds.retain(|other: &Threshold| {
                         !(other.metric == metric
                             && other.pattern.text == pattern
-                            && is_ceiling(&other.limit) == is_ceiling(&limit))
+                            && other.limit.is_absolute() == limit.is_absolute())
                     });
                     limited.thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
                 }
                 file::Limited::Work => {
-                    let least = Least::parse(text).map_err(place)?;
-                    let is_floor = |least: &Least| matches!(least, Least::Floor(_));
+                    let limit = Limit::parse(Worse::Less, text).map_err(place)?;
                     limited.work.retain(|other: &Work| {
-                        other.pattern.text != pattern || is_floor(&other.least) != is_floor(&least)
+                        other.pattern.text != pattern || other.limit.is_absolute() != limit.is_absolute()
                     });
-                    limited.work.push(Work::new(pattern, least).map_err(place)?);
+                    limited.work.push(Work::new(pattern, limit).map_err(place)?);
                 }
             }
         }

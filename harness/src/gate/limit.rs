@@ -1,0 +1,179 @@
+//! A limit on a number, by the baseline or on its own, of which more is worse (thresholds) or less is (work).
+//!
+//! Numbers are compared as integers: a limit of `0%` is crossed by one.
+
+use crate::analysis::compare::Pair;
+use crate::error::InputError;
+use crate::text::number::{group, parse_millionths, parse_number, signed, signed_percent};
+
+/// Which way a number gets worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worse {
+    /// What is above the limit is too much.
+    More,
+    /// What is below the limit is too little.
+    Less,
+}
+
+/// How much worse a number may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// This share of the baseline's number, in millionths.
+    Share(u64),
+    /// This amount more or less than the baseline's number.
+    Amount(u64),
+    /// To this number, whatever the baseline's is: a ceiling or a floor.
+    Absolute(u64),
+}
+
+/// A limit on a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Which way it gets worse.
+    pub worse: Worse,
+    /// How far it may.
+    pub bound: Bound,
+}
+
+impl Limit {
+    /// Reads `5%`, an amount with the sign of what is worse (`+2k`, `-500`), or a number of its own (`10k`).
+    ///
+    /// # Errors
+    /// Anything else; the message says what to write.
+    pub fn parse(worse: Worse, text: &str) -> Result<Limit, InputError> {
+        let (sign, write) = match worse {
+            Worse::More => ('+', "write 5% or +500 (more than the baseline), or 10k (in all)"),
+            Worse::Less => ('-', "write 2% or -500 (less than in the baseline), or 100 (at least)"),
+        };
+        let error = || InputError::new(format!("limit {text:?}: {write}"));
+        let number = |text: &str| parse_number("limit", text).map_err(|_| error());
+        let text = text.trim();
+        let bound = if let Some(share) = text.strip_suffix('%') {
+            Bound::Share(parse_millionths(share.trim()).ok_or_else(error)?)
+        } else if let Some(amount) = text.strip_prefix(sign) {
+            Bound::Amount(number(amount)?)
+        } else {
+            Bound::Absolute(number(text)?)
+        };
+        Ok(Limit { worse, bound })
+    }
+
+    /// Whether it is a ceiling or a floor, which needs no baseline.
+    pub fn is_absolute(self) -> bool {
+        matches!(self.bound, Bound::Absolute(_))
+    }
+
+    /// Whether a number has got too bad. What is not known now is not too much, and as little as can be.
+    pub fn is_crossed(self, Pair { before, after }: Pair) -> bool {
+        let after = match (self.worse, after) {
+            (_, Some(after)) => after,
+            (Worse::Less, None) => 0,
+            (Worse::More, None) => return false,
+        };
+        let is_worse = |than: u64| match self.worse {
+            Worse::More => after > than,
+            Worse::Less => after < than,
+        };
+        match (self.bound, before) {
+            (Bound::Absolute(number), _) => is_worse(number),
+            // What was not there before is said to be new, and counts in the total.
+            (_, None) => false,
+            (Bound::Amount(most), Some(before)) => is_worse(match self.worse {
+                Worse::More => before.saturating_add(most),
+                Worse::Less => before.saturating_sub(most),
+            }),
+            (Bound::Share(millionths), Some(before)) => {
+                let difference = match self.worse {
+                    Worse::More => after.saturating_sub(before),
+                    Worse::Less => before.saturating_sub(after),
+                };
+                u128::from(difference) * 1_000_000 > u128::from(before) * u128::from(millionths)
+            }
+        }
+    }
+
+    /// What is allowed.
+    pub fn describe(self) -> String {
+        match (self.bound, self.worse) {
+            (Bound::Share(millionths), worse) => {
+                let percent = format!("{}.{:04}", millionths / 10_000, millionths % 10_000);
+                let percent = percent.trim_end_matches('0').trim_end_matches('.');
+                let sign = if worse == Worse::Less && millionths > 0 { "\u{2212}" } else { "" };
+                format!("{sign}{percent} %")
+            }
+            (Bound::Amount(most), Worse::More) => format!("+{}", group(most)),
+            (Bound::Amount(most), Worse::Less) => signed(-i128::from(most)),
+            (Bound::Absolute(most), Worse::More) => format!("at most {}", group(most)),
+            (Bound::Absolute(least), Worse::Less) => format!("at least {}", group(least)),
+        }
+    }
+
+    /// How a number has changed, in the limit's unit; None: it is held against no other number.
+    pub fn describe_change(self, numbers: Pair) -> Option<String> {
+        let before = numbers.before?;
+        match self.bound {
+            Bound::Absolute(_) => None,
+            Bound::Amount(_) => Some(signed(numbers.difference())),
+            Bound::Share(_) => Some(signed_percent(numbers.difference(), before)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(worse: Worse, bound: Bound) -> Limit {
+        Limit { worse, bound }
+    }
+
+    #[test]
+    fn limits_are_read_as_people_write_them() {
+        for (worse, text, bound, shown) in [
+            (Worse::More, "5%", Bound::Share(50_000), "5 %"),
+            (Worse::More, "0%", Bound::Share(0), "0 %"),
+            (Worse::More, "0.05 %", Bound::Share(500), "0.05 %"),
+            (Worse::More, "+2k", Bound::Amount(2000), "+2,000"),
+            (Worse::More, "10k", Bound::Absolute(10_000), "at most 10,000"),
+            (Worse::Less, "2%", Bound::Share(20_000), "\u{2212}2 %"),
+            (Worse::Less, "0%", Bound::Share(0), "0 %"),
+            (Worse::Less, "-2k", Bound::Amount(2000), "\u{2212}2,000"),
+            (Worse::Less, "100", Bound::Absolute(100), "at least 100"),
+        ] {
+            let read = Limit::parse(worse, text);
+            assert_eq!(read, Ok(limit(worse, bound)), "{text}");
+            assert_eq!(read.unwrap().describe(), shown);
+        }
+        let error = |worse, text| Limit::parse(worse, text).unwrap_err().to_string();
+        for text in ["", "%", "-5%", "5 apples", "1e3", "0.00001%", "+", "5%%", "-5"] {
+            assert!(error(Worse::More, text).contains("write 5%"), "{text}");
+        }
+        for text in ["", "+5", "-5%", "x"] {
+            assert!(error(Worse::Less, text).contains("write 2%"), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_instruction_crosses_a_limit_of_nothing_and_large_numbers_do_not_overflow() {
+        let pair = |before, after| Pair { before: Some(before), after: Some(after) };
+        let more = |bound| limit(Worse::More, bound);
+        assert!(more(Bound::Share(0)).is_crossed(pair(1_000_000_000_000, 1_000_000_000_001)));
+        assert!(!more(Bound::Share(0)).is_crossed(pair(10, 10)));
+        assert!(!more(Bound::Share(50_000)).is_crossed(pair(100, 105)));
+        assert!(more(Bound::Share(50_000)).is_crossed(pair(100, 106)));
+        assert!(!more(Bound::Share(u64::MAX)).is_crossed(pair(u64::MAX / 2, u64::MAX)));
+        assert!(more(Bound::Amount(3)).is_crossed(pair(100, 104)));
+        assert!(more(Bound::Absolute(99)).is_crossed(Pair { before: None, after: Some(100) }));
+        assert!(!more(Bound::Share(0)).is_crossed(Pair { before: None, after: Some(100) }));
+        assert!(!more(Bound::Absolute(0)).is_crossed(Pair { before: Some(1), after: None }));
+        let less = |bound| limit(Worse::Less, bound);
+        assert!(less(Bound::Share(0)).is_crossed(pair(1_000_000_000_001, 1_000_000_000_000)));
+        assert!(!less(Bound::Share(50_000)).is_crossed(pair(100, 95)));
+        assert!(less(Bound::Share(50_000)).is_crossed(pair(100, 94)));
+        assert!(
+            less(Bound::Amount(3)).is_crossed(pair(100, 96)) && !less(Bound::Amount(3)).is_crossed(pair(100, 97))
+        );
+        assert!(!less(Bound::Amount(u64::MAX)).is_crossed(pair(1, 0)));
+        assert!(less(Bound::Absolute(1)).is_crossed(Pair { before: None, after: None }));
+    }
+}
