@@ -91,7 +91,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     // A stable sort: equals stay in the table's order. What starts from another table than its own is a makeshift; what
     // always starts just where the image does is what that was linked for.
     fits.sort_by_key(|fit| {
-        let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
+        let starts_there = matches!(fit.machine.core, Core::RiscvChip { start: Some(_), .. });
         (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
     });
     let mut fits = fits.into_iter();
@@ -313,7 +313,7 @@ fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
 }
 
 /// QEMU's machines that have a processor of another kind beside the others, which numbers itself as they do.
-const UNLIKE: [&str; 2] = ["sifive_u", "microchip-icicle-kit"];
+const UNLIKE: [&str; 1] = ["microchip-icicle-kit"];
 
 /// A machine that QEMU may know and the table does not: nothing is checked.
 fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> Choice {
@@ -334,6 +334,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         shift: DEFAULT_SHIFT,
         load,
         max_cpus: u32::MAX,
+        unshared_cpus: 1,
         is_late: false,
         boot_rom: like.and_then(|machine| machine.boot_rom.clone()),
         finisher: like.and_then(|machine| machine.finisher),
