@@ -283,7 +283,8 @@ const AN521_MEMORY: &[Region] = &[
     region(0x2000_0000, 128 * K, MemoryKind::NonSecure, "SRAM"),
     region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
 ];
-/// Two Cortex-M33, the second of which waits until the first lets it go (CPUWAIT).
+/// Two Cortex-M33. The second waits until the first lets it go (CPUWAIT); it has an FPU, but the first, which starts, has
+/// none (hw/arm/armsse.c, CPU0_FPU).
 const AN521: Machine = Machine {
     name: Cow::Borrowed("mps2-an521"),
     qemu: "qemu-system-arm",
@@ -291,7 +292,7 @@ const AN521: Machine = Machine {
     core: Core::Arm {
         cpu: "cortex-m33",
         level: ArmLevel::V8MMain,
-        fpu: Fpu::V5Single,
+        fpu: Fpu::None,
         vector_table: 0x1000_0000,
         vector_table_alias: None,
     },
