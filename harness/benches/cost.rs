@@ -58,13 +58,8 @@ const COST_IMAGES: [&str; 13] = [
     "cortex-m3-idle",
 ];
 /// Images, how many CPUs, and the options for that.
-const CPUS_IMAGES: [(&str, u32, &[&str]); 5] = [
-    ("bench/cortex-m33-an521-amp-long", 2, &[]),
-    ("bench/riscv64-sifive-u-amp-long", 2, &[]),
-    ("bench/riscv64-sifive-u-amp-long", 3, &["--qemu-arg=-smp", "--qemu-arg=3"]),
-    ("bench/riscv64-sifive-u-amp-long", 5, &["--qemu-arg=-smp", "--qemu-arg=5"]),
-    ("riscv64-smp", 2, &["--qemu-arg=-smp", "--qemu-arg=2"]),
-];
+const CPUS_IMAGES: [(&str, u32, &[&str]); 2] =
+    [("bench/cortex-m33-an521-amp-long", 2, &[]), ("riscv64-smp", 2, &["--qemu-arg=-smp", "--qemu-arg=2"])];
 /// Images of one to thirty million instructions.
 const SUITE_IMAGES: [&str; 24] = [
     "cortex-m0-bare",

@@ -1,5 +1,4 @@
-/* Two CPUs that are not alike, or not started together: the first one starts the second, which waits for a flag, works
-   and answers. Each has a timer of its own, calls of its own and some through pointers that both make. */
+/* Two CPUs, of which the first one starts the second, which waits for a flag, works and answers. Each has a timer of its own, calls of its own and some through pointers that both make. */
 #include "board.h"
 #include "secondary.h"
 #include "text.h"
@@ -33,9 +32,7 @@ static __attribute__((noipa)) uint32_t work(unit *const *mine, uint32_t turns)
 static __attribute__((noipa)) void wait_for(volatile uint32_t *flag)
 {
     while (!*flag) {
-#ifdef __arm__
         __asm__ volatile("wfe" ::: "memory");
-#endif
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
@@ -43,9 +40,7 @@ static __attribute__((noipa)) void wait_for(volatile uint32_t *flag)
 static __attribute__((noipa)) void raise_flag(volatile uint32_t *flag)
 {
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-#ifdef __arm__
     __asm__ volatile("dsb\n\tsev" ::: "memory");
-#endif
 }
 
 void secondary_main(uintptr_t cpu)

@@ -91,7 +91,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     // A stable sort: equals stay in the table's order. What starts from another table than its own is a makeshift; what
     // always starts just where the image does is what that was linked for.
     fits.sort_by_key(|fit| {
-        let starts_there = matches!(fit.machine.core, Core::RiscvChip { start: Some(_), .. });
+        let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
         (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
     });
     let mut fits = fits.into_iter();
@@ -243,6 +243,13 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
                     names.join(", ")
                 ),
             ));
+        }
+        if base == "sifive_u" {
+            return Err(InputError::new(format!(
+                "--machine {name} does not repeat: with its several CPUs QEMU empties the UART's queue at other \
+                 instructions in each run, and the firmware that waits for it executes others. Name a machine that \
+                 does, such as virt"
+            )));
         }
         if UNLIKE.contains(&base) {
             return Err(InputError::new(format!(

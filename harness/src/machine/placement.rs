@@ -50,7 +50,7 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
     }
     match machine.core {
         Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
-        Core::RiscvChip { start: Some(start), .. } if elf_entry(image, bias) != start => {
+        Core::RiscvChip { start, .. } if elf_entry(image, bias) != start => {
             return Err(format!("it starts at {}, and the image at {}", Hex(start), Hex(elf_entry(image, bias))));
         }
         Core::Riscv | Core::RiscvChip { .. } => {
@@ -173,7 +173,7 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
             let vectors = seen.and_then(|(_, elsewhere)| elsewhere).filter(|_| starts_elsewhere);
             (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
-        (_, Core::RiscvChip { start, .. }) => (start, None, None),
+        (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
         // The words of a vector table are absolute; an ELF's entry moves with it.
         (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
     };

@@ -92,8 +92,8 @@ pub enum Core {
         cpu: &'static str,
         /// The extensions that it executes, as an ISA string.
         extensions: &'static str,
-        /// Where it starts, whatever the ELF says. None: where the ELF says.
-        start: Option<u64>,
+        /// Where it starts, whatever the ELF says.
+        start: u64,
     },
     /// A machine that is not in the table.
     Unknown,
@@ -256,7 +256,7 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         name: Cow::Borrowed("sifive_e"),
         qemu,
         arch,
-        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: Some(0x2040_0000) },
+        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: 0x2040_0000 },
         isa,
         shift: 6,
         load: LoadOption::Kernel,
@@ -305,28 +305,6 @@ const AN521: Machine = Machine {
     boot_rom: None,
     finisher: None,
     memory: Cow::Borrowed(AN521_MEMORY),
-};
-
-const U_MEMORY: &[Region] = &[
-    region(0x8000_0000, 128 * M, MemoryKind::Ram, "RAM"),
-    region(0x0800_0000, 32 * M, MemoryKind::Ram, "L2 LIM"),
-    region(0x2000_0000, 256 * M, MemoryKind::Rom, "flash"),
-];
-/// hw/riscv/sifive_u.c: an E51 and one to four U54, two clusters; all of them start where the image does.
-const SIFIVE_U: Machine = Machine {
-    name: Cow::Borrowed("sifive_u"),
-    qemu: "qemu-system-riscv64",
-    arch: Arch::Riscv64,
-    core: Core::RiscvChip { cpu: "sifive-u54", extensions: "imafdc_zicsr_zifencei_zicntr_zihpm", start: None },
-    isa: "riscv64",
-    shift: 0,
-    load: LoadOption::Bios,
-    max_cpus: 5,
-    unshared_cpus: 2,
-    is_late: true,
-    boot_rom: Some(0x1000..=0xffff),
-    finisher: None,
-    memory: Cow::Borrowed(U_MEMORY),
 };
 
 /// All machines that are chosen from, in the order of preference.
@@ -450,7 +428,6 @@ pub const MACHINES: &[Machine] = &[
     sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
     AN521,
-    SIFIVE_U,
 ];
 
 /// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and
