@@ -127,13 +127,15 @@ impl Plan<'_> {
             return Err(match request::refusal(&workspace.records()) {
                 Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
                 Some(Refusal::SeveralVcpus) => InputError::new(format!(
-                    "{} has several Cortex-M CPUs, which are counted on mps2-an521 only: of others it is not known whether \
-                     QEMU keeps their code apart. Leave -smp out, or profile one core's firmware on a machine with one",
+                    "{} has several Cortex-M CPUs, which are counted on mps2-an521 only: of others it is not known \
+                     whether QEMU keeps their code apart. Leave -smp out, or profile one core's firmware on a machine with one",
                     self.choice.machine.name
                 ))
                 .into(),
                 Some(Refusal::ExactOfSeveralVcpus) => {
-                    InputError::new("--exact: the exact call tree follows one vCPU; leave --exact out, or take a machine with one").into()
+                    let message = "--exact: the exact call tree follows one vCPU; leave --exact out, or take a machine \
+                                   with one";
+                    InputError::new(message).into()
                 }
                 Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
                     "{} does not say which of several CPUs executes, as Debian's does",
