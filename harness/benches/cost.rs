@@ -3,8 +3,8 @@
 //!
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost stacks suite periods memory outside export`) choose
-//! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside export`)
+//! choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]
@@ -57,6 +57,9 @@ const COST_IMAGES: [&str; 13] = [
     "riscv64-idle",
     "cortex-m3-idle",
 ];
+/// Images, how many CPUs, and the options for that.
+const CPUS_IMAGES: [(&str, u32, &[&str]); 2] =
+    [("bench/cortex-m33-an521-amp-long", 2, &[]), ("riscv64-smp", 2, &["--qemu-arg=-smp", "--qemu-arg=2"])];
 /// Images of one to thirty million instructions.
 const SUITE_IMAGES: [&str; 24] = [
     "cortex-m0-bare",
@@ -116,10 +119,12 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" => sections.push(word.as_str()),
-            _ => {
-                bail!("{word}: not one of --rounds N, --long, cost, stacks, suite, periods, memory, outside, export")
+            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" => {
+                sections.push(word.as_str());
             }
+            _ => bail!(
+                "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export"
+            ),
         }
     }
     ensure!(rounds > 0, "--rounds must be at least 1");
@@ -129,6 +134,9 @@ fn main() -> Result<()> {
     println!("{machine}\n");
     if wanted("cost") {
         bench.cost()?;
+    }
+    if wanted("cpus") {
+        bench.cpus()?;
     }
     if wanted("stacks") {
         bench.stacks()?;
@@ -175,6 +183,8 @@ struct Bench {
 enum What<'a> {
     /// QEMU without the plugin.
     Bare,
+    /// The same on a machine of this kind, by options of the harness.
+    BareOf(&'a [&'a str]),
     /// QEMU with the plugin, under these options of the harness.
     Plugin(&'a [&'a str]),
     /// The harness's own binary, under these options.
@@ -182,9 +192,14 @@ enum What<'a> {
 }
 
 impl What<'_> {
+    fn has_plugin(&self) -> bool {
+        !matches!(self, What::Bare | What::BareOf(_))
+    }
+
     fn name(&self) -> String {
         match self {
             What::Bare => "bare".to_owned(),
+            What::BareOf(options) => format!("bare {}", options.join(" ")),
             What::Plugin(options) => format!("plugin {}", options.join(" ")),
             What::Harness(options) => format!("harness {}", options.join(" ")),
         }
@@ -225,6 +240,29 @@ impl Bench {
                 median(plugin.iter().map(|row| row.cpu_s)),
                 ratio(plugin, bare, |row| row.cpu_s),
                 fastest(plugin) / fastest(bare),
+                ratio(plugin, bare, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Machines with several CPUs: those that share no translations, and those that do.
+    fn cpus(&mut self) -> Result<()> {
+        println!("## Several CPUs, the default profile against bare QEMU, {} rounds\n", self.rounds);
+        println!("| image | CPUs | instructions | bare QEMU | with the plugin | CPU time | wall |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        for (image, cpus, machine) in CPUS_IMAGES {
+            let profiled = [machine, &[TO_THE_END]].concat();
+            let rows = self.take_turns(image, &[What::BareOf(machine), What::Plugin(&profiled)], self.rounds)?;
+            let [bare, plugin] = &rows[..] else { unreachable!("two in, two out") };
+            println!(
+                "| {} | {cpus} | {:.0} M | {:.3} s | {:.3} s | {:.3} | {:.3} |",
+                short(image),
+                insns(plugin) / 1e6,
+                median(bare.iter().map(|row| row.cpu_s)),
+                median(plugin.iter().map(|row| row.cpu_s)),
+                ratio(plugin, bare, |row| row.cpu_s),
                 ratio(plugin, bare, |row| row.wall_s),
             );
         }
@@ -472,6 +510,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     };
     let options: &[&str] = match what {
         What::Bare => &[],
+        What::BareOf(options) => options,
         What::Plugin(options) => options,
         What::Harness(options) => {
             let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -517,11 +556,11 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     plan.prepare(&workspace)?;
-    let arguments = plan.arguments(what != What::Bare);
+    let arguments = plan.arguments(what.has_plugin());
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null())?;
-    let mut start = (what != What::Bare).then(|| Start::begin(&plan, &mut process));
+    let mut start = what.has_plugin().then(|| Start::begin(&plan, &mut process));
     let watch_memory = name.ends_with("-spin");
     let patience = Duration::from_millis(if watch_memory { 20 } else { 60_000 });
     while process.wait_for_answer(patience)?.is_none() {
@@ -538,7 +577,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     row.wall_s = started.elapsed().as_secs_f64();
     drop(process);
     row.cpu_s = children_cpu_s() - cpu_before;
-    if what != What::Bare {
+    if what.has_plugin() {
         let records = Records::read(&workspace.records())?;
         row.insns = Some(records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum());
     }

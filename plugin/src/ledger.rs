@@ -67,9 +67,9 @@ impl Ledger {
         self.records.add(slot, vcpu, amount)
     }
 
-    /// Address of vCPU 0's counter, for generated code.
-    pub(crate) fn address(&self, slot: u32) -> usize {
-        self.records.address(slot)
+    /// Address of one vCPU's counter, for generated code.
+    pub(crate) fn address(&self, slot: u32, vcpu: u32) -> usize {
+        self.records.address(slot, vcpu)
     }
 
     /// Sets every defined counter of every vCPU to zero: the window opens.

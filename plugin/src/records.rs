@@ -176,10 +176,9 @@ impl Records {
         Ok(slot)
     }
 
-    /// Address of vCPU 0's counter; the other vCPUs' follow at [`CHUNK_BYTES`].
-    pub(crate) fn address(&self, slot: u32) -> usize {
-        let chunk = &self.chunks[(slot / SLOTS_PER_CHUNK) as usize];
-        chunk.start as usize + (slot % SLOTS_PER_CHUNK) as usize * 8
+    /// Address of one vCPU's counter.
+    pub(crate) fn address(&self, slot: u32, vcpu: u32) -> usize {
+        self.counter(slot, vcpu).as_ptr() as usize
     }
 
     /// One vCPU's counter.

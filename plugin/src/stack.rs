@@ -39,8 +39,8 @@ pub(crate) struct Stacks {
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
-    /// What the processor came out of reset with, as it says at the first stack.
-    reset: Option<Option<(u64, u64)>>,
+    /// What each vCPU came out of reset with, as it says at its first stack.
+    reset: HashMap<u32, Option<(u64, u64)>>,
 }
 
 /// What a forgetful function would have had to save.
@@ -71,7 +71,7 @@ impl Stacks {
             frames: HashMap::new(),
             last: Vec::new(),
             memory: Memory::default(),
-            reset: None,
+            reset: HashMap::new(),
         })
     }
 
@@ -99,7 +99,7 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger,
     ) -> Stack {
-        self.reset.get_or_insert_with(|| guest.reset());
+        self.reset.entry(core.vcpu).or_insert_with(|| guest.reset());
         let mut context = guest.context(pc);
         if code.is_forgetful(pc) {
             context.return_addr = came_with(pc, context.return_addr, by_transfer, guest, code);
@@ -237,7 +237,7 @@ impl Stacks {
                 // What starts without a call: the image itself, a task.
                 let is_root = came_with == 0
                     || guest.is_nowhere(came_with)
-                    || (level == 0 && self.reset.flatten() == Some((came_with, cfa)))
+                    || (level == 0 && self.reset.get(&core.vcpu) == Some(&Some((came_with, cfa))))
                     || code.is_entry(caller)
                     // Start-up code may leave anything of its own there.
                     || (level == 0 && code.is_in_first_function(caller));

@@ -26,7 +26,7 @@ use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
 use crate::output::Output;
 use crate::prediction::Predictions;
-use crate::qemu::{self, Scoreboard};
+use crate::qemu::{self, Scoreboard, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
 use crate::snapshot::Snapshot;
@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) blocks: Blocks,
     pub(crate) clock: Clock,
+    /// What tells several vCPUs apart; None: there is one, or the processor says it.
+    vcpus: Option<Vcpus>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -67,10 +69,13 @@ pub(crate) struct Counting {
     /// Addresses inside Thumb IT blocks, and how many more instructions there are conditional:
     /// for blocks that QEMU starts in the middle of one.
     pub(crate) it_blocks: HashMap<u64, u8>,
-    /// Generated code can count. With several vCPUs it cannot: under icount QEMU 10.0 makes
+    /// Generated code can count. With several vCPUs that share translations it cannot: under icount QEMU 10.0 makes
     /// the number of the vCPU that a block was translated for a constant of that block, though other
-    /// vCPUs run it too (`gen_cpu_index` in accel/tcg/plugin-gen.c), and damages the constant.
+    /// vCPUs run it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). Those in clusters of their own share none
+    /// (`CF_CLUSTER_MASK`).
     pub(crate) is_inline: bool,
+    /// The vCPU that a block is being translated for.
+    pub(crate) translating: u32,
     /// One callback per instruction instead, for the tests.
     pub(crate) is_oracle: bool,
 }
@@ -99,8 +104,14 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
-    if vcpus > 1 && !guest.facts.names_vcpus {
+    let is_inline = vcpus <= request.unshared_vcpus.max(1);
+    if !is_inline && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
+    }
+    let told = if vcpus > 1 { Vcpus::find(vcpus, api) } else { None };
+    // Where each may be of a kind of its own, and what it is called depends on that.
+    if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
+        return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
     }
     if vcpus > 1 && request.is_exact {
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
@@ -115,10 +126,12 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         ledger,
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
+        vcpus: told,
         counting: Counting {
-            scoreboard: Scoreboard::new(wire::counters::CHUNK_BYTES),
+            scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
-            is_inline: vcpus == 1,
+            is_inline,
+            translating: 0,
             is_oracle: request.is_oracle,
         },
         follow,
@@ -147,11 +160,13 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
 
 /// The state, for one callback.
 pub(crate) fn lock() -> MutexGuard<'static, State> {
-    match STATE.get() {
-        Some(state) => state.lock().unwrap_or_else(PoisonError::into_inner),
-        // QEMU calls back only after `install` has returned.
-        None => qemu::exit(1),
+    // QEMU calls back only after `install` has returned.
+    let Some(state) = STATE.get() else { qemu::exit(1) };
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(vcpu) = state.vcpus.as_mut().and_then(Vcpus::executing) {
+        state.guest.turn_to(vcpu);
     }
+    state
 }
 
 /// The state, unless a callback has it already.
@@ -160,13 +175,24 @@ pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
 }
 
 impl State {
+    /// The vCPU that executes, where QEMU says it.
+    pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
+        self.vcpus.as_mut().and_then(Vcpus::executing)
+    }
+
     /// The vCPU that runs a callback, whichever QEMU reports, see [`Counting::is_inline`].
     pub(crate) fn running_vcpu(&mut self, reported: u32) -> u32 {
-        if self.counting.is_inline {
+        let vcpus = self.clock.vcpus();
+        if vcpus == 1 {
             return reported;
         }
-        let vcpu = self.guest.vcpu().unwrap_or(reported);
-        vcpu.min(self.clock.vcpus() - 1)
+        let vcpu = self.executing_vcpu().or_else(|| self.guest.vcpu()).unwrap_or(reported).min(vcpus - 1);
+        if self.counting.is_inline && vcpu != reported {
+            // What generated code has counted may be another one's.
+            qemu::say("vCPUs share translations that were taken to be apart");
+            qemu::exit(1);
+        }
+        vcpu
     }
 
     /// Where the block before was counted as a whole and left early, takes back what has not started.
@@ -181,8 +207,17 @@ impl State {
         self.ledger.shorten(vcpu, block, started);
     }
 
-    /// Handles the events that fell into the suspected block, now that the clock says how far it came.
+    /// Handles the events that fell into the suspected block, now that the clock says how far it came; first what is left
+    /// of the other vCPUs' turns.
     pub(crate) fn settle(&mut self, vcpu: u32) {
+        let others = (0..self.clock.vcpus()).filter(|&other| other != vcpu && self.counting.is_inline);
+        for other in others.collect::<Vec<_>>() {
+            self.settle_one(other);
+        }
+        self.settle_one(vcpu);
+    }
+
+    fn settle_one(&mut self, vcpu: u32) {
         self.amend(vcpu);
         while let Some(due) = self.clock.due(vcpu, &self.ledger) {
             let pc = self.blocks.get(due.block).pc_of(due.index);
@@ -250,6 +285,8 @@ impl State {
 
     /// Ends the run here. The vCPU's events have been settled.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
+        // It may have come in another one's turn.
+        (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
         }
@@ -264,20 +301,22 @@ impl State {
 
     /// Notes what alone the firmware has done up to here, where that is one exception's handler or asking one device.
     fn note_only(&mut self, pc: u64) {
-        // Of several vCPUs another one may do more.
+        // Of several vCPUs that do something another one may do more.
+        let mut busy = (0..self.clock.vcpus()).filter(|&vcpu| self.ledger.insns(vcpu) > 0);
+        let (Some(vcpu), None) = (busy.next(), busy.next()) else { return };
         if !self.counting.is_inline {
             return;
         }
         self.follow.device.note(&self.ledger);
-        let has_left = self.has_left_handler(pc);
-        self.follow.cores[TIMEKEEPER as usize].fault.note(TIMEKEEPER, has_left, &mut self.guest, &self.ledger);
+        let has_left = self.has_left_handler(vcpu, pc);
+        self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
     }
 
     /// Whether the handler that started last was left by a jump to code that was under way before: none of its frames
     /// is on the stack, which is no deeper than it was.
-    fn has_left_handler(&mut self, pc: u64) -> bool {
+    fn has_left_handler(&mut self, vcpu: u32, pc: u64) -> bool {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
-        let core = &follow.cores[TIMEKEEPER as usize];
+        let core = &follow.cores[vcpu as usize];
         let Some((handler, entry_sp)) = core.fault.handler() else { return false };
         let handler = code.function_of(handler);
         let is_handlers = |code: &Code, pc: u64| handler.is_some() && code.function_of(pc) == handler;
@@ -307,7 +346,13 @@ impl State {
             let pc = self.blocks.get(block).pc_of(index);
             Suspect { block, index, insns: self.ledger.insns(vcpu), stack: self.take_stack(vcpu, pc) }
         });
+        let is_suspected = suspect.is_some();
         self.clock.suspect(vcpu, suspect, &self.ledger);
+        // The next block may be another vCPU's, before which it is settled, too.
+        if is_suspected {
+            let others = (0..self.clock.vcpus()).filter(|&other| other != vcpu);
+            others.for_each(|other| clock::recheck(other, &self.ledger));
+        }
     }
 
     /// Takes the stack at an instruction that is about to execute, once it is certain which task's and exception's it is.

@@ -123,9 +123,9 @@ impl Transfers {
         self.sites.number(site)
     }
 
-    /// The call that the block at `pc` is being translated for: its number, and the counter of the arc.
-    pub(crate) fn arriving_call(&mut self, pc: u64, ledger: &mut Ledger) -> Option<(u64, u32)> {
-        let number = ledger.get(LAST, 0);
+    /// The call that the block at `pc` is being translated for, by that vCPU: its number, and the counter of the arc.
+    pub(crate) fn arriving_call(&mut self, vcpu: u32, pc: u64, ledger: &mut Ledger) -> Option<(u64, u32)> {
+        let number = ledger.get(LAST, vcpu);
         let (site, _) = self.sites.get(number)?;
         let Site { pc: site, next, kind, .. } = *site;
         let call = matches!(kind, SiteKind::Register { call: true, .. } | SiteKind::Unknown { call: true, .. });

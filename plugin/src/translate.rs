@@ -210,6 +210,7 @@ struct At<'a> {
 
 fn translate(state: &mut State, qemu_block: &QemuBlock) {
     state.guest.learn_memory();
+    state.counting.translating = state.executing_vcpu().unwrap_or(0);
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
     let is_oracle = state.counting.is_oracle;
@@ -293,7 +294,8 @@ fn counts(state: &State, block: usize) -> Vec<(usize, Count)> {
 
 /// The cell of a counter, for this translation.
 fn cell(state: &State, slot: u32) -> Cell {
-    state.counting.scoreboard.cell(state.ledger.address(slot))
+    let vcpu = state.counting.translating;
+    state.counting.scoreboard.cell(state.ledger.address(slot, vcpu), vcpu)
 }
 
 /// What a block predicts of how control comes to it, where that spares callbacks: the prediction's number.
@@ -303,7 +305,7 @@ fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
         return None;
     }
     let epoch = guest.epoch_without_exception(pc)?;
-    let (site, slot) = transfers.arriving_call(pc, ledger)?;
+    let (site, slot) = transfers.arriving_call(counting.translating, pc, ledger)?;
     Some(predictions.number(Prediction { block, epoch, site, slot }))
 }
 
@@ -355,7 +357,7 @@ fn register_at_block(
             if let Some(number) = prediction {
                 let site = state.predictions.get(number).site;
                 qemu_block.call_unless::<OnMispredicted>(cell(state, LAST), site, number);
-                let moves = state.ledger.get(VECTOR_MOVES, 0);
+                let moves = state.ledger.get(VECTOR_MOVES, state.counting.translating);
                 qemu_block.call_when_at_least::<OnUnsure>(cell(state, VECTOR_MOVES), moves + 1, number);
                 qemu_block.store(cell(state, LAST), 0);
             } else if state.counting.is_oracle && state.counting.is_inline {

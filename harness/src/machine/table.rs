@@ -118,6 +118,9 @@ pub struct Machine {
     pub load: LoadOption,
     /// The largest `-smp`.
     pub max_cpus: u32,
+    /// With so many CPUs, at most, each is in a cluster of its own, and executes only what QEMU has translated for it
+    /// alone: generated code can count. With more, all of them are counted by callbacks.
+    pub unshared_cpus: u32,
     /// It joined the table later: it is chosen only where none of those before it fits, so that no image changes its
     /// machine, and with it its numbers.
     pub is_late: bool,
@@ -191,6 +194,7 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         shift: 3,
         load: LoadOption::Bios,
         max_cpus: 512,
+        unshared_cpus: 1,
         is_late: false,
         // hw/riscv/virt.c, VIRT_MROM and VIRT_TEST.
         boot_rom: Some(0x1000..=0xffff),
@@ -231,6 +235,7 @@ const fn arm(
         shift,
         load: LoadOption::Kernel,
         max_cpus: 1,
+        unshared_cpus: 1,
         is_late,
         boot_rom: None,
         finisher: None,
@@ -256,6 +261,7 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         shift: 6,
         load: LoadOption::Kernel,
         max_cpus: 1,
+        unshared_cpus: 1,
         is_late: false,
         boot_rom: Some(0x1000..=0x2fff),
         finisher: None,
@@ -266,6 +272,40 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
 const fn core(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
     Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: None }
 }
+
+// As the AN505's, with four banks of SRAM, and SSRAM 1 in one piece.
+const AN521_MEMORY: &[Region] = &[
+    region(0x3800_0000, 4 * M, MemoryKind::Ram, "SSRAM 2/3"),
+    region(0x1000_0000, 4 * M, MemoryKind::Ram, "SSRAM 1"),
+    region(0x3000_0000, 128 * K, MemoryKind::Ram, "SRAM"),
+    region(0x8000_0000, 16 * M, MemoryKind::Ram, "PSRAM"),
+    region(0x0000_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 1"),
+    region(0x2000_0000, 128 * K, MemoryKind::NonSecure, "SRAM"),
+    region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
+];
+/// Two Cortex-M33. The second waits until the first lets it go (CPUWAIT); it has an FPU, but the first, which starts, has
+/// none (hw/arm/armsse.c, CPU0_FPU).
+const AN521: Machine = Machine {
+    name: Cow::Borrowed("mps2-an521"),
+    qemu: "qemu-system-arm",
+    arch: Arch::CortexM,
+    core: Core::Arm {
+        cpu: "cortex-m33",
+        level: ArmLevel::V8MMain,
+        fpu: Fpu::None,
+        vector_table: 0x1000_0000,
+        vector_table_alias: None,
+    },
+    isa: "thumb-v8m",
+    shift: 5,
+    load: LoadOption::Kernel,
+    max_cpus: 2,
+    unshared_cpus: 2,
+    is_late: true,
+    boot_rom: None,
+    finisher: None,
+    memory: Cow::Borrowed(AN521_MEMORY),
+};
 
 /// All machines that are chosen from, in the order of preference.
 pub const MACHINES: &[Machine] = &[
@@ -387,6 +427,7 @@ pub const MACHINES: &[Machine] = &[
     ),
     sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
+    AN521,
 ];
 
 /// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and

@@ -13,7 +13,7 @@ use nix::unistd::mkfifo;
 use wire::control::Word;
 use wire::refusal::Refusal;
 
-use crate::error::InputError;
+use crate::error::{EmulatorError, InputError};
 use crate::image::mcount;
 use crate::profile::in_target::Table;
 use crate::profile::only::Only;
@@ -136,14 +136,22 @@ impl Plan<'_> {
         let Some(progress) = progress else {
             return Err(match request::refusal(&workspace.records()) {
                 Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
-                Some(Refusal::SeveralVcpus) => InputError::new(
-                    "several vCPUs can only be told apart on RISC-V; leave -smp out, or profile one core's firmware \
-                     at a time",
-                )
+                Some(Refusal::SeveralVcpus) => InputError::new(format!(
+                    "{} has several Cortex-M CPUs, which are counted on mps2-an521 only: of others it is not known \
+                     whether QEMU keeps their code apart. Leave -smp out, or profile one core's firmware on a machine with one",
+                    self.choice.machine.name
+                ))
                 .into(),
                 Some(Refusal::ExactOfSeveralVcpus) => {
-                    InputError::new("--exact: the exact call tree follows one vCPU; leave --exact or -smp out").into()
+                    let message = "--exact: the exact call tree follows one vCPU; leave --exact out, or take a machine \
+                                   with one";
+                    InputError::new(message).into()
                 }
+                Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
+                    "{} does not say which of several CPUs executes, as Debian's does",
+                    self.emulator.display()
+                ))
+                .into(),
                 Some(Refusal::Request | Refusal::Host) | None => never_ran(status, None, &said).into(),
             });
         };

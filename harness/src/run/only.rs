@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use decode::{Flow, decode};
 use wire::control::Word;
 
+use crate::profile::VcpuCounts;
 use crate::profile::only::{Only, OnlyHandler, OnlyPoll, is_long};
 use crate::run::fault::{describe_fault, fault_address};
 use crate::run::memory;
@@ -61,7 +62,7 @@ impl Plan<'_> {
     /// interrupts. A handler may have said something first; what it has started may be an application.
     fn only_loops(&self, since_insns: u64, pc: u64, records: &Records) -> bool {
         let Some(of_loop) = self.endless_loop(pc) else { return false };
-        let [counts] = &records.vcpus[..] else { return false };
+        let Some(counts) = alone(records) else { return false };
         let insns = counts.clock_insns.saturating_sub(since_insns);
         let looped: u64 = counts.insns.iter().filter(|insn| of_loop.contains(&insn.pc)).map(|insn| insn.count).sum();
         insns.saturating_sub(looped) <= insns / 100
@@ -100,10 +101,16 @@ fn riscv_fault(cause: u64, value: u64) -> (Option<String>, Option<u64>) {
     }
 }
 
+/// The only CPU that has executed anything.
+fn alone(records: &Records) -> Option<&VcpuCounts> {
+    let mut busy = records.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0);
+    busy.next().filter(|_| busy.next().is_none())
+}
+
 fn only_poll(records: &Records, tree: &str) -> Option<OnlyPoll> {
     let word = |word| records.control.get(word);
     let times = Some(word(Word::PollTimes)).filter(|&times| times > 0)?;
-    let [counts] = &records.vcpus[..] else { return None };
+    let counts = alone(records)?;
     let (since_insns, address) = (word(Word::PollSince), word(Word::PollAddress));
     let insns = counts.clock_insns.saturating_sub(since_insns);
     (is_long(since_insns, counts.clock_insns) && insns / times <= POLL_INSNS).then(|| OnlyPoll {

@@ -53,6 +53,7 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         spans: plan.spans.to_vec(),
         entry: Some(choice.entry),
         finisher: machine.finisher,
+        unshared_vcpus: machine.unshared_cpus,
         memory: plan.memory(),
         snapshot: plan.mcount.map(|header| header.state.clone()),
         // One at the end of the address space may be bent by the load bias.

@@ -3,6 +3,7 @@
 //! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
 //! found there is never trusted.
 
+use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroU16;
 use std::ops::Range;
@@ -204,7 +205,11 @@ pub(crate) struct Guest {
     memory_file: Option<PathBuf>,
     /// The test finisher's address.
     finisher: Option<u64>,
+    /// Those of the vCPU that executes.
     pub(super) registers: Option<Registers>,
+    /// That vCPU, and the registers of the others: they may be of another kind.
+    vcpu: u32,
+    others: HashMap<u32, Registers>,
     is_readable: bool,
     /// See [`Guest::epoch`].
     epoch: u16,
@@ -221,6 +226,8 @@ impl Guest {
             memory_file: Some(Path::new(directory).join(memory::FILE_NAME)),
             finisher: request.finisher,
             registers: None,
+            vcpu: 0,
+            others: HashMap::new(),
             is_readable: true,
             epoch: 1,
         }
@@ -229,7 +236,18 @@ impl Guest {
     /// Looks the registers up: a vCPU is about to run on this thread.
     pub(crate) fn appear(&mut self) {
         self.registers.get_or_insert_with(|| Registers::find(self.facts.registers));
-        qemu::Thread::current().executes_guest();
+    }
+
+    /// Another one of several vCPUs executes.
+    pub(crate) fn turn_to(&mut self, vcpu: u32) {
+        if vcpu != self.vcpu {
+            let registers = self.others.remove(&vcpu);
+            if let Some(others) = std::mem::replace(&mut self.registers, registers) {
+                self.others.insert(self.vcpu, others);
+            }
+            self.vcpu = vcpu;
+        }
+        self.appear();
     }
 
     /// Learns which memory the machine has. The harness has written it before the machine may execute anything, so this

@@ -67,8 +67,9 @@ pub(crate) struct OnEvent;
 
 impl Hook for OnEvent {
     const CALL: ExecCallback = |vcpu, id| {
-        let (state, here) = arrive(vcpu, id);
-        state.follow.wake(here.vcpu, &state.ledger);
+        let (state, _) = arrive(vcpu, id);
+        // All processors have it (Armv7-M ARM A7.7.129).
+        state.follow.cores.iter().for_each(|core| state.follow.wake(core.vcpu, &state.ledger));
     };
 }
 

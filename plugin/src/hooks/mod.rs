@@ -20,14 +20,17 @@ pub(crate) use time::{
 };
 
 use crate::block::from_insn_id;
-use crate::qemu::{VcpuCallback, VcpuHook};
+use crate::qemu::{Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};
 
 /// A vCPU appears: its registers can be looked up.
 pub(crate) struct VcpuInit;
 
 impl VcpuHook for VcpuInit {
-    const CALL: VcpuCallback = |_| state::lock().guest.appear();
+    const CALL: VcpuCallback = |_| {
+        Thread::current().executes_guest();
+        state::lock().guest.appear();
+    };
 }
 
 /// An instruction at which a vCPU is, before it executes.

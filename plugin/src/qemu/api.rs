@@ -211,7 +211,7 @@ impl Insn<'_> {
     }
 }
 
-/// A u64 per vCPU that generated code can add to, store to and compare.
+/// A vCPU's u64 that generated code can add to, store to and compare.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell(sys::qemu_plugin_u64);
 
@@ -220,25 +220,33 @@ pub(crate) struct Cell(sys::qemu_plugin_u64);
 /// The generated address is `data + offset + vcpu * element_size` (accel/tcg/plugin-gen.c,
 /// `gen_plugin_u64_ptr`, unchanged from 9.0 to 10.1). The scoreboard's own memory is private to QEMU
 /// and lost when it aborts, so cells are addressed by an offset that leads from it into our shared
-/// mapping, whose vCPU stride equals the element size. QEMU moves `data` only when a vCPU is added,
-/// and then flushes every translation, so an offset taken at translation holds for that translation.
+/// mapping. QEMU moves `data` only when a vCPU is added, and then flushes every translation, so an offset
+/// taken at translation holds for that translation.
+///
+/// Under icount the vCPU in it is the one that the block was translated for, as a constant, which generated code
+/// multiplies *in place* (QEMU 10.0, `gen_cpu_index`): all of the block that uses that number would compute with
+/// another. An element of one byte leaves it as it is.
 pub(crate) struct Scoreboard(*mut sys::qemu_plugin_scoreboard);
+
+/// See [`Scoreboard`].
+const ELEMENT_BYTES: usize = 1;
 
 // SAFETY: the pointer is only handed back to QEMU, which locks or runs single-threaded as it needs.
 unsafe impl Send for Scoreboard {}
 
 impl Scoreboard {
-    /// A scoreboard whose vCPUs lie `stride_bytes` apart.
-    pub(crate) fn new(stride_bytes: usize) -> Self {
+    /// A scoreboard.
+    pub(crate) fn new() -> Self {
         // SAFETY: no precondition; never freed, it lives as long as the process.
-        Scoreboard(unsafe { sys::qemu_plugin_scoreboard_new(stride_bytes) })
+        Scoreboard(unsafe { sys::qemu_plugin_scoreboard_new(ELEMENT_BYTES) })
     }
 
-    /// The cell at `address` for vCPU 0 and one stride further for each next one. Only valid for
-    /// registrations in the translation callback in which it was made.
-    pub(crate) fn cell(&self, address: usize) -> Cell {
+    /// The cell at `address` for the vCPU that a block is translated for. Only valid for registrations in the
+    /// translation callback in which it was made.
+    pub(crate) fn cell(&self, address: usize, vcpu: u32) -> Cell {
         // SAFETY: the scoreboard is never freed, and vCPU 0 exists once anything is translated.
         let base = unsafe { sys::qemu_plugin_scoreboard_find(self.0, 0) } as usize;
-        Cell(sys::qemu_plugin_u64 { score: self.0, offset: address.wrapping_sub(base) })
+        let element = vcpu as usize * ELEMENT_BYTES;
+        Cell(sys::qemu_plugin_u64 { score: self.0, offset: address.wrapping_sub(base).wrapping_sub(element) })
     }
 }

@@ -13,6 +13,7 @@ mod registers;
 mod reserve;
 mod streams;
 mod thread;
+mod vcpu;
 mod virtual_time;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
@@ -25,4 +26,5 @@ pub(crate) use hooks::{
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
+pub(crate) use vcpu::Vcpus;
 pub(crate) use virtual_time::{answer as answer_clocks, answers as clock_answers};

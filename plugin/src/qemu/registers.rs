@@ -34,8 +34,8 @@ pub(crate) struct Register(*mut sys::qemu_plugin_register);
 unsafe impl Send for Register {}
 
 impl Registers {
-    /// Reads the list of registers; must be called from the vCPU-init callback. `general` are the names
-    /// of the integer registers by number.
+    /// Reads the list of the executing vCPU's registers, in a callback of its. `general` are the names of the integer
+    /// registers by number.
     pub(crate) fn find(general: &[&str]) -> Self {
         let mut handles = HashMap::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.

@@ -7,7 +7,7 @@
 /// Counters of one vCPU in one chunk.
 pub const SLOTS_PER_CHUNK: u32 = 8192;
 
-/// Bytes of one vCPU's part of a chunk. A power of two: QEMU multiplies by it in generated code.
+/// Bytes of one vCPU's part of a chunk.
 pub const CHUNK_BYTES: usize = SLOTS_PER_CHUNK as usize * 8;
 
 /// Slot of the vCPU's instruction clock, see [`insns`].

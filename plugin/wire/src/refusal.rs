@@ -22,6 +22,8 @@ pub enum Refusal {
     SeveralVcpus,
     /// The exact call tree, of several vCPUs.
     ExactOfSeveralVcpus,
+    /// Several vCPUs, of which this QEMU does not say which executes.
+    UntoldVcpus,
     /// A file could not be read, created or mapped.
     Io {
         /// The host's error number, above 0.
@@ -39,6 +41,7 @@ impl Refusal {
             Refusal::ExactOfSeveralVcpus => 3,
             Refusal::Io { .. } => 4,
             Refusal::Host => 5,
+            Refusal::UntoldVcpus => 6,
         }
     }
 
@@ -80,6 +83,7 @@ impl Refusal {
                 Ok(Some(Refusal::Io { errno }))
             }
             [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
+            [MAGIC, 6, 0] => Ok(Some(Refusal::UntoldVcpus)),
             [MAGIC, ..] => Err(malformed(8)),
             _ => Err(malformed(0)),
         }
@@ -90,10 +94,11 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const ALL: [Refusal; 5] = [
+    const ALL: [Refusal; 6] = [
         Refusal::Request,
         Refusal::SeveralVcpus,
         Refusal::ExactOfSeveralVcpus,
+        Refusal::UntoldVcpus,
         Refusal::Io { errno: 28 },
         Refusal::Host,
     ];

@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -91,6 +91,8 @@ pub struct Request {
     pub entry: Option<u64>,
     /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
     pub finisher: Option<u64>,
+    /// With so many vCPUs, at most, each of them executes only what QEMU has translated for it alone.
+    pub unshared_vcpus: u32,
     /// What may be read without a device noticing, as long as nothing better is known: see [`crate::memory`].
     pub memory: Vec<Range<u64>>,
     /// Memory that is copied as the window opens and as the run ends.
@@ -189,6 +191,7 @@ impl Request {
         varint::put(out, VERSION);
         out.push(self.isa as u8);
         varint::put(out, self.period_insns);
+        varint::put(out, self.unshared_vcpus.into());
         for number in [
             self.jitter_seed,
             self.for_insns,
@@ -252,6 +255,8 @@ impl Request {
         let isa = usize::from(reader.byte("request's isa")?);
         let isa = *Isa::ALL.get(isa).ok_or(malformed("request's isa", reader))?;
         let period_insns = reader.varint("request's period")?;
+        let unshared_vcpus = reader.varint("request's vCPUs")?;
+        let unshared_vcpus = unshared_vcpus.try_into().map_err(|_| malformed("request's vCPUs", reader))?;
         let mut numbers = [None; 7];
         for number in &mut numbers {
             *number = read_option(reader)?;
@@ -298,6 +303,7 @@ impl Request {
             spans,
             entry,
             finisher,
+            unshared_vcpus,
             memory,
             snapshot,
             functions,
@@ -509,6 +515,7 @@ mod tests {
             spans: vec![],
             entry: None,
             finisher: None,
+            unshared_vcpus: 1,
             memory: vec![],
             snapshot: None,
             functions: vec![],
@@ -562,6 +569,7 @@ mod tests {
             spans: vec![(vec![0x100], vec![0x200, 0x300]), (vec![u64::MAX], vec![0])],
             entry: Some(0x80),
             finisher: Some(0x10_0000),
+            unshared_vcpus: 2,
             memory: vec![0x8000_0000..0x8800_0000, 0..0x1000],
             snapshot: Some(0x2000_0000..0x2000_1000),
             functions: vec![0x80..0x100, 0x100..u64::MAX],

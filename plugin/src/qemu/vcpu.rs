@@ -1,0 +1,77 @@
+//! Which vCPU executes, as QEMU itself knows it.
+//!
+//! What QEMU reports to a callback is the vCPU that the block was translated for, and to a translation nothing at all.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem;
+use std::ops::RangeInclusive;
+
+use super::thread::Thread;
+
+/// `qemu_get_cpu` (include/hw/core/cpu.h): the vCPU of an index, or null.
+type GetCpu = unsafe extern "C" fn(c_int) -> *mut c_void;
+
+/// Plugin APIs of the QEMU versions in which these symbols are known to have these types, see [`super::clock`].
+const KNOWN_APIS: RangeInclusive<i64> = 4..=7;
+
+/// What tells the executing vCPU from the others.
+pub(crate) struct Vcpus {
+    get_cpu: GetCpu,
+    count: u32,
+    /// QEMU's objects, by index, once all of them are there.
+    objects: Vec<usize>,
+}
+
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: looks a name up among the libraries of this process.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+impl Vcpus {
+    /// Of so many vCPUs. None: a QEMU that shows its functions to modules of its own says it, and this one does not or is
+    /// not known. `api` is QEMU's current plugin API.
+    pub(crate) fn find(count: u32, api: i64) -> Option<Vcpus> {
+        if !KNOWN_APIS.contains(&api) {
+            return None;
+        }
+        symbol(c"current_cpu")?;
+        let get_cpu = symbol(c"qemu_get_cpu")?;
+        // SAFETY: in a QEMU of this API the function of this name has this type; the program itself exports it and stays
+        // loaded.
+        let get_cpu = unsafe { mem::transmute::<*mut c_void, GetCpu>(get_cpu) };
+        Some(Vcpus { get_cpu, count, objects: Vec::new() })
+    }
+
+    /// The vCPU that executes; None on a thread that executes none.
+    pub(crate) fn executing(&mut self) -> Option<u32> {
+        let current = current()?;
+        if self.objects.is_empty() {
+            // SAFETY: see `find` for the type; vCPUs are only added and never removed, and this thread runs them.
+            let objects = (0..self.count).map(|index| unsafe { (self.get_cpu)(index as c_int) } as usize);
+            let objects: Vec<usize> = objects.collect();
+            // The last one may not be there yet.
+            if objects.contains(&0) {
+                return objects.iter().position(|&object| object == current).map(|index| index as u32);
+            }
+            self.objects = objects;
+        }
+        self.objects.iter().position(|&object| object == current).map(|index| index as u32)
+    }
+}
+
+/// The object of the vCPU that the calling thread executes.
+fn current() -> Option<usize> {
+    thread_local! {
+        // Where this thread's own is.
+        static CURRENT: Option<usize> = symbol(c"current_cpu").map(|address| address as usize);
+    }
+    if !Thread::current().is_guests() {
+        return None;
+    }
+    let address = CURRENT.with(|&address| address)?;
+    // SAFETY: a thread's own pointer (`__thread CPUState *current_cpu`), which dlsym found for the calling thread and
+    // which lives as long as that.
+    let object = unsafe { *(address as *const usize) };
+    (object != 0).then_some(object)
+}
