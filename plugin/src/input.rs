@@ -13,6 +13,7 @@
 //! What the firmware prints, QEMU writes to the console's file at once and on the vCPU's thread: at a given
 //! instruction the file always holds the same.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -48,6 +49,12 @@ const OFFER: [u8; 2] = [ESCAPE, 0];
 /// The command that lets the next device have the input.
 const NEXT_DEVICE: [u8; 2] = [ESCAPE, b'c'];
 
+/// What types a byte: the same two for the multiplexer's own key, which it takes or refuses together, for the first
+/// takes no room.
+fn keys(byte: &u8) -> &[u8] {
+    if *byte == ESCAPE { &[ESCAPE, ESCAPE] } else { std::slice::from_ref(byte) }
+}
+
 /// What is typed, and how far that is.
 pub(crate) struct Input {
     steps: std::vec::IntoIter<Step>,
@@ -65,6 +72,10 @@ pub(crate) struct Input {
     pipe: Pipe,
     /// The input goes to the semihosting console instead of the serial port.
     is_semihosting: bool,
+    /// What the serial port was given before.
+    serial: Vec<u8>,
+    /// The same, as far as the semihosting console has yet to be given it.
+    again: VecDeque<u8>,
 }
 
 /// What the firmware has printed.
@@ -150,6 +161,8 @@ impl Input {
             console: Console { file: File::open(printed(request))?, unread: Vec::new() },
             pipe: Pipe { file: pipe.open(format!("{}.in", request.console))?, main_thread: main_thread.clone() },
             is_semihosting: false,
+            serial: Vec::new(),
+            again: VecDeque::new(),
         };
         input.step = input.steps.next();
         Ok(Some(input))
@@ -157,11 +170,14 @@ impl Input {
 
     /// Whether there is nothing left to do.
     pub(crate) fn is_over(&self) -> bool {
-        self.step.is_none() && self.offers == 0
+        self.step.is_none() && self.offers == 0 && self.again.is_empty()
     }
 
     /// Types a byte, if it is time for one. `waits`: the firmware is about to wait.
     fn type_next(&mut self, now: u64, waits: bool) -> io::Result<()> {
+        if let Some(&byte) = self.again.front() {
+            return self.type_again(byte);
+        }
         let begins = match &self.step {
             None => false,
             Some(_) if self.typed.is_some() => true,
@@ -190,12 +206,29 @@ impl Input {
     }
 
     /// The firmware is about to read a byte from the semihosting console. Of the two devices on the console's
-    /// multiplexer, the serial port has the input first.
+    /// multiplexer, the serial port has the input until then. What it has been given, the semihosting console is given
+    /// again: which of the two the firmware would read could not be known, and whether it has read the one cannot.
     pub(crate) fn semihosting_reads(&mut self, ledger: &Ledger) {
-        if !self.is_semihosting && !self.is_over() {
-            let answer = ledger.written(self.pipe.put(&NEXT_DEVICE));
-            self.is_semihosting = matches!(answer, Answer::Taken);
+        if self.is_semihosting || self.is_over() && self.serial.is_empty() {
+            return;
         }
+        let answer = ledger.written(self.pipe.put(&NEXT_DEVICE));
+        self.is_semihosting = matches!(answer, Answer::Taken);
+        if self.is_semihosting {
+            self.again = std::mem::take(&mut self.serial).into();
+        }
+    }
+
+    fn type_again(&mut self, byte: u8) -> io::Result<()> {
+        match self.pipe.put(keys(&byte))? {
+            Answer::Taken => {
+                self.again.pop_front();
+                self.refusals = 0;
+            }
+            Answer::Refused => self.refusals += 1,
+            Answer::Stopping => self.give_up(),
+        }
+        Ok(())
     }
 
     fn type_one(&mut self) -> io::Result<()> {
@@ -208,12 +241,12 @@ impl Input {
         }
         let typed = self.typed.unwrap_or(0);
         let byte = step.bytes[typed];
-        // The same two bytes for the multiplexer's own key, which it takes or refuses together: the first takes
-        // no room.
-        let bytes = if byte == ESCAPE { &[ESCAPE, ESCAPE][..] } else { &[byte] };
         self.typed = Some(typed);
-        match self.pipe.put(bytes)? {
+        match self.pipe.put(keys(&byte))? {
             Answer::Taken => {
+                if !self.is_semihosting {
+                    self.serial.push(byte);
+                }
                 self.taken_bytes += 1;
                 self.refusals = 0;
                 (self.offers, self.offers_at_waits) = (OFFERS, OFFERS_AT_WAITS);
@@ -231,11 +264,15 @@ impl Input {
     fn give_up(&mut self) {
         (self.step, self.typed, self.offers) = (None, None, 0);
         self.steps = Vec::new().into_iter();
+        self.again.clear();
     }
 
     /// The instruction of the run at which to look again.
     pub(crate) fn next_look(&self, now: u64) -> Option<u64> {
         let pace = |doublings: u32| Some(now + (PACE_INSNS << doublings.min(MAX_BACKOFF)));
+        if !self.again.is_empty() {
+            return pace(self.refusals.saturating_sub(1));
+        }
         let offer = (self.offers > 0).then(|| pace(OFFERS - self.offers)).flatten();
         match &self.step {
             None => offer,

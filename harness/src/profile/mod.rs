@@ -34,7 +34,7 @@ pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0d\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0e\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
