@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-/// Highest mode of SYS_OPEN.
+/// SYS_OPEN has so many modes, of which the list of features has the first two, for reading.
 const MODES: u64 = 12;
+const FEATURES_MODES: u64 = 2;
 
 /// The modes of SYS_OPEN from which on `:tt` is standard error.
 const APPEND: u64 = 8;
@@ -29,13 +30,24 @@ impl Handles {
 
     /// `:tt` is opened.
     pub(crate) fn open_console(&mut self, mode: u64) {
-        if mode >= MODES {
-            return;
+        if mode < MODES {
+            self.open(mode >= APPEND);
         }
+    }
+
+    /// The list of features is opened.
+    pub(crate) fn open_features(&mut self, mode: u64) {
+        if mode < FEATURES_MODES {
+            self.open(false);
+        }
+    }
+
+    /// What can be opened is.
+    fn open(&mut self, is_error: bool) {
         self.opened = self.opened.saturating_add(1);
         if self.is_sure {
             let free = (1..).find(|handle| !self.known.contains_key(handle)).unwrap_or(i32::MAX);
-            self.known.insert(free, mode >= APPEND);
+            self.known.insert(free, is_error);
         }
     }
 

@@ -221,6 +221,7 @@ pub(crate) fn look(
             }
             match (&paths[0], field(argument, 1, guest)) {
                 (Some(path), Some(mode)) if path.bytes == CONSOLE => handles.open_console(mode),
+                (Some(path), Some(mode)) if path.bytes == FEATURES => handles.open_features(mode),
                 _ => handles.open_other(),
             }
             Some(Call::Writes(Written::File))
@@ -282,8 +283,9 @@ impl Text {
     }
 }
 
-/// The console's name.
+/// The console's name, and that of the list of features.
 const CONSOLE: &[u8] = b":tt";
+const FEATURES: &[u8] = b":semihosting-features";
 
 /// Whether a path names something in the run's own scratch directory.
 fn stays_inside(path: &[u8]) -> bool {
@@ -292,5 +294,5 @@ fn stays_inside(path: &[u8]) -> bool {
 
 /// Whether semihosting has something else than a file of that name: the console, its list of features.
 fn is_no_file(path: &[u8]) -> bool {
-    path == CONSOLE || path == b":semihosting-features"
+    path == CONSOLE || path == FEATURES
 }
