@@ -1,6 +1,6 @@
-//! What semihosting's handles stand for, as far as that can be known: QEMU gives the lowest number from 1 on that is
-//! free (`alloc_guestfd` in semihosting/guestfd.c), and what a call has returned is not seen here. Whether a host's file
-//! could be opened is not known; from then on a number may stand for anything that has been opened since.
+//! What semihosting's handles stand for, as far as that can be known. QEMU gives the lowest number from 1 on that is
+//! free (`alloc_guestfd` in semihosting/guestfd.c); what a call has returned is not seen here. Whether a host's
+//! file could be opened is not known: from then on a new number may stand for anything.
 
 use std::collections::BTreeMap;
 

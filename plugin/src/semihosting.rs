@@ -222,9 +222,12 @@ pub(crate) fn look(
             match (&paths[0], field(argument, 1, guest)) {
                 (Some(path), Some(mode)) if path.bytes == CONSOLE => handles.open_console(mode),
                 (Some(path), Some(mode)) if path.bytes == FEATURES => handles.open_features(mode),
-                _ => handles.open_other(),
+                _ => {
+                    handles.open_other();
+                    return Some(Call::Writes(Written::File));
+                }
             }
-            Some(Call::Writes(Written::File))
+            None
         }
         SYS_OPEN => {
             handles.open_other();

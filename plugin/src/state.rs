@@ -379,7 +379,7 @@ impl State {
     /// The firmware is about to read a byte from the semihosting console.
     pub(crate) fn semihosting_reads(&mut self) {
         if let Some(input) = &mut self.input {
-            input.semihosting_reads(&self.ledger);
+            input.semihosting_reads();
             self.look_in_block();
         }
     }

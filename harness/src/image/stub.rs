@@ -454,7 +454,8 @@ mod tests {
         assert_eq!(parse("f(int) = -0x10"), some("f(int)", word(-16)));
         assert_eq!(parse("f=18446744073709551615"), some("f", double(-1)));
         for value in ["0xffffffff", "4294967295", "-1", "0xffff_ffff"] {
-            assert_eq!(parse(&format!("f={value}")), some("f", word(-1)), "{value}");
+            let text = format!("f={value}");
+            assert_eq!(Wanted::parse(&text).ok().and_then(|wanted| wanted.value), word(-1), "{value}");
         }
         assert_eq!(parse("f=0x00000000ffffffff"), some("f", double(0xffff_ffff)));
         assert_eq!(parse("f=0x0_8000_0000"), some("f", double(0x8000_0000)));

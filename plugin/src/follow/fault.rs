@@ -53,6 +53,12 @@ impl Entry {
         self.returned_insns.is_some_and(|at| insns.saturating_sub(at) <= 1)
     }
 
+    /// Whether it has come several times, and its handler has not taken longer yet than it usually did.
+    fn comes_again(&self, insns: u64) -> bool {
+        let usual = self.seen_insns.saturating_sub(self.since_insns).checked_div(self.times - 1);
+        usual.is_some_and(|usual| insns.saturating_sub(self.seen_insns) <= 2 * usual)
+    }
+
     /// Lets the harness know.
     fn note(&self, ledger: &Ledger) {
         ledger.say(Word::ExceptionNumber, self.first_number);
@@ -182,7 +188,7 @@ impl LastException {
     pub(crate) fn note_unasked(&self, vcpu: u32, by_jump: bool, ledger: &Ledger) {
         let Some(last) = self.0.as_ref().filter(|last| last.fault.is_some()) else { return };
         let insns = ledger.insns(vcpu);
-        let stays = last.stays && last.goes_round(insns);
+        let stays = last.stays && last.goes_round(insns) || last.comes_again(insns);
         if last.has_just_returned(insns) || stays || by_jump && last.returned_insns.is_none() {
             last.note(ledger);
         }
