@@ -76,7 +76,8 @@ impl ExitCode {
             | End::Asleep { .. }
             | End::Stuck { .. }
             | End::Faulting { .. }
-            | End::Denied { .. } => ExitCode::Firmware,
+            | End::Denied { .. }
+            | End::UnknownCall { .. } => ExitCode::Firmware,
             End::MaxInsns | End::Output { .. } | End::Timeout | End::Interrupted | End::DiskFull => ExitCode::Limit,
             End::EmulatorFailed { .. } => ExitCode::Emulator,
         }

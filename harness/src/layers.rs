@@ -39,6 +39,8 @@ const PLUGIN: &[&str] = &[
     "stack",
     "marks",
     "output",
+    "errors",
+    "handles",
     "snapshot",
     "wait",
     "input",

@@ -86,7 +86,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let mut symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
-    let stubs = stub::apply(&mut image, &symbols, target, &options.stubs)?;
+    let stubs = stub::apply(&mut image, &symbols, target, &options.stubs)
+        .map_err(|error| InputError::about(&options.firmware, error))?;
     warn(&stubs.warnings);
     symbols.patch(&stubs.code, &stubs.data);
     let find = |option: &str, name: &str| match symbols.find(name) {

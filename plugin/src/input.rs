@@ -10,9 +10,12 @@
 //! Whether the main thread watches the pipe was decided when it last began to wait, and a device may have become
 //! ready since then without telling it. So it is interrupted first, and decides again.
 //!
+//! Semihosting's console is a device with a pipe of its own and room for 1024 bytes, without a multiplexer.
+//!
 //! What the firmware prints, QEMU writes to the console's file at once and on the vCPU's thread: at a given
 //! instruction the file always holds the same.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,9 +48,6 @@ const ESCAPE: u8 = 1;
 /// No command: has the multiplexer do nothing but to offer the device what it holds.
 const OFFER: [u8; 2] = [ESCAPE, 0];
 
-/// The command that lets the next device have the input.
-const NEXT_DEVICE: [u8; 2] = [ESCAPE, b'c'];
-
 /// What is typed, and how far that is.
 pub(crate) struct Input {
     steps: std::vec::IntoIter<Step>,
@@ -62,9 +62,14 @@ pub(crate) struct Input {
     offers: u32,
     offers_at_waits: u32,
     console: Console,
+    /// Of the device that has the input.
     pipe: Pipe,
-    /// The input goes to the semihosting console instead of the serial port.
-    is_semihosting: bool,
+    /// The semihosting console's, until it has the input.
+    semihosting: Option<Pipe>,
+    /// What the serial port was given before.
+    serial: Vec<u8>,
+    /// The same, as far as the semihosting console has yet to be given it.
+    again: VecDeque<u8>,
 }
 
 /// What the firmware has printed.
@@ -149,7 +154,12 @@ impl Input {
             offers_at_waits: 0,
             console: Console { file: File::open(printed(request))?, unread: Vec::new() },
             pipe: Pipe { file: pipe.open(format!("{}.in", request.console))?, main_thread: main_thread.clone() },
-            is_semihosting: false,
+            semihosting: Some(Pipe {
+                file: pipe.open(format!("{}.readc", request.console))?,
+                main_thread: main_thread.clone(),
+            }),
+            serial: Vec::new(),
+            again: VecDeque::new(),
         };
         input.step = input.steps.next();
         Ok(Some(input))
@@ -157,11 +167,14 @@ impl Input {
 
     /// Whether there is nothing left to do.
     pub(crate) fn is_over(&self) -> bool {
-        self.step.is_none() && self.offers == 0
+        self.step.is_none() && self.offers == 0 && self.again.is_empty()
     }
 
     /// Types a byte, if it is time for one. `waits`: the firmware is about to wait.
     fn type_next(&mut self, now: u64, waits: bool) -> io::Result<()> {
+        if let Some(&byte) = self.again.front() {
+            return self.type_again(byte);
+        }
         let begins = match &self.step {
             None => false,
             Some(_) if self.typed.is_some() => true,
@@ -189,13 +202,35 @@ impl Input {
         self.next_look(now)
     }
 
-    /// The firmware is about to read a byte from the semihosting console. Of the two devices on the console's
-    /// multiplexer, the serial port has the input first.
-    pub(crate) fn semihosting_reads(&mut self, ledger: &Ledger) {
-        if !self.is_semihosting && !self.is_over() {
-            let answer = ledger.written(self.pipe.put(&NEXT_DEVICE));
-            self.is_semihosting = matches!(answer, Answer::Taken);
+    /// The firmware is about to read a byte from the semihosting console. The serial port has the input until then.
+    /// What it has been given, the semihosting console is given again: which of the two the firmware would read could
+    /// not be known, and whether it has read the one cannot.
+    pub(crate) fn semihosting_reads(&mut self) {
+        if let Some(pipe) = self.semihosting.take() {
+            self.pipe = pipe;
+            self.again = std::mem::take(&mut self.serial).into();
+            // There is no multiplexer any more that could be told to.
+            (self.refusals, self.offers, self.offers_at_waits) = (0, 0, 0);
         }
+    }
+
+    /// Types a byte on the device that has the input: for the multiplexer's own key the same two, which it takes or
+    /// refuses together, for the first takes no room.
+    fn put(&mut self, byte: u8) -> io::Result<Answer> {
+        let is_key = self.semihosting.is_some() && byte == ESCAPE;
+        self.pipe.put(if is_key { &[ESCAPE, ESCAPE] } else { std::slice::from_ref(&byte) })
+    }
+
+    fn type_again(&mut self, byte: u8) -> io::Result<()> {
+        match self.put(byte)? {
+            Answer::Taken => {
+                self.again.pop_front();
+                self.refusals = 0;
+            }
+            Answer::Refused => self.refusals += 1,
+            Answer::Stopping => self.give_up(),
+        }
+        Ok(())
     }
 
     fn type_one(&mut self) -> io::Result<()> {
@@ -207,18 +242,18 @@ impl Input {
             }
         }
         let typed = self.typed.unwrap_or(0);
-        let byte = step.bytes[typed];
-        // The same two bytes for the multiplexer's own key, which it takes or refuses together: the first takes
-        // no room.
-        let bytes = if byte == ESCAPE { &[ESCAPE, ESCAPE][..] } else { &[byte] };
+        let (byte, is_last) = (step.bytes[typed], typed + 1 == step.bytes.len());
         self.typed = Some(typed);
-        match self.pipe.put(bytes)? {
+        match self.put(byte)? {
             Answer::Taken => {
                 self.taken_bytes += 1;
                 self.refusals = 0;
-                (self.offers, self.offers_at_waits) = (OFFERS, OFFERS_AT_WAITS);
+                if self.semihosting.is_some() {
+                    self.serial.push(byte);
+                    (self.offers, self.offers_at_waits) = (OFFERS, OFFERS_AT_WAITS);
+                }
                 self.typed = Some(typed + 1);
-                if typed + 1 == step.bytes.len() {
+                if is_last {
                     (self.step, self.typed) = (self.steps.next(), None);
                 }
             }
@@ -231,11 +266,15 @@ impl Input {
     fn give_up(&mut self) {
         (self.step, self.typed, self.offers) = (None, None, 0);
         self.steps = Vec::new().into_iter();
+        self.again.clear();
     }
 
     /// The instruction of the run at which to look again.
     pub(crate) fn next_look(&self, now: u64) -> Option<u64> {
         let pace = |doublings: u32| Some(now + (PACE_INSNS << doublings.min(MAX_BACKOFF)));
+        if !self.again.is_empty() {
+            return pace(self.refusals.saturating_sub(1));
+        }
         let offer = (self.offers > 0).then(|| pace(OFFERS - self.offers)).flatten();
         match &self.step {
             None => offer,

@@ -55,8 +55,10 @@
 mod block;
 mod clock;
 mod code;
+mod errors;
 mod follow;
 mod guest;
+mod handles;
 mod hooks;
 mod input;
 mod ledger;

@@ -32,6 +32,8 @@ pub(crate) struct Output {
     scratch_bytes: u64,
     /// What may have been added since.
     since_bytes: u64,
+    /// The furthest that a file was told to go on at, which may have left a hole before it.
+    sought_bytes: u64,
     /// A file may have lost its name, and be open.
     has_removed: bool,
 }
@@ -48,8 +50,14 @@ impl Output {
             given_bytes,
             scratch_bytes: 0,
             since_bytes: 0,
+            sought_bytes: 0,
             has_removed: false,
         })
+    }
+
+    /// The limit.
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
     }
 
     /// Instructions from one look to the next.
@@ -79,6 +87,11 @@ impl Output {
         is_over
     }
 
+    /// A call after which a file is written to from there on.
+    pub(crate) fn seeks(&mut self, offset: u64) {
+        self.sought_bytes = self.sought_bytes.max(offset);
+    }
+
     /// A call that opens a file, which it may make. Whether that is one too many.
     pub(crate) fn opens(&mut self) -> bool {
         self.writes(FILE_BYTES)
@@ -95,7 +108,8 @@ impl Output {
         let is_over = |scratch_bytes: u64| {
             [scratch_bytes, bytes].into_iter().fold(printed_bytes, u64::saturating_add) > self.limit_bytes
         };
-        if !is_over(self.scratch_bytes.saturating_add(self.since_bytes)) {
+        let most = [self.since_bytes, self.sought_bytes].into_iter().fold(self.scratch_bytes, u64::saturating_add);
+        if !is_over(most) {
             return false;
         }
         self.scratch_bytes = scratch_bytes(self.has_removed).saturating_sub(self.given_bytes);

@@ -8,24 +8,37 @@ use wire::definition::{Definition, MAX_TEXT_BYTES, NoteKind};
 use wire::request::Semihosting;
 
 use crate::guest::Guest;
+use crate::handles::Handles;
 use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::qemu;
 
 const SYS_OPEN: u32 = 0x01;
+const SYS_CLOSE: u32 = 0x02;
 const SYS_WRITEC: u32 = 0x03;
 const SYS_WRITE0: u32 = 0x04;
 const SYS_WRITE: u32 = 0x05;
+const SYS_READ: u32 = 0x06;
 const SYS_READC: u32 = 0x07;
+const SYS_ISERROR: u32 = 0x08;
+const SYS_ISTTY: u32 = 0x09;
+const SYS_SEEK: u32 = 0x0a;
+const SYS_FLEN: u32 = 0x0c;
 const SYS_TMPNAM: u32 = 0x0d;
 const SYS_REMOVE: u32 = 0x0e;
 const SYS_RENAME: u32 = 0x0f;
 const SYS_CLOCK: u32 = 0x10;
 const SYS_TIME: u32 = 0x11;
 const SYS_SYSTEM: u32 = 0x12;
+const SYS_ERRNO: u32 = 0x13;
+const SYS_GET_CMDLINE: u32 = 0x15;
+const SYS_HEAPINFO: u32 = 0x16;
 const SYS_EXIT: u32 = 0x18;
+/// Not on Cortex-M (`common_semi_has_synccache`).
+const SYS_SYNCCACHE: u32 = 0x19;
 const SYS_EXIT_EXTENDED: u32 = 0x20;
 const SYS_ELAPSED: u32 = 0x30;
+const SYS_TICKFREQ: u32 = 0x31;
 
 /// The reason code of a normal exit.
 const APPLICATION_EXIT: u64 = 0x20026;
@@ -42,22 +55,58 @@ pub(crate) enum Call {
 
 /// What a call adds to what the firmware has written.
 pub(crate) enum Written {
-    /// At most so many bytes.
-    Bytes(u64),
-    /// A text whose end QEMU looks for, or what only QEMU can read.
-    Text,
+    /// One byte.
+    Byte,
+    /// The text at an address.
+    Text(u64),
+    /// Memory.
+    Buffer(Buffer),
+    /// What only QEMU can read.
+    Unread,
+    /// Nothing yet: what is written to a file next begins there, which may be beyond its end.
+    Sought(u64),
     /// A file, if that was not there.
     File,
     /// Nothing, but a file may lose its name, and be open.
     Nameless,
 }
 
+/// Memory that is to be written to a file that is open.
+#[derive(Clone, Copy)]
+pub(crate) struct Buffer {
+    address: u64,
+    pub(crate) bytes: u64,
+    is_error: bool,
+}
+
+impl Buffer {
+    /// Whether it goes to standard error, and will be written.
+    pub(crate) fn is_error(self, guest: &mut Guest) -> bool {
+        self.is_error && guest.is_translated(self.address, self.bytes)
+    }
+}
+
+/// QEMU writes at most so much by one call (`semihost_sys_write_gf`).
+const MAX_WRITE_BYTES: u64 = i32::MAX as u64;
+
 impl Written {
     /// Whether it may not be written any more.
-    pub(crate) fn is_too_much(&self, output: &mut Output) -> bool {
+    pub(crate) fn is_too_much(&self, output: &mut Output, guest: &mut Guest) -> bool {
         match *self {
-            Written::Bytes(bytes) => output.writes(bytes),
-            Written::Text => output.writes_some(),
+            Written::Byte => output.writes(1),
+            Written::Text(address) => match guest.text_bytes(address, output.limit_bytes()) {
+                Some(bytes) => output.writes(bytes),
+                None => output.writes_some(),
+            },
+            Written::Buffer(Buffer { address, bytes, .. }) => {
+                // QEMU writes nothing of what it cannot read as a whole. It may read what is not known here.
+                output.writes(bytes) && (guest.is_translated(address, bytes) || output.writes_some())
+            }
+            Written::Unread => output.writes_some(),
+            Written::Sought(offset) => {
+                output.seeks(offset);
+                false
+            }
             Written::File => output.opens(),
             Written::Nameless => output.removes(),
         }
@@ -97,6 +146,7 @@ pub(crate) fn look(
     pc: u64,
     served: Semihosting,
     guest: &mut Guest,
+    handles: &mut Handles,
     clocks: &mut Clocks,
     ledger: &mut Ledger,
 ) -> Option<Call> {
@@ -116,9 +166,25 @@ pub(crate) fn look(
             Some(Call::Ends(End::Exit, status & 0xffff_ffff))
         }
         SYS_READC => Some(Call::ReadsConsole),
-        SYS_WRITEC => Some(Call::Writes(Written::Bytes(1))),
-        SYS_WRITE0 => Some(Call::Writes(Written::Text)),
-        SYS_WRITE => Some(Call::Writes(field(argument, 2, guest).map_or(Written::Text, Written::Bytes))),
+        SYS_WRITEC => Some(Call::Writes(Written::Byte)),
+        SYS_WRITE0 => Some(Call::Writes(Written::Text(argument))),
+        SYS_WRITE => {
+            let [handle, address, bytes] = [0, 1, 2].map(|index| field(argument, index, guest));
+            let (Some(handle), Some(address), Some(bytes)) = (handle, address, bytes) else {
+                return Some(Call::Writes(Written::Unread));
+            };
+            let is_error = handles.is_standard_error(handle);
+            let buffer = Buffer { address, bytes: bytes.min(MAX_WRITE_BYTES), is_error };
+            handles.may_be_open(handle).then_some(Call::Writes(Written::Buffer(buffer)))
+        }
+        SYS_SEEK => {
+            let (handle, offset) = (field(argument, 0, guest)?, field(argument, 1, guest)?);
+            handles.may_be_open(handle).then_some(Call::Writes(Written::Sought(offset)))
+        }
+        SYS_CLOSE => {
+            handles.close(field(argument, 0, guest)?);
+            None
+        }
         SYS_CLOCK | SYS_TIME | SYS_ELAPSED => {
             clocks.asked += 1;
             clocks.last = Some((operation, pc));
@@ -147,12 +213,31 @@ pub(crate) fn look(
                 path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
             };
             if let Some(outside) = paths.iter().flatten().find(|path| !is_served(path)) {
-                note(NoteKind::Denied, outside.shown());
+                note(if outside.is_whole { NoteKind::Denied } else { NoteKind::Unread }, outside.shown());
                 return Some(Call::Ends(End::Denied, operation.into()));
             }
-            Some(Call::Writes(if operation == SYS_OPEN { Written::File } else { Written::Nameless }))
+            if operation != SYS_OPEN {
+                return Some(Call::Writes(Written::Nameless));
+            }
+            match (&paths[0], field(argument, 1, guest)) {
+                (Some(path), Some(mode)) if path.bytes == CONSOLE => handles.open_console(mode),
+                (Some(path), Some(mode)) if path.bytes == FEATURES => handles.open_features(mode),
+                _ => {
+                    handles.open_other();
+                    return Some(Call::Writes(Written::File));
+                }
+            }
+            None
         }
-        _ => None,
+        SYS_OPEN => {
+            handles.open_other();
+            None
+        }
+        SYS_READ | SYS_ISERROR | SYS_ISTTY | SYS_FLEN | SYS_REMOVE | SYS_RENAME | SYS_ERRNO | SYS_GET_CMDLINE
+        | SYS_HEAPINFO | SYS_TICKFREQ => None,
+        SYS_SYNCCACHE if guest.isa.is_riscv() => None,
+        // QEMU aborts there.
+        _ => Some(Call::Ends(End::UnknownCall, operation.into())),
     }
 }
 
@@ -201,6 +286,10 @@ impl Text {
     }
 }
 
+/// The console's name, and that of the list of features.
+const CONSOLE: &[u8] = b":tt";
+const FEATURES: &[u8] = b":semihosting-features";
+
 /// Whether a path names something in the run's own scratch directory.
 fn stays_inside(path: &[u8]) -> bool {
     !path.starts_with(b"/") && path.split(|&byte| byte == b'/').all(|part| part != b"..")
@@ -208,5 +297,5 @@ fn stays_inside(path: &[u8]) -> bool {
 
 /// Whether semihosting has something else than a file of that name: the console, its list of features.
 fn is_no_file(path: &[u8]) -> bool {
-    path == b":tt" || path == b":semihosting-features"
+    path == CONSOLE || path == FEATURES
 }

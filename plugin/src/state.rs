@@ -19,8 +19,10 @@ use wire::sample::Sample;
 use crate::block::{Blocks, from_progress};
 use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use crate::code::Code;
+use crate::errors::Errors;
 use crate::follow::Follow;
 use crate::guest::{self, Guest};
+use crate::handles::Handles;
 use crate::input::Input;
 use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
@@ -54,12 +56,15 @@ pub(crate) struct State {
     marks: Option<Marks>,
     /// None: the firmware may write as much as it likes.
     pub(crate) output: Option<Output>,
+    /// None: it is all the same to the harness what is standard error.
+    pub(crate) errors: Option<Errors>,
     snapshot: Option<Snapshot>,
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
     /// Which calls of the host are let through.
     pub(crate) semihosting: Semihosting,
+    pub(crate) handles: Handles,
     pub(crate) clocks: Clocks,
 }
 
@@ -140,10 +145,12 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         predictions: Predictions::default(),
         marks: Marks::new(&request),
         output: Output::new(&request),
+        errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
         input,
         guard: Guard::find(vcpus, api, main_thread),
         semihosting: request.semihosting,
+        handles: Handles::new(),
         clocks: Clocks::new(),
     };
     if let Some(output) = &state.output {
@@ -283,6 +290,11 @@ impl State {
         self.output.as_mut().is_some_and(Output::is_over)
     }
 
+    /// The firmware exits here. What it has written by its last calls may be more than it may.
+    pub(crate) fn exit(&mut self, status: u64, pc: u64) -> ! {
+        if self.has_written_enough() { self.end(End::Output, 0, pc) } else { self.end(End::Exit, status, pc) }
+    }
+
     /// Ends the run here. The vCPU's events have been settled.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
         // It may have come in another one's turn.
@@ -310,6 +322,14 @@ impl State {
         self.follow.device.note(&self.ledger);
         let has_left = self.has_left_handler(vcpu, pc);
         self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
+    }
+
+    /// Notes the fault whose handler alone has executed, where the host ends the run.
+    pub(crate) fn note_fault(&self) {
+        if self.counting.is_inline {
+            let by_jump = self.guest.facts.returns_by_jump;
+            self.follow.cores[TIMEKEEPER as usize].fault.note_unasked(TIMEKEEPER, by_jump, &self.ledger);
+        }
     }
 
     /// Whether the handler that started last was left by a jump to code that was under way before: none of its frames
@@ -404,7 +424,7 @@ impl State {
     /// The firmware is about to read a byte from the semihosting console.
     pub(crate) fn semihosting_reads(&mut self) {
         if let Some(input) = &mut self.input {
-            input.semihosting_reads(&self.ledger);
+            input.semihosting_reads();
             self.look_in_block();
         }
     }

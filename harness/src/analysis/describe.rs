@@ -38,12 +38,15 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Reset { pc: None } => "the machine was reset".to_owned(),
         End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", at(*pc)),
         End::Asleep { pc } => format!(
-            "the CPU sleeps for ever at {}: it waits for an interrupt, and no timer is set that could raise one",
+            "the CPU sleeps for ever at {}: it waits for an interrupt, and none of the timers wakes it",
             at(*pc)
         ),
         End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", at(*pc)),
         End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
+        End::UnknownCall { operation, pc } => {
+            format!("the firmware made a semihosting call that QEMU does not have, {operation:#04x}, at {}", at(*pc))
+        }
         End::MaxInsns => format!(
             "the firmware had not ended after --max-insns {} instructions",
             group(facts.window.max_insns.unwrap_or(0))
@@ -89,7 +92,9 @@ fn describe_handler(profile: &Profile) -> Option<String> {
     let since = format!("since instruction {} nothing ran but {name}", group(only.since_insns));
     if !only.is_fault {
         let pc = profile.facts.end.pc().unwrap_or(only.handler);
-        return Some(format!("{since}, whose handler is an endless loop at {}", place(&profile.names, pc)));
+        let yields = if only.yields { "; an interrupt that is enabled may still come" } else { "" };
+        let at = place(&profile.names, pc);
+        return Some(format!("{since}, whose handler is an endless loop at {at}{yields}"));
     }
     let times = if only.times > 1 { format!(", {} times", group(only.times)) } else { String::new() };
     let fault = only.fault.as_deref().map(|fault| format!("{fault}, ")).unwrap_or_default();
@@ -162,6 +167,8 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
         lines.push(if note.denied {
             let reason = match note.operation {
                 0x12 => "no command runs on the host",
+                _ if note.unread && note.text.is_empty() => "its name cannot be read",
+                _ if note.unread => "its name cannot be read to its end",
                 // As far as it could be read.
                 _ if stays_inside(&note.text) => "it is no file that --semihosting serves",
                 _ => "it leads out of the run's scratch directory",

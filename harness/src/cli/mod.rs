@@ -51,8 +51,9 @@ Options stand before FIRMWARE; all that follows it is for the firmware, which re
 left out. Standard output carries what the firmware prints, and nothing else.
 
 Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, \
-stuck, faulting only, a forbidden operation, a window that never opened; 0 where --for or --until ended the run; \
-124 a limit, timeout, output bound or Ctrl-C ended it; 125 usage or bad input, or the emulator could not run.";
+stuck, faulting only, a forbidden or unknown semihosting call, a window that never opened; 0 where --for or --until \
+ended the run; 124 a limit, timeout, output bound or Ctrl-C ended it; 125 usage or bad input, or the emulator could \
+not run.";
 
 /// Everything that harness does.
 #[derive(Debug, Subcommand)]

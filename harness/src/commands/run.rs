@@ -15,6 +15,7 @@ use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
 use crate::run::deadline;
 use crate::run::directory::Output;
+use crate::run::errors::Reddened;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::records::Progress;
@@ -46,7 +47,14 @@ impl Listener for Console {
         self.tail = Some(match (self.decoder.take(), stdout().is_terminal()) {
             (Some(decoder), true) => Tail::start(console, Words { decoder, out: Screen::new(stdout()) }),
             (Some(decoder), false) => Tail::start(console, Words { decoder, out: stdout() }),
-            (None, true) => Tail::start(console, Screen::new(stdout())),
+            (None, true) => {
+                let has_colors = Color::Auto.for_stdout();
+                let reddened = has_colors.then(|| Reddened::begin(&console, Screen::new(stdout())).ok()).flatten();
+                match reddened {
+                    Some(reddened) => Tail::start(console, reddened),
+                    None => Tail::start(console, Screen::new(stdout())),
+                }
+            }
             (None, false) => Tail::start(console, stdout()),
         });
     }

@@ -102,6 +102,7 @@ fn trigger(end: &End) -> String {
         End::Stuck { .. } => "no instruction completes any more".to_owned(),
         End::Faulting { .. } => "the window's length, in a handler that is never left".to_owned(),
         End::Denied { .. } => "a forbidden operation".to_owned(),
+        End::UnknownCall { .. } => "an unknown semihosting call".to_owned(),
         End::MaxInsns => "the limit on instructions".to_owned(),
         End::Output { .. } => "the limit on output".to_owned(),
         End::Timeout => "the limit on time".to_owned(),

@@ -654,6 +654,7 @@ impl<'a> Facts<'a> {
                 End::Stuck { .. } => "stuck",
                 End::Faulting { .. } => "faulting",
                 End::Denied { .. } => "denied",
+                End::UnknownCall { .. } => "unknown-call",
                 End::MaxInsns => "max-insns",
                 End::Output { .. } => "output",
                 End::Timeout => "timeout",

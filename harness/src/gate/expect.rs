@@ -39,6 +39,8 @@ pub enum Ending {
     Stuck,
     /// In the handler of a fault that is never left.
     Faulting,
+    /// At a semihosting call that QEMU does not have.
+    UnknownCall,
     /// By the limit on instructions.
     Limit,
     /// By the limit on what the firmware writes.
@@ -47,13 +49,14 @@ pub enum Ending {
 
 impl Ending {
     /// The words with which suites write the endings that are no status.
-    pub const WORDS: [(&'static str, Ending); 8] = [
+    pub const WORDS: [(&'static str, Ending); 9] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
         ("reset", Ending::Reset),
         ("asleep", Ending::Asleep),
         ("stuck", Ending::Stuck),
         ("faulting", Ending::Faulting),
+        ("unknown-call", Ending::UnknownCall),
         ("limit", Ending::Limit),
         ("output", Ending::Output),
     ];
@@ -68,6 +71,7 @@ impl Ending {
             | (Ending::Asleep, End::Asleep { .. })
             | (Ending::Stuck, End::Stuck { .. })
             | (Ending::Faulting, End::Faulting { .. })
+            | (Ending::UnknownCall, End::UnknownCall { .. })
             | (Ending::Limit, End::MaxInsns)
             | (Ending::Output, End::Output { .. }) => true,
             _ => false,
@@ -83,6 +87,7 @@ impl Ending {
             Ending::Asleep => "sleep for ever".to_owned(),
             Ending::Stuck => "no instruction completing any more".to_owned(),
             Ending::Faulting => "a fault's handler that is never left".to_owned(),
+            Ending::UnknownCall => "an unknown semihosting call".to_owned(),
             Ending::Limit => "the end by max-insns".to_owned(),
             Ending::Output => "the end by max-output".to_owned(),
         }

@@ -56,8 +56,10 @@ impl Decoder {
         if table.encoding() != Encoding::Rzcobs {
             return Err("its encoding (raw) has no frames".to_owned());
         }
-        // Without debug information there are none, and half of them help nobody.
+        // Without debug information there are none, and half of them are none, as probe-rs has it.
         let locations = table.get_locations(elf).unwrap_or_default();
+        let is_complete = table.indices().all(|index| locations.contains_key(&(index as u64)));
+        let locations = if is_complete { locations } else { BTreeMap::new() };
         let config = FormatterConfig {
             format: FormatterFormat::OneLine { with_location: !locations.is_empty() },
             is_timestamp_available: table.has_timestamp(),

@@ -23,7 +23,27 @@ pub struct Wanted {
     pub pattern: String,
     /// What it returns; None: nothing, as what calls it expects nothing. A register is not touched then, since a compiler
     /// may know that the function leaves it alone.
-    pub value: Option<i128>,
+    pub value: Option<Value>,
+}
+
+/// A value that a function returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of at most 32 bits, in one register. RV64 has it extended by its sign there, be its type signed or not ("RISC-V
+    /// ABIs Specification", integer calling convention); a pointer above 2 GiB is no such value.
+    Word(i32),
+    /// Of 64 bits, in one register of RV64 and in two of the others, the lower half first.
+    Double(i64),
+}
+
+impl Value {
+    /// The number, as it was asked for.
+    fn number(self) -> i64 {
+        match self {
+            Value::Word(value) => value.into(),
+            Value::Double(value) => value,
+        }
+    }
 }
 
 /// The stubs of an image.
@@ -87,7 +107,7 @@ impl Wanted {
     }
 
     /// A stub of the functions of this name. None: the name is empty.
-    fn new(pattern: &str, value: Option<i128>) -> Option<Wanted> {
+    fn new(pattern: &str, value: Option<Value>) -> Option<Wanted> {
         let pattern = pattern.trim();
         (!pattern.is_empty()).then(|| Wanted { pattern: pattern.to_owned(), value })
     }
@@ -111,12 +131,22 @@ impl Wanted {
     }
 }
 
-fn read_value(text: &str) -> Option<i128> {
+/// Hexadecimal digits of 32 bits.
+const WORD_DIGITS: usize = 8;
+
+/// Reads a value. It is of 64 bits where 32 do not hold it, signed or not, or where it has more hexadecimal digits.
+fn read_value(text: &str) -> Option<Value> {
     let text = text.trim();
     let (digits, is_negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
     let size = i128::from(parse_number("--stub", digits).ok()?);
     let value = if is_negative { -size } else { size };
-    (value >= i128::from(i64::MIN)).then_some(value)
+    let is_long =
+        digits.strip_prefix("0x").is_some_and(|hex| hex.bytes().filter(u8::is_ascii_hexdigit).count() > WORD_DIGITS);
+    // What was said as unsigned is the same register.
+    if !is_long && (i128::from(i32::MIN)..1 << 32).contains(&value) {
+        return Some(Value::Word(value as i32));
+    }
+    (value >= i128::from(i64::MIN)).then_some(Value::Double(value as i64))
 }
 
 /// Writes the stubs into the image's segments. Of several that name a function the last one counts, and its name more
@@ -155,14 +185,7 @@ pub fn apply(
             .filter(|function| function.contains(&address))
             .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
         let start = function.start;
-        let wide = isa == Isa::Riscv64;
-        let range = if wide { i128::from(i64::MIN)..1 << 64 } else { i128::from(i32::MIN)..1 << 32 };
-        if let Some(value) = one.value.filter(|value| !range.contains(value)) {
-            return Err(one.error(format_args!("{value} does not fit into the 32-bit register that returns it")));
-        }
-        // What was said as unsigned is the same register.
-        let value = one.value.map(|value| if wide { value as i64 } else { i64::from(value as i32) });
-        let code = encode(isa, start, value, has_compressed);
+        let code = encode(isa, start, one.value, has_compressed);
         // As tables call it, which may be by another of its names.
         let mut names = symbols.names_at(start);
         let name = if names.is_empty() { found.name } else { names.remove(0) };
@@ -179,7 +202,8 @@ pub fn apply(
             )));
         }
         let Some(patched) = segment.data[offset..offset + room].get_mut(..code.bytes.len()) else {
-            let what = one.value.map_or_else(|| "to return".to_owned(), |value| format!("to return {value}"));
+            let what =
+                one.value.map_or_else(|| "to return".to_owned(), |value| format!("to return {}", value.number()));
             return Err(one.error(format_args!(
                 "{name} at {} has {room} bytes, and {what} takes {}; give --stub '{name}' behind, which only returns, or \
                  stub what calls it",
@@ -195,7 +219,8 @@ pub fn apply(
             let shown = names[..names.len().min(MAX_NAMES)].join(", ");
             stubs.warnings.push(format!("--stub {name}: the same code is {shown}{more}, which return at once too"));
         }
-        stubs.list.push(Stub { name, address: start, returns: one.value.map(|value| value as i64) });
+        let is_double = matches!(one.value, Some(Value::Double(_)));
+        stubs.list.push(Stub { name, address: start, returns: one.value.map(Value::number), is_double });
         stubs.functions.push(function);
     }
     Ok(stubs)
@@ -219,7 +244,7 @@ fn returns_from_trap(code: &[u8]) -> bool {
     code.chunks_exact(2).zip(code.chunks_exact(2).skip(1)).any(|(low, high)| [low, high].concat() == MRET)
 }
 
-fn encode(isa: Isa, address: u64, value: Option<i64>, has_compressed: bool) -> Code {
+fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) -> Code {
     let ret: Vec<u8> = match isa {
         Isa::Riscv32 | Isa::Riscv64 if has_compressed => C_RET.to_le_bytes().to_vec(),
         Isa::Riscv32 | Isa::Riscv64 => RET.to_le_bytes().to_vec(),
@@ -227,8 +252,13 @@ fn encode(isa: Isa, address: u64, value: Option<i64>, has_compressed: bool) -> C
     };
     match (isa, value) {
         (_, None) => Code { bytes: ret, data: 0..0 },
-        (Isa::Riscv32 | Isa::Riscv64, Some(value)) => riscv(isa, address, value, &ret),
-        (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(value)) => thumb(isa, address, value as u32),
+        (Isa::Riscv64, Some(value)) => riscv(isa, address, value.number(), &ret),
+        (Isa::Riscv32, Some(Value::Word(value))) => riscv(isa, address, value.into(), &ret),
+        (Isa::Riscv32, Some(Value::Double(value))) => riscv_pair(isa, value, &ret),
+        (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(Value::Word(value))) => {
+            thumb(isa, address, value as u32)
+        }
+        (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(Value::Double(value))) => thumb_pair(address, value),
     }
 }
 
@@ -271,26 +301,53 @@ fn thumb(isa: Isa, address: u64, value: u32) -> Code {
     }
 }
 
+/// Both halves of a number from behind the code, into r0 and r1.
+fn thumb_pair(address: u64, value: i64) -> Code {
+    // As above: the first literal lies 8 bytes on, or 6.
+    let is_aligned = address.is_multiple_of(4);
+    let mut code =
+        if is_aligned { halves(&[0x4801, 0x4902, BX_LR, BX_LR]) } else { halves(&[0x4801, 0x4901, BX_LR]) };
+    let literal = code.bytes.len();
+    code.bytes.extend(value.to_le_bytes());
+    code.data = literal..literal + 8;
+    code
+}
+
+const A0: u32 = 10;
+
+/// `lui` and `addi` or `addiw`, as far as a number of 32 bits needs them.
+fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
+    if (-2048..2048).contains(&value) {
+        let addi = 0x13 | register << 7 | (value as u32 & 0xfff) << 20;
+        return addi.to_le_bytes().to_vec();
+    }
+    let value = value as u32;
+    let lui = 0x37 | register << 7 | value.wrapping_add(0x800) & 0xffff_f000;
+    // `addiw` keeps to 32 bits where `lui` went beyond.
+    let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
+    let add = opcode | register << 7 | register << 15 | (value & 0xfff) << 20;
+    let mut bytes = lui.to_le_bytes().to_vec();
+    if value & 0xfff != 0 {
+        bytes.extend(add.to_le_bytes());
+    }
+    bytes
+}
+
+/// Both halves of a number in a0 and a1.
+fn riscv_pair(isa: Isa, value: i64, ret: &[u8]) -> Code {
+    let half = |register, value: i64| load_immediate(isa, register, value as i32);
+    let bytes = [&half(A0, value)[..], &half(A0 + 1, value >> 32), ret].concat();
+    Code { bytes, data: 0..0 }
+}
+
 fn riscv(isa: Isa, address: u64, value: i64, ret: &[u8]) -> Code {
-    const A0: u32 = 10;
     let mut bytes: Vec<u8> = Vec::new();
     if ret.len() == 2 && (-32..32).contains(&value) {
         let bits = value as u16;
         let c_li = 0x4001 | (bits >> 5 & 1) << 12 | (A0 as u16) << 7 | (bits & 0x1f) << 2;
         bytes.extend(c_li.to_le_bytes());
-    } else if (-2048..2048).contains(&value) {
-        let addi = 0x13 | A0 << 7 | (value as u32 & 0xfff) << 20;
-        bytes.extend(addi.to_le_bytes());
-    } else if i32::try_from(value).is_ok() {
-        let value = value as u32;
-        let lui = 0x37 | A0 << 7 | value.wrapping_add(0x800) & 0xffff_f000;
-        // `addiw` keeps to 32 bits where `lui` went beyond.
-        let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
-        let add = opcode | A0 << 7 | A0 << 15 | (value & 0xfff) << 20;
-        bytes.extend(lui.to_le_bytes());
-        if value & 0xfff != 0 {
-            bytes.extend(add.to_le_bytes());
-        }
+    } else if let Ok(value) = i32::try_from(value) {
+        bytes.extend(load_immediate(isa, A0, value));
     } else {
         let before = 8 + ret.len() as u64;
         let literal = before + (address + before).wrapping_neg() % 8;
@@ -312,6 +369,7 @@ mod tests {
     use super::*;
 
     fn code(isa: Isa, address: u64, value: Option<i64>, has_compressed: bool) -> String {
+        let value = value.map(|value| i32::try_from(value).map_or(Value::Double(value), Value::Word));
         let code = encode(isa, address, value, has_compressed);
         code.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -360,16 +418,50 @@ mod tests {
         );
     }
 
+    /// Against GNU as, too.
+    #[test]
+    fn a_value_of_two_registers_fills_both() {
+        let pair = |isa, address, value| {
+            let code = encode(isa, address, Some(Value::Double(value)), true);
+            code.bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let value = 0x1122_3344_5566_7788;
+        for isa in [Isa::ThumbV6m, Isa::ThumbV7m] {
+            let words = "8877665544332211";
+            assert_eq!(
+                pair(isa, 0, value),
+                format!("0148024970477047{words}"),
+                "ldr r0, 8; ldr r1, 12; bx lr; bx lr"
+            );
+            assert_eq!(pair(isa, 2, value), format!("014801497047{words}"), "ldr r0, 8; ldr r1, 12; bx lr");
+        }
+        let li = "3775665513058578b735221193854534";
+        assert_eq!(pair(Isa::Riscv32, 0, value), format!("{li}8280"), "lui a0; addi a0; lui a1; addi a1; c.jr ra");
+        assert_eq!(pair(Isa::Riscv32, 0, 5), "13055000930500008280", "li a0, 5; li a1, 0; c.jr ra");
+        // Unlike the same as a value of 32 bits, which is extended by its sign.
+        assert_eq!(pair(Isa::Riscv64, 0, 5), "15458280", "c.li a0, 5; c.jr ra");
+        assert!(pair(Isa::Riscv64, 0, 0xffff_ffff).ends_with("ffffffff00000000"), "a literal");
+    }
+
     #[test]
     fn what_is_asked_for_is_a_name_and_perhaps_a_number() {
         let parse = |text| Wanted::parse(text).map(|Wanted { pattern, value }| (pattern, value)).ok();
         let some = |pattern: &str, value| Some((pattern.to_owned(), value));
         assert_eq!(parse("HAL_Init"), some("HAL_Init", None));
-        assert_eq!(parse("HAL_RCC_*=0"), some("HAL_RCC_*", Some(0)));
-        assert_eq!(parse("f(int) = -0x10"), some("f(int)", Some(-16)));
-        assert_eq!(parse("f=18446744073709551615"), some("f", Some(i128::from(u64::MAX))));
+        let word = |value| Some(Value::Word(value));
+        let double = |value| Some(Value::Double(value));
+        assert_eq!(parse("HAL_RCC_*=0"), some("HAL_RCC_*", word(0)));
+        assert_eq!(parse("f(int) = -0x10"), some("f(int)", word(-16)));
+        assert_eq!(parse("f=18446744073709551615"), some("f", double(-1)));
+        for value in ["0xffffffff", "4294967295", "-1", "0xffff_ffff"] {
+            let text = format!("f={value}");
+            assert_eq!(Wanted::parse(&text).ok().and_then(|wanted| wanted.value), word(-1), "{value}");
+        }
+        assert_eq!(parse("f=0x00000000ffffffff"), some("f", double(0xffff_ffff)));
+        assert_eq!(parse("f=0x0_8000_0000"), some("f", double(0x8000_0000)));
+        assert_eq!(parse("f=4294967296"), some("f", double(1 << 32)));
         assert_eq!(parse("A::operator==(A const&)"), some("A::operator==(A const&)", None));
-        assert_eq!(parse("A::operator===1"), some("A::operator==", Some(1)));
+        assert_eq!(parse("A::operator===1"), some("A::operator==", word(1)));
         for text in ["", "=1", "f=", "f=x", "f=18446744073709551616", "f=-9223372036854775809"] {
             assert_eq!(parse(text), None, "{text}");
         }

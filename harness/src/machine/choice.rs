@@ -212,7 +212,8 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     // A machine may come with properties of its own: virt,aclint=on.
     let base = name.split(',').next().unwrap_or(name);
     if base.is_empty() {
-        return Err(InputError::new("--machine is empty; give a machine's name, such as mps2-an385"));
+        let what = "--machine is empty; give a machine's name, such as mps2-an385";
+        return Err(InputError::about(&image.path, what));
     }
     let named: Vec<&Machine> = MACHINES.iter().filter(|m| m.name == base).collect();
     let arch = match (arch.or(image.arch), &named[..]) {
@@ -252,10 +253,13 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
             )));
         }
         if UNLIKE.contains(&base) {
-            return Err(InputError::new(format!(
-                "--machine {name} has processors of several kinds, whose instructions cannot be told apart: their counts \
-                 would be wrong. Name a machine whose processors are alike, such as virt"
-            )));
+            return Err(InputError::about(
+                &image.path,
+                format_args!(
+                    "--machine {name} has processors of several kinds, whose instructions cannot be told apart: their \
+                     counts would be wrong. Name a machine whose processors are alike, such as virt"
+                ),
+            ));
         }
         return Ok(unknown(image, arch, name, forced_cpu));
     };

@@ -105,12 +105,24 @@ pub struct Stub {
     pub address: u64,
     /// What it returns; None: nothing.
     pub returns: Option<i64>,
+    /// Whether that is of 64 bits; otherwise of 32.
+    pub is_double: bool,
+}
+
+impl Stub {
+    /// What it returns, as `--stub` takes it: `=5`; `=0x0000000000000005` where that is of 64 bits.
+    pub fn returned(&self) -> String {
+        match self.returns {
+            None => String::new(),
+            Some(value) if self.is_double => format!("={value:#018x}"),
+            Some(value) => format!("={value}"),
+        }
+    }
 }
 
 impl fmt::Display for Stub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        self.returns.map_or(Ok(()), |value| write!(f, "={value}"))
+        write!(f, "{}{}", self.name, self.returned())
     }
 }
 
@@ -189,6 +201,13 @@ pub enum End {
         /// Address of the instruction that asked.
         pc: u64,
     },
+    /// The firmware made a semihosting call that QEMU does not have.
+    UnknownCall {
+        /// Semihosting operation number.
+        operation: u32,
+        /// Address of the instruction that made it.
+        pc: u64,
+    },
     /// The limit on instructions was reached.
     MaxInsns,
     /// The limit on what the firmware prints and writes to files was reached.
@@ -231,6 +250,7 @@ impl End {
             | End::Stuck { pc, .. }
             | End::Faulting { pc }
             | End::Denied { pc }
+            | End::UnknownCall { pc, .. }
             | End::Output { pc, .. } => Some(pc),
             End::Reset { pc } => pc,
             End::For
@@ -247,6 +267,8 @@ impl End {
 /// Something the firmware asked of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
+    /// Whether it was denied since what it asked for could not be read as a whole.
+    pub unread: bool,
     /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
     pub denied: bool,
     /// Semihosting operation number.

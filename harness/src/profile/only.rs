@@ -33,6 +33,8 @@ pub struct OnlyHandler {
     pub device: Option<Device>,
     /// Whether it is a fault; otherwise its handler is an endless loop.
     pub is_fault: bool,
+    /// Whether an interrupt that is enabled could still interrupt the loop: firmware may idle so.
+    pub yields: bool,
 }
 
 /// A register of a device that was read over and over.

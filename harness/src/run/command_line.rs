@@ -26,7 +26,8 @@ pub fn arguments(
     let icount = format!("shift={shift},align=off,sleep=off");
     // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
     let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
-    let mut semihosting = format!("enable={enable},target=native,chardev=console,arg=firmware");
+    let semihostings = if has_input { "debugger" } else { "console" };
+    let mut semihosting = format!("enable={enable},target=native,chardev={semihostings},arg=firmware");
     for argument in firmware {
         semihosting += ",arg=";
         semihosting += &argument.replace(',', ",,");
@@ -40,6 +41,9 @@ pub fn arguments(
     arguments.extend(machine);
     if let Some(vectors) = &vectors {
         arguments.extend(["-global", vectors]);
+    }
+    if has_input {
+        arguments.extend(["-chardev", "file,id=debugger,path=../console.log,append=on,input-path=../console.readc"]);
     }
     arguments.extend([
         "-icount",
@@ -58,8 +62,8 @@ pub fn arguments(
         "none",
         "-sandbox",
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-        // One chardev for UART and semihosting: a file, so that no reader's speed is ever felt. Whoever writes to it
-        // appends: the firmware's `:tt`, which is no chardev, has the same file.
+        // One file for UART and semihosting, so that no reader's speed is ever felt. Whoever writes to it appends: the
+        // firmware's `:tt`, which is no chardev, has it too. What is typed comes by a pipe for each.
         "-chardev",
         if has_input {
             "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"

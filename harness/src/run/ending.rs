@@ -49,6 +49,7 @@ pub(super) fn end(
             control::End::Exit => End::Exit { status: value as u32, pc },
             control::End::Reset => End::Reset { pc: Some(pc) },
             control::End::Denied => End::Denied { pc },
+            control::End::UnknownCall => End::UnknownCall { operation: value as u32, pc },
             control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::WriteFailed => {
                 let error = io::Error::from_raw_os_error(value as i32);
@@ -79,7 +80,7 @@ pub(super) fn end(
 pub(super) fn judged(end: End, only: &Only, records: &Records) -> End {
     let window_insns = records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
     match &only.handler {
-        Some(handler) if end == End::For && is_long(handler.since_insns, window_insns) => {
+        Some(handler) if end == End::For && !handler.yields && is_long(handler.since_insns, window_insns) => {
             End::Faulting { pc: records.control.get(Word::EndPc) }
         }
         _ => end,

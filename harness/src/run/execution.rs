@@ -76,15 +76,18 @@ impl Plan<'_> {
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
         request::write(self, &workspace.records())?;
         if !self.options.input.is_empty() {
-            mkfifo(&workspace.console_input(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+            for pipe in [workspace.console_input(), workspace.readc_input()] {
+                mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR)?;
+            }
         }
         Ok(())
     }
 
-    /// Holds the console's pipe open: QEMU opens it before it loads the plugin, and would wait for a writer.
-    fn hold_input(&self, workspace: &Workspace) -> io::Result<Option<File>> {
-        let open = || File::options().read(true).write(true).open(workspace.console_input());
-        (!self.options.input.is_empty()).then(open).transpose()
+    /// Holds the console's pipes open: QEMU opens them before it loads the plugin, and would wait for a writer.
+    fn hold_input(&self, workspace: &Workspace) -> io::Result<Vec<File>> {
+        let pipes = [workspace.console_input(), workspace.readc_input()];
+        let pipes = pipes.iter().filter(|_| !self.options.input.is_empty());
+        pipes.map(|pipe| File::options().read(true).write(true).open(pipe)).collect()
     }
 
     /// All of the input as one file: what the firmware reads from `:tt`, which waits for nothing. QEMU shares the place

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod directory;
 pub mod emulator;
 mod ending;
+pub mod errors;
 pub mod execution;
 mod fault;
 pub mod launcher;

@@ -55,6 +55,7 @@ impl Plan<'_> {
             fault,
             device: address.and_then(|address| memory::device_at(tree, address)),
             is_fault,
+            yields: word(Word::ExceptionYields) == 1,
         })
     }
 

@@ -165,7 +165,8 @@ impl Records {
                     }
                 }
                 Definition::Note { kind, operation, pc, text } => {
-                    notes.push(Note { denied: kind == NoteKind::Denied, operation, pc, text });
+                    let unread = kind == NoteKind::Unread;
+                    notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
                 }
             }
         }

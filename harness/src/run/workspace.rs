@@ -53,6 +53,11 @@ impl Workspace {
         self.root.join("console.log")
     }
 
+    /// The pipe through which the console's input goes that the firmware reads by SYS_READC.
+    pub fn readc_input(&self) -> PathBuf {
+        self.root.join("console.readc")
+    }
+
     /// The pipe through which the console's input goes.
     pub fn console_input(&self) -> PathBuf {
         self.root.join("console.in")

@@ -41,6 +41,18 @@ static void remove_file(const char *name) { word b[2] = {(word)name, length(name
 /// Runs `reset`'s body twice on each architecture; both runs are the same bytes, and kept.
 #[track_caller]
 fn bounded(body: &str, args: &[&str], code: i32, check: impl Fn(&Run)) {
+    bounded_by("1M", 1_000_000, body, args, code, check);
+}
+
+/// The same with another bound, in thousands.
+#[track_caller]
+fn limited(bound: &str, body: &str, code: i32, check: impl Fn(&Run)) {
+    let thousands: u64 = bound.trim_end_matches('k').parse().unwrap();
+    bounded_by(bound, thousands * 1000, body, &[], code, check);
+}
+
+#[track_caller]
+fn bounded_by(bound: &str, bytes: u64, body: &str, args: &[&str], code: i32, check: impl Fn(&Run)) {
     let dir = scratch();
     let source = format!("{CALL}void reset(void) {{ {body} }}");
     let images = [
@@ -48,11 +60,12 @@ fn bounded(body: &str, args: &[&str], code: i32, check: impl Fn(&Run)) {
         cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "arm", &source),
     ];
     for image in images {
-        let args = [&["--max-output", "1M"], args].concat();
+        let args = [&["--max-output", bound], args].concat();
         let runs = [(); 2].map(|()| run_file(&image, &args).expect_code(code));
         assert_eq!(runs[0].files(), runs[1].files());
         let end = runs[0].profile().facts.end;
-        assert_eq!(matches!(end, End::Output { limit_bytes: 1_000_000, .. }), code == 4, "{end:?}");
+        let is_bound = matches!(end, End::Output { limit_bytes, .. } if limit_bytes == bytes);
+        assert_eq!(is_bound, code == 4, "{end:?}");
         assert!(runs[0].profile().total_insns() > 0);
         check(&runs[0]);
     }
@@ -116,6 +129,31 @@ fn a_file_that_is_written_again_and_again_is_no_flood() {
     // Nor one that comes and goes.
     let body = "for (;;) { long f = open_file(\"log\"); write_file(f, 4096); close_file(f); remove_file(\"log\"); }";
     bounded(body, &["--for", "200k"], 0, |_| ());
+}
+
+#[test]
+fn a_text_beyond_the_bound_is_not_printed_though_the_firmware_exits_next() {
+    let body = "static char text[40001]; for (int i = 0; i < 40000; i++) *(volatile char *)(text + i) = 'x';
+        host(4, text); host(0x18, STOPPED); for (;;) {}";
+    bounded(body, &[], 0, |run| assert_eq!(run.console().len(), 40_000));
+    limited("20k", body, 4, |run| assert_eq!(run.console(), ""));
+}
+
+#[test]
+fn a_hole_in_a_file_counts_as_the_firmware_exits() {
+    let body = "long f = open_file(\"log\"); word b[2] = {f, 900000}; call(10, b); write_file(f, 1);
+        host(0x18, STOPPED); for (;;) {}";
+    bounded(body, &[], 0, |_| ());
+    limited("800k", body, 4, |_| ());
+}
+
+#[test]
+fn what_cannot_be_written_does_not_count() {
+    // No file; one that was never opened; memory that is none; a file that was closed.
+    let body = "write_file(-1, 900000); write_file(77, 900000); long f = open_file(\":tt\");
+        word b[3] = {f, 0x40, 1 << 23}; call(5, b); close_file(f); write_file(f, 4000);
+        host(4, \"ok\\n\"); host(0x18, STOPPED); for (;;) {}";
+    limited("3k", body, 0, |run| assert_eq!(run.console(), "ok\n"));
 }
 
 #[test]

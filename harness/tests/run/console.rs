@@ -214,6 +214,29 @@ fn a_firmware_that_sleeps_until_input_comes_sleeps_for_ever_where_none_does() {
 }
 
 #[test]
+fn what_is_typed_before_a_library_asks_for_it_is_there_when_it_does() {
+    for board in BOARDS {
+        let name = format!("{board}-getchar-picolibc");
+        // Long before; in two pieces; beyond what the serial port and the multiplexer hold; as it asks.
+        let spaces = " ".repeat(60);
+        let long = format!(r"1:a 42{spaces}words\n");
+        for input in [
+            &["--input", r"1:a 42 words\n"][..],
+            &["--input", "1:a 42 ", "--input", r"40k:words\n"],
+            &["--input", &long],
+            &["--input-after", r"ready:a 42 words\n"],
+            &["--input", "1:a 4", "--input-after", r"ready:2 words\n"],
+        ] {
+            let run = run(&name, input).expect_code(0);
+            assert_eq!(console(&run), "getchar: ready\ngetchar: a, then 2: 42 words\n", "{name} {input:?}");
+            assert_all_given(&run);
+            let again = self::run(&name, input);
+            assert!(run.files() == again.files(), "{name} {input:?}: files differ");
+        }
+    }
+}
+
+#[test]
 fn a_run_that_the_host_ends_ends_while_input_is_offered() {
     let text = format!("10k:{}", "x".repeat(100));
     let run = run_file(&image("cortex-m3-spin"), &["--input", &text, "--timeout", "0.7", "--for", "100G"]);

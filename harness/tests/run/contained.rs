@@ -1,11 +1,21 @@
 //! The firmware stays inside: what it asks of the host is denied or named, and leaves nothing behind.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness::profile::End;
 
-use crate::common::{command, emulator, finish, image, run};
+use crate::common::built::{cortex_m, riscv, scratch};
+use crate::common::{command, emulator, finish, image, run, run_file};
+
+/// This `reset` on each architecture.
+fn images(dir: &Path, source: &str) -> [PathBuf; 2] {
+    [
+        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", source),
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir, "arm", source),
+    ]
+}
 
 #[test]
 fn a_command_for_the_host_is_denied_and_named() {
@@ -84,6 +94,42 @@ fn with_the_console_alone_no_file_is_opened() {
         let [console, scratch] =
             ["console", "scratch"].map(|served| run(name, &["--semihosting", served]).expect_code(code));
         assert!(console.console() == scratch.console(), "{name}: {}", console.console());
+    }
+}
+
+#[test]
+fn a_call_that_the_emulator_would_abort_at_is_an_end_of_the_firmwares() {
+    let dir = scratch();
+    let source = "static void __attribute__((noinline)) ask(void) { host(0x14, 0); }
+        void reset(void) { host(4, \"asks\\n\"); ask(); host(0x18, STOPPED); for (;;) {} }";
+    for image in images(dir.path(), source) {
+        for served in ["scratch", "console"] {
+            let run = run_file(&image, &["--semihosting", served]).expect_code(1);
+            assert!(matches!(run.profile().facts.end, End::UnknownCall { operation: 0x14, .. }), "{}", run.stdout);
+            let line = "end: the firmware made a semihosting call that QEMU does not have, 0x14, at 0x";
+            assert!(run.stdout.contains(line), "{}", run.stdout);
+            assert_eq!(run.console(), "asks\n");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_read_is_said_to_be_so() {
+    let dir = scratch();
+    let close = "void reset(void) { host(1, (void *)0x70000000); host(0x18, STOPPED); for (;;) {} }";
+    let long = "static char name[5000];
+        void reset(void) {
+            for (int i = 0; i < 4999; i++) name[i] = 'a';
+            const void *block[3] = { name, 0, (void *)4999 };
+            host(1, block); host(0x18, STOPPED); for (;;) {}
+        }";
+    for (source, reason) in [(close, ": its name cannot be read\n"), (long, ": its name cannot be read to its end\n")]
+    {
+        for image in images(dir.path(), source) {
+            let run = run_file(&image, &[]).expect_code(1);
+            assert!(matches!(run.profile().facts.end, End::Denied { .. }));
+            assert!(run.stdout.contains("denied: SYS_OPEN") && run.stdout.contains(reason), "{}", run.stdout);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use harness::analysis::functions;
 use harness::profile::{End, Profile};
 
-use crate::common::built::{riscv, scratch};
+use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::{Run, child_of, image, is_alive, run, run_and, run_file, signal};
 
 #[track_caller]
@@ -69,7 +69,7 @@ fn a_lock_up_names_address_function_and_fault() {
 fn sleep_without_a_timer_is_noticed_and_named() {
     for name in ["riscv64-sleep", "cortex-m3-sleep"] {
         let run = run(name, &["--period", "7"]).expect_code(1);
-        assert_says(&run, &["sleeps for ever at 0x", "in main"]);
+        assert_says(&run, &["sleeps for ever at 0x", "in main", "and none of the timers wakes it"]);
         let profile = run.profile();
         let End::Asleep { pc } = profile.facts.end else { panic!("{:?}", profile.facts.end) };
         // It is the wait instruction itself, and it was executed once.
@@ -109,6 +109,84 @@ fn firmware_that_only_faults_is_a_failure_and_says_why_in_its_first_line() {
     // The handler's first instruction faults itself.
     let nested = run("riscv64-traploop", &[]).expect_code(1);
     assert!(matches!(nested.profile().facts.end, End::Faulting { .. }));
+}
+
+/// Idles in the handler of an interrupt, which a timer far away could leave (YIELDS) or not.
+const IDLE: &str = r#"
+#ifdef __riscv
+#define MTIME (*(volatile unsigned long *)0x0200bff8)
+#define MTIMECMP (*(volatile unsigned long *)0x02004000)
+void rest(void) {
+    MTIMECMP = MTIME + 1000000000;
+#ifdef YIELDS
+    __asm__ volatile("csrsi mstatus, 8");
+#endif
+    for (;;) {}
+}
+__attribute__((naked, aligned(4))) void trap(void) { __asm__("j rest"); }
+void reset(void) {
+    __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
+    MTIMECMP = MTIME + 10;
+    __asm__ volatile("csrw mie, %0\n csrsi mstatus, 8" ::"r"(0x80));
+    for (;;) {}
+}
+#else
+#define REGISTER(address) (*(volatile unsigned *)address)
+void rest(void) { for (;;) {} }
+void tick(void) { REGISTER(0xe000ed04) = 1 << 28; }
+static const void *table[16] __attribute__((aligned(128)));
+void reset(void) {
+    table[14] = rest;
+    table[15] = tick;
+    REGISTER(0xe000ed08) = (unsigned)table;
+#ifdef YIELDS
+    REGISTER(0xe000ed20) = 0xff << 16;
+#endif
+    REGISTER(0xe000e014) = 0xffffff;
+    REGISTER(0xe000e018) = 0;
+    REGISTER(0xe000e010) = 7;
+    REGISTER(0xe000ed04) = 1 << 28;
+    for (;;) {}
+}
+#endif
+"#;
+
+#[test]
+fn a_loop_that_an_interrupt_may_still_leave_is_a_warning_and_no_failure() {
+    let dir = scratch();
+    let m3 = |flags: &str| cortex_m(&format!("-mcpu=cortex-m3{flags}"), 0, 0x2000_0000, 0x2000_4000);
+    let rv = |flags: &str| riscv(64, 0x8000_0000, 0x8000_0000, 0x8001_0000).with(&format!("-O2{flags}"));
+    for (name, yields, stays) in [("m3", m3(" -DYIELDS"), m3("")), ("rv", rv(" -DYIELDS"), rv(""))] {
+        let irq = if name == "rv" { "[irq timer]" } else { "[irq PendSV]" };
+        let args = ["--for", "4M"];
+        let idle = run_file(&yields.build_source(dir.path(), name, IDLE), &args).expect_code(0);
+        let first = idle.stdout.lines().next().unwrap();
+        assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
+        let words = format!("nothing ran but {irq}, whose handler is an endless loop at 0x");
+        assert!(
+            first.contains(&words) && first.ends_with("; an interrupt that is enabled may still come"),
+            "{first}"
+        );
+        let stuck = run_file(&stays.build_source(dir.path(), name, IDLE), &args).expect_code(1);
+        assert!(matches!(stuck.profile().facts.end, End::Faulting { .. }), "{name}: {}", stuck.stdout);
+        assert!(stuck.stdout.lines().next().unwrap().contains(&words), "{name}: {}", stuck.stdout);
+    }
+}
+
+#[test]
+fn a_run_that_the_host_ends_says_that_it_only_faulted() {
+    for name in ["cortex-m3-faulting", "cortex-m3-faulting-again", "riscv64-faulting-again"] {
+        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "3"]).expect_code(4);
+        assert_eq!(run.profile().facts.end, End::Timeout);
+        let first = run.stdout.lines().next().unwrap();
+        assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
+        assert!(first.contains("in SystemClock_Config ("), "{name}: {first}");
+    }
+    // One that goes on after its faults.
+    for name in ["cortex-m3-probing", "riscv64-probing"] {
+        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "2"]).expect_code(4);
+        assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{name}: {}", run.stdout);
+    }
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn what_cannot_be_stubbed_is_refused_with_what_to_do() {
         ("HAL_RCC_OscConfi", &["no function is called", "did you mean `HAL_RCC_OscConfig`"]),
         ("HAL_RCC_Callback=0", &["has 2 bytes", "takes 4", "--stub 'HAL_RCC_Callback' behind"]),
         ("HAL_RCC_*=0", &["HAL_RCC_Callback", "has 2 bytes"]),
-        ("work=0x123456789", &["does not fit into the 32-bit register"]),
+        ("HAL_RCC_Callback=0x123456789", &["takes 1"]),
         ("work=some", &["no value to return"]),
         ("0x20000000", &["no function is at 0x20000000"]),
         ("=1", &["write FUNC or FUNC=VALUE"]),
@@ -161,7 +161,46 @@ fn what_cannot_be_stubbed_is_refused_with_what_to_do() {
         for expected in expected {
             assert!(result.stderr.contains(expected), "{stub}: {expected:?} not in {}", result.stderr);
         }
+        let is_about_the_file = !stub.contains("some") && !stub.starts_with('=');
+        assert_eq!(result.stderr.contains("fw.elf: --stub "), is_about_the_file, "{}", result.stderr);
         assert!(!result.has_profile());
+    }
+}
+
+#[test]
+fn a_value_is_what_the_calling_convention_makes_of_it() {
+    let dir = scratch();
+    // A compiler compares the whole register where the type is its own.
+    let source = r#"
+#define WAIT_IN(f, type) __attribute__((noipa)) type f(volatile int *x) { \
+    volatile int frame[9]; \
+    while (!*x) for (int i = 0; i < 9; i++) frame[i] = *x; \
+    return frame[2]; \
+}
+WAIT_IN(narrow, unsigned)
+WAIT_IN(signed_narrow, int)
+WAIT_IN(wide, unsigned long long)
+WAIT_IN(small_wide, unsigned long long)
+static volatile int zero;
+void reset(void) {
+    int good = narrow(&zero) == 0xffffffffu && signed_narrow(&zero) == -1;
+    good &= (unsigned long long)narrow(&zero) == 0xffffffffull;
+    good &= wide(&zero) == 0x1122334455667788ull && small_wide(&zero) == 0xffffffffull;
+    host(4, good ? "good\n" : "bad\n");
+    host(0x18, STOPPED);
+    for (;;) {}
+}
+"#;
+    for (name, target, _) in chips() {
+        let elf = target.build_source(dir.path(), name, source);
+        let stubs = ["--stub", "narrow=0xffffffff", "--stub", "signed_narrow=4294967295"];
+        let long = ["--stub", "wide=0x1122334455667788", "--stub", "small_wide=0x00000000ffffffff"];
+        let result = run_file(&elf, &[&stubs[..], &long, &["--max-insns", "2M"]].concat()).expect_code(0);
+        assert_eq!(result.console(), "good\n", "{name}");
+        // As it can be asked for again.
+        for said in ["signed_narrow=-1", " wide=0x1122334455667788", "small_wide=0x00000000ffffffff"] {
+            assert!(result.stdout.contains(said), "{name}: {said:?} is not in {}", result.stdout);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! never taken for anything but the firmware's words.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use harness::image::defmt::Decoder;
 use harness::profile::End;
@@ -52,6 +52,34 @@ fn a_runner_passes_it_on() {
     let output = command.args(["run", "-o"]).arg(temp.path().join("out")).arg(image("riscv64-tt")).output().unwrap();
     let log = fs::read(temp.path().join("out/console.log")).unwrap();
     assert!(output.status.success() && output.stdout == log && log.len() > 2000);
+}
+
+/// What a terminal of colours is shown of an image's run; `script` (util-linux) is the terminal.
+fn shown(name: &str, environment: &[(&str, &str)]) -> String {
+    let temp = tempfile::tempdir().unwrap();
+    let line = format!(
+        "{} run -o {} {}",
+        env!("CARGO_BIN_EXE_harness"),
+        temp.path().join("out").display(),
+        image(name).display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
+    let output = script.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let log =
+        fs::read_to_string(temp.path().join("out/console.log")).map_or_else(|error| error.to_string(), |log| log);
+    assert!(!log.contains('\x1b'), "{log}");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "").replace("\x1b[39m\x1b[31m", "")
+}
+
+#[test]
+fn standard_error_is_red_on_a_terminal_and_nowhere_else() {
+    // newlib looks for the list of features before it opens it.
+    let hosted = shown("cortex-m3-hosted-rdimon", &[]);
+    assert!(hosted.contains("pi is 3.1416\n\x1b[31mhosted: standard error\n\x1b[39mhosted: argument 0"), "{hosted}");
+    assert!(!shown("cortex-m3-hosted-rdimon", &[("NO_COLOR", "1")]).contains("\x1b[31m"));
+    let (piped, _) = runner("cortex-m3-hosted-rdimon", &[], &[]);
+    assert!(!piped.contains('\x1b'), "{piped}");
 }
 
 #[test]

@@ -48,6 +48,30 @@ impl Entry {
         (self.number, self.handler, self.entry_sp, self.interrupted) == (number, handler, entry_sp, interrupted)
     }
 
+    /// Whether nothing has executed since it returned but what it returned to.
+    fn has_just_returned(&self, insns: u64) -> bool {
+        self.returned_insns.is_some_and(|at| insns.saturating_sub(at) <= 1)
+    }
+
+    /// Whether it has come several times, and its handler has not taken longer yet than it usually did.
+    fn comes_again(&self, insns: u64) -> bool {
+        let usual = self.seen_insns.saturating_sub(self.since_insns).checked_div(self.times - 1);
+        usual.is_some_and(|usual| insns.saturating_sub(self.seen_insns) <= 2 * usual)
+    }
+
+    /// Lets the harness know.
+    fn note(&self, ledger: &Ledger) {
+        ledger.say(Word::ExceptionNumber, self.first_number);
+        ledger.say(Word::ExceptionHandler, self.first_handler);
+        ledger.say(Word::ExceptionSince, self.since_insns);
+        ledger.say(Word::ExceptionPc, self.first_pc);
+        if let Some(fault) = &self.fault {
+            fault.iter().for_each(|&(word, value)| ledger.say(word, value));
+            ledger.say(Word::Fault, 1);
+        }
+        ledger.say(Word::ExceptionTimes, self.times);
+    }
+
     /// Whether the handler has only jumped to its own start, as that of many a vendor does for ever.
     fn goes_round(&self, insns: u64) -> bool {
         self.returned_insns.is_none() && insns.saturating_sub(self.seen_insns) <= LOOP_INSNS
@@ -152,18 +176,21 @@ impl LastException {
             // Code that asks whether something is there gives traps a place to go on at, and takes it back.
             None => last.returned_insns.is_none() && guest.epoch_without_exception(last.handler).is_none(),
         };
-        let has_just_returned = || last.returned_insns.is_some_and(|at| ledger.insns(vcpu).saturating_sub(at) <= 1);
-        if !(is_active && !has_left || has_just_returned()) {
-            return;
+        if is_active && !has_left || last.has_just_returned(ledger.insns(vcpu)) {
+            let yields = last.fault.is_none() && guest.may_be_interrupted();
+            ledger.say(Word::ExceptionYields, u64::from(yields));
+            last.note(ledger);
         }
-        ledger.say(Word::ExceptionNumber, last.first_number);
-        ledger.say(Word::ExceptionHandler, last.first_handler);
-        ledger.say(Word::ExceptionSince, last.since_insns);
-        ledger.say(Word::ExceptionPc, last.first_pc);
-        if let Some(fault) = &last.fault {
-            fault.iter().for_each(|&(word, value)| ledger.say(word, value));
-            ledger.say(Word::Fault, 1);
+    }
+
+    /// The same where the host ends the run: the processor cannot be asked then, so that only faults are noted whose
+    /// handler has certainly not been left. `by_jump`: an exception can only be left by a return, which is seen.
+    pub(crate) fn note_unasked(&self, vcpu: u32, by_jump: bool, ledger: &Ledger) {
+        let Some(last) = self.0.as_ref().filter(|last| last.fault.is_some()) else { return };
+        let insns = ledger.insns(vcpu);
+        let stays = last.stays && last.goes_round(insns) || last.comes_again(insns);
+        if last.has_just_returned(insns) || stays || by_jump && last.returned_insns.is_none() {
+            last.note(ledger);
         }
-        ledger.say(Word::ExceptionTimes, last.times);
     }
 }

@@ -38,6 +38,23 @@ static FACTS: Facts = Facts {
 /// HardFault, MemManage, BusFault, UsageFault and SecureFault (B1.5.2).
 const FAULTS: RangeInclusive<u64> = 3..=7;
 
+/// Numbers of exceptions whose priority is fixed, and of the system's timer.
+const NMI: u64 = 2;
+const HARD_FAULT: u64 = 3;
+const SYSTICK: u64 = 15;
+
+/// SysTick Control and Status Register (B3.3.3): bits 0 and 1 say that it counts and interrupts.
+const SYST_CSR: u64 = 0xe000_e010;
+
+/// Interrupt Set-Enable Registers and Interrupt Priority Registers (B3.4.4, B3.4.9); System Handler Priority Registers
+/// (B3.2.10), whose first byte is exception 4's.
+const NVIC_ISER: u64 = 0xe000_e100;
+const NVIC_IPR: u64 = 0xe000_e400;
+const SHPR: u64 = 0xe000_ed18;
+
+/// A level below all priorities.
+const LOWEST: u64 = 0x100;
+
 /// PendSV's exception number.
 pub(crate) const PENDSV: u64 = 14;
 
@@ -167,6 +184,34 @@ impl Arch for Arm {
         ["primask", "faultmask"].iter().any(|name| guest.register(name) & 1 != 0) || guest.register("basepri") != 0
     }
 
+    /// One of a higher priority than what executes (B1.5.4), where the masks let it (B1.4.3).
+    fn may_be_interrupted(&self, guest: &mut Guest) -> bool {
+        let number = exception_number(guest);
+        if number == NMI
+            || number == HARD_FAULT
+            || ["primask", "faultmask"].iter().any(|name| guest.register(name) & 1 != 0)
+        {
+            return false;
+        }
+        // Bits of a priority below the binary point do not preempt.
+        let point = core_register(guest, AIRCR) >> 8 & 7;
+        let group = |priority: u64| priority & 0xff & !((2 << point) - 1);
+        let masked = match group(guest.register("basepri")) {
+            0 => LOWEST,
+            level => level,
+        };
+        let level = if number == 0 { LOWEST } else { group(priority(guest, number)) }.min(masked);
+        let ticks = core_register(guest, SYST_CSR) & 3 == 3 && group(priority(guest, SYSTICK)) < level;
+        let groups = 1 + core_register(guest, ICTR).min(15);
+        ticks
+            || (0..groups).any(|index| {
+                let enabled = core_register(guest, NVIC_ISER + 4 * index);
+                (0..32)
+                    .filter(|bit| enabled >> bit & 1 == 1)
+                    .any(|bit| group(priority(guest, SYSTEM_VECTORS + 32 * index + bit)) < level)
+            })
+    }
+
     fn stored(&self, address: u64, value: u64) -> Option<Stored> {
         match address {
             AIRCR if value >> 16 & 0xffff == 0x05fa && value & 4 != 0 => Some(Stored::Reset),
@@ -221,6 +266,16 @@ fn vector_table(guest: &mut Guest) -> u64 {
 /// A register of the core's; 0 where there is none.
 fn core_register(guest: &mut Guest, address: u64) -> u64 {
     guest.registers.as_mut().and_then(|registers| registers.read_memory_word(address, 4)).unwrap_or(0)
+}
+
+/// The priority of an exception that has one: the lower, the more urgent.
+fn priority(guest: &mut Guest, exception: u64) -> u64 {
+    let address = match exception.checked_sub(SYSTEM_VECTORS) {
+        Some(interrupt) => NVIC_IPR + interrupt,
+        None => SHPR + exception.saturating_sub(4),
+    };
+    // Armv6-M has them by words only (B3.2.9).
+    core_register(guest, address & !3) >> (8 * (address & 3)) & 0xff
 }
 
 /// Whether the exception of that number leads to `pc`.

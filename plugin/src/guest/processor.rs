@@ -161,6 +161,9 @@ pub(super) trait Arch: Sync {
     /// Whether interrupts are masked.
     fn is_masked(&self, guest: &mut Guest) -> bool;
 
+    /// Whether an interrupt that is enabled could interrupt what executes. Whether one will come is not asked.
+    fn may_be_interrupted(&self, guest: &mut Guest) -> bool;
+
     /// Whether taking the exception that starts now has masked interrupts; if so, whether they were before.
     fn masked_before_trap(&self, _: &mut Guest) -> Option<bool> {
         None
@@ -355,6 +358,37 @@ impl Guest {
         Some(read)
     }
 
+    /// Whether [`Guest::translated`] could read so much, without reading it.
+    pub(crate) fn is_translated(&mut self, address: u64, bytes: u64) -> bool {
+        let mut seen = 0;
+        while seen < bytes {
+            let at = address.wrapping_add(seen);
+            let on_page = (PAGE_BYTES - at % PAGE_BYTES).min(bytes - seen);
+            let physical = self.arch.physical(self, at);
+            if physical.and_then(|physical| self.readable(physical, on_page)).is_none() {
+                return false;
+            }
+            seen += on_page;
+        }
+        true
+    }
+
+    /// Bytes of the text at an address up to its NUL, or a few more than so many where that has not come by then. None:
+    /// it leads out of memory.
+    pub(crate) fn text_bytes(&mut self, address: u64, most: u64) -> Option<u64> {
+        let mut seen = 0;
+        while seen < most {
+            let at = address.wrapping_add(seen);
+            let on_page = PAGE_BYTES - at % PAGE_BYTES;
+            let bytes = self.translated(at, on_page as usize)?;
+            if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
+                return Some(seen + end as u64);
+            }
+            seen += on_page;
+        }
+        Some(seen)
+    }
+
     /// Reads a little-endian number of at most eight bytes from guest memory.
     pub(crate) fn memory_word(&mut self, address: u64, bytes: u64) -> Option<u64> {
         self.readable(address, bytes)?.read_memory_word(address, bytes as usize)
@@ -463,6 +497,11 @@ impl Guest {
     /// See [`Arch::is_masked`].
     pub(crate) fn is_masked(&mut self) -> bool {
         self.arch.is_masked(self)
+    }
+
+    /// See [`Arch::may_be_interrupted`].
+    pub(crate) fn may_be_interrupted(&mut self) -> bool {
+        self.arch.may_be_interrupted(self)
     }
 
     /// See [`Arch::masked_before_trap`].

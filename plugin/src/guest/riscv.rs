@@ -33,12 +33,14 @@ static FACTS: Facts = Facts {
     fault_registers: None,
 };
 
-/// mstatus ("Machine Status Registers"): MIE, MPIE, and where MPP starts.
+/// mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and where MPP starts.
+const SIE: u64 = 1 << 1;
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP_SHIFT: u32 = 11;
 const MPRV: u64 = 1 << 17;
 const MACHINE: u64 = 3;
+const SUPERVISOR: u64 = 1;
 const USER: u64 = 0;
 
 /// QEMU's page for RISC-V (`TARGET_PAGE_BITS`).
@@ -93,6 +95,17 @@ impl Arch for Riscv {
 
     fn is_masked(&self, guest: &mut Guest) -> bool {
         guest.register("priv") == MACHINE && guest.register("mstatus") & MIE == 0
+    }
+
+    /// A less privileged mode is always interrupted by what is not delegated to it ("Machine Interrupt Registers").
+    fn may_be_interrupted(&self, guest: &mut Guest) -> bool {
+        let [mode, status, enabled, delegated] =
+            ["priv", "mstatus", "mie", "mideleg"].map(|name| guest.register(name));
+        match mode {
+            MACHINE => status & MIE != 0 && enabled & !delegated != 0,
+            SUPERVISOR => enabled & !delegated != 0 || status & SIE != 0 && enabled != 0,
+            _ => enabled != 0,
+        }
     }
 
     fn masked_before_trap(&self, guest: &mut Guest) -> Option<bool> {

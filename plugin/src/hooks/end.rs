@@ -23,7 +23,7 @@ impl AccessHook for OnStore {
             None => return,
             Some(Stored::Exit(status)) => {
                 state.settle(here.vcpu);
-                state.end(End::Exit, status, here.pc)
+                state.exit(status, here.pc)
             }
             Some(Stored::Reset) => {
                 state.settle(here.vcpu);
@@ -65,6 +65,7 @@ impl ExitHook for OnExit {
             state.guest.vanish();
             state.settle_all();
             state.follow.device.note(&state.ledger);
+            state.note_fault();
         }
     };
 }

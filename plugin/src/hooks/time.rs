@@ -10,7 +10,7 @@ use crate::block::from_arrival_id;
 use crate::clock::{self, Suspect};
 use crate::prediction::Prediction;
 use crate::qemu::{ExecCallback, Hook};
-use crate::semihosting::{self, Call};
+use crate::semihosting::{self, Call, Written};
 use crate::state::{self, State};
 
 /// At the start of a block in which an event may fall, or after an alarm.
@@ -232,14 +232,22 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, clocks, ledger, semihosting, output, .. } = &mut *state;
-        match semihosting::look(here.pc, *semihosting, guest, clocks, ledger) {
+        let State { guest, handles, clocks, ledger, semihosting, output, errors, .. } = &mut *state;
+        match semihosting::look(here.pc, *semihosting, guest, handles, clocks, ledger) {
+            Some(Call::Ends(End::Exit, status)) => state.exit(status, here.pc),
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),
-            Some(Call::Writes(written)) if output.as_mut().is_some_and(|output| written.is_too_much(output)) => {
-                state.end(End::Output, 0, here.pc);
+            Some(Call::Writes(written)) => {
+                if output.as_mut().is_some_and(|output| written.is_too_much(output, guest)) {
+                    state.end(End::Output, 0, here.pc);
+                }
+                if let (Some(errors), Written::Buffer(buffer)) = (errors, written)
+                    && buffer.is_error(guest)
+                {
+                    errors.mark(buffer.bytes);
+                }
             }
-            Some(Call::Writes(_)) | None => {}
+            None => {}
         }
     };
 }

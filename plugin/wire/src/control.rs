@@ -66,6 +66,8 @@ pub enum Word {
     ExceptionSince,
     /// Address of the instruction that it came at.
     ExceptionPc,
+    /// 1: an interrupt that is enabled could still interrupt its handler.
+    ExceptionYields,
     /// Times that the same instruction has read the same from the same device, and nothing has used another one since;
     /// 0: there is none.
     PollTimes,
@@ -102,11 +104,22 @@ pub enum End {
     WriteFailed = 7,
     /// The firmware has written more than it may, or was about to.
     Output = 8,
+    /// The firmware made a semihosting call that QEMU does not have and would abort at; the value is its operation.
+    UnknownCall = 9,
 }
 
 impl End {
-    const ALL: [End; 8] =
-        [End::For, End::Until, End::MaxInsns, End::Exit, End::Reset, End::Denied, End::WriteFailed, End::Output];
+    const ALL: [End; 9] = [
+        End::For,
+        End::Until,
+        End::MaxInsns,
+        End::Exit,
+        End::Reset,
+        End::Denied,
+        End::WriteFailed,
+        End::Output,
+        End::UnknownCall,
+    ];
 }
 
 /// The page as read.

@@ -275,6 +275,8 @@ pub enum NoteKind {
     HostDependent,
     /// The operation was not carried out, or the run ended before it could be.
     Denied,
+    /// The same, since what it asks for cannot be read as a whole.
+    Unread,
 }
 
 const SEGMENT: u8 = 1;
@@ -441,6 +443,7 @@ impl Definition {
                 out.push(match kind {
                     NoteKind::HostDependent => 1,
                     NoteKind::Denied => 2,
+                    NoteKind::Unread => 3,
                 });
                 varint::put(out, u64::from(*operation));
                 varint::put(out, *pc);
@@ -531,6 +534,7 @@ impl<'a> Decoder<'a> {
                 let kind = match self.reader.byte("note")? {
                     1 => NoteKind::HostDependent,
                     2 => NoteKind::Denied,
+                    3 => NoteKind::Unread,
                     _ => return Err(malformed("note")),
                 };
                 let operation =
@@ -650,6 +654,7 @@ mod tests {
             },
             Definition::Arc { slot: slot(1), site: 8, target: 4, return_addr: None, kind: TransferKind::Jump },
             Definition::Note { kind: NoteKind::Denied, operation: 0x12, pc: 0x44, text: "touch gepäck".into() },
+            Definition::Note { kind: NoteKind::Unread, operation: 0x01, pc: 0x46, text: String::new() },
             Definition::Frame { parent: 0, kind: FrameKind::Unknown(Unknown::TooDeep) },
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 0x105 } },
             Definition::Frame {

@@ -29,6 +29,7 @@
 pub mod control;
 pub mod counters;
 pub mod definition;
+pub mod errors;
 pub mod input;
 pub mod memory;
 pub mod refusal;
@@ -41,7 +42,7 @@ mod varint;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of the four files changes its meaning.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -150,10 +150,9 @@ fn command(profile: &Profile, view: View) -> String {
         option("--semihosting", served.clone());
     }
     for stub in &facts.stubs {
-        let value = stub.returns.map_or_else(String::new, |value| format!("={value}"));
         let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
         let place = if is_alone { String::new() } else { format!("@{:#x}", stub.address) };
-        option("--stub", format!("{}{place}{value}", stub.name));
+        option("--stub", format!("{}{place}{}", stub.name, stub.returned()));
     }
     if facts.symbols_sha256.is_some() {
         option("--symbols", "ELF".to_owned());
