@@ -22,6 +22,7 @@ use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, Plan};
+use crate::run::plugin;
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
@@ -30,9 +31,6 @@ use crate::run::stillness::{Still, Stillness};
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
-
-/// The plugin, as it was built with this crate.
-const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 
 /// How often a running QEMU is looked at.
 const GLANCE: Duration = Duration::from_millis(40);
@@ -66,12 +64,12 @@ pub struct Outcome {
 }
 
 impl Plan<'_> {
-    /// Writes the files that QEMU and the plugin read.
+    /// Writes the files that QEMU and the plugin read, which asks for a plugin API.
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
-        fs::write(workspace.plugin(), PLUGIN)?;
+    pub fn prepare(&self, workspace: &Workspace, api: i32) -> io::Result<()> {
+        fs::write(workspace.plugin(), plugin::library(api)?)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
         request::write(self, &workspace.records())?;
         if !self.options.input.is_empty() {
@@ -100,7 +98,8 @@ impl Plan<'_> {
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
     /// could not be written.
     pub fn run(&self, workspace: &Workspace, glance: &mut dyn FnMut(Progress)) -> Result<Outcome> {
-        self.prepare(workspace).map_err(|error| match error.kind() {
+        let mut api = plugin::api(self.emulator);
+        self.prepare(workspace, api).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => InputError::about(
                 &self.image.path,
                 format_args!("the plugin cannot be asked to run it ({error}); please report this, with the file"),
@@ -112,11 +111,24 @@ impl Plan<'_> {
         let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args, *max_output_bytes)?;
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
-        let shared = standard_input.try_clone().map_err(unwritable)?;
-        let mut process = Process::start(self.emulator, &walls, &self.arguments(true), workspace, shared.into())?;
-        let mut start = Start::begin(self, &mut process);
-        let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
-        let said = workspace.said();
+        let mut is_first = true;
+        let (process, start, status, cause, said) = loop {
+            let shared = standard_input.try_clone().map_err(unwritable)?;
+            let arguments = self.arguments(true, api);
+            let mut process = Process::start(self.emulator, &walls, &arguments, workspace, shared.into())?;
+            let mut start = Start::begin(self, &mut process);
+            let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
+            let said = workspace.said();
+            // A QEMU that refuses the plugin has read nothing and written nothing else.
+            let may_refuse = is_first && Watch::open(&workspace.records()).is_none();
+            if !may_refuse || !plugin::takes_another(self.emulator, api, &said)? {
+                break (process, start, status, cause, said);
+            }
+            is_first = false;
+            api = plugin::api(self.emulator);
+            fs::write(workspace.plugin(), plugin::library(api).map_err(unwritable)?).map_err(unwritable)?;
+            fs::remove_file(workspace.stderr()).map_err(unwritable)?;
+        };
         let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
