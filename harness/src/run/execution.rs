@@ -290,10 +290,13 @@ impl Plan<'_> {
     /// The address of the wait instruction, given where the CPU would go on.
     fn waiting_at(&self, pc: u64) -> u64 {
         let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
-        let wait = [4, 2].into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
-            let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
-            code.is_some_and(|code| decode::is_wfi(isa, code))
-        });
-        wait.unwrap_or(pc)
+        let before = |sizes: [u64; 2], is_wait: fn(decode::Isa, &[u8]) -> bool| {
+            sizes.into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
+                let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
+                code.is_some_and(|code| is_wait(isa, code))
+            })
+        };
+        // Newer versions of QEMU sleep at a `wfe`, too. The short one first: it may stand before a `wfi`.
+        before([4, 2], decode::is_wfi).or_else(|| before([2, 4], decode::is_wfe)).unwrap_or(pc)
     }
 }

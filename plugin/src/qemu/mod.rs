@@ -30,4 +30,5 @@ pub(crate) use raw::Info;
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
+pub(crate) use versions::wfe_sleeps;
 pub(crate) use virtual_time::{answer as answer_clocks, answers as clock_answers};

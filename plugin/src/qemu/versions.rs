@@ -11,6 +11,7 @@
 //! | `read_register` returns | a length | same | a bool | same |
 //! | a register's description | 24 bytes | same | same | 32 bytes |
 //! | `translate_vaddr` | is missing | is there | same | same |
+//! | a Cortex-M's `wfe` | goes on | same | sleeps | same |
 //!
 //! What `read_register` returns is not looked at, a description's size is asked of glib, and `translate_vaddr` is looked
 //! up by name ([`super::address`]).
@@ -36,6 +37,15 @@ pub(super) fn choose(current: c_int) {
 /// QEMU's current version.
 pub(super) fn current() -> c_int {
     CURRENT.load(Ordering::Relaxed)
+}
+
+/// The first version whose QEMU has Cortex-M processors sleep at a `wfe`. It is no matter of the plugin API, but came
+/// with it.
+const WFE_SLEEPS: c_int = 6;
+
+/// Whether a Cortex-M sleeps at a `wfe` until an event comes, as a chip does. Else it goes on at once.
+pub(crate) fn wfe_sleeps() -> bool {
+    current() >= WFE_SLEEPS
 }
 
 fn callbacks_have_data() -> bool {
