@@ -31,7 +31,6 @@ use harness::image::symbols::Symbols;
 use harness::image::unwind;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
-use harness::run::emulator;
 use harness::run::options::Options;
 use harness::run::plan::Plan;
 use harness::run::process::Process;
@@ -39,6 +38,7 @@ use harness::run::records::Records;
 use harness::run::start::Start;
 use harness::run::walls::Walls;
 use harness::run::workspace::Workspace;
+use harness::run::{emulator, plugin};
 
 const COST_IMAGES: [&str; 13] = [
     // Short blocks, many jumps and calls through registers: what costs most.
@@ -555,8 +555,9 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         stubs: &[],
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
-    plan.prepare(&workspace)?;
-    let arguments = plan.arguments(what.has_plugin());
+    let api = plugin::api(plan.emulator);
+    plan.prepare(&workspace, api)?;
+    let arguments = plan.arguments(what.has_plugin(), api);
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null())?;

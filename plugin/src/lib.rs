@@ -75,30 +75,22 @@ mod transfer;
 mod translate;
 mod wait;
 
-use qemu_plugin::{Args as QemuArgs, HasCallbacks, Info, PluginId, Register, register};
-
-struct Plugin;
-
-impl HasCallbacks for Plugin {}
-
-impl Register for Plugin {
-    // The default hooks eight events and takes a global lock in each.
-    fn register_default(&mut self, id: PluginId, args: &QemuArgs, info: &Info) -> qemu_plugin::Result<()> {
-        qemu::die_with_parent();
-        let vcpus = info.system.as_ref().map_or(1, |system| system.smp_vcpus.max(1));
-        // The only argument; the harness is the only caller.
-        let dir = args.raw.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-        if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus as u32, info.version.current) {
-            qemu::say(&why);
-            refuse(dir, refusal);
-            qemu::exit(1);
-        }
-        qemu::on_vcpu_init::<hooks::VcpuInit>(id);
-        qemu::on_translate::<translate::Translate>(id);
-        hooks::watch(id);
-        Ok(())
+fn install(installation: qemu::Installation) {
+    let qemu::Installation { id, api, vcpus, arguments } = installation;
+    qemu::die_with_parent();
+    // The only argument; the harness is the only caller.
+    let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
+    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus, api) {
+        qemu::say(&why);
+        refuse(dir, refusal);
+        qemu::exit(1);
     }
+    qemu::on_vcpu_init::<hooks::VcpuInit>(id);
+    qemu::on_translate::<translate::Translate>(id);
+    hooks::watch(id);
 }
+
+qemu::install_by!(install);
 
 /// Tells the harness. The file is there already, so that this needs no room on the disk.
 fn refuse(dir: &str, refusal: wire::refusal::Refusal) {
@@ -109,5 +101,3 @@ fn refuse(dir: &str, refusal: wire::refusal::Refusal) {
         let _ = file.write_all(&bytes);
     }
 }
-
-register!(Plugin);

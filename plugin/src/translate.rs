@@ -22,7 +22,7 @@ use crate::hooks::{
     OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
-use crate::qemu::{Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
+use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
 use crate::transfer::{Site, SiteKind};
 
@@ -559,7 +559,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             transfer,
             site,
             calls_host,
-            wait: decode::is_wfi(isa, bytes),
+            wait: decode::is_wfi(isa, bytes) || (decode::is_wfe(isa, bytes) && qemu::wfe_sleeps()),
             event_wait: decode::is_wfe(isa, bytes),
             event: decode::is_sev(isa, bytes),
             trap_return: decode::is_trap_return(isa, bytes),

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use crate::machine::{Choice, LoadOption};
-use crate::run::monitor;
 use crate::run::semihosting::Semihosting;
+use crate::run::{monitor, plugin};
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
-/// further ones of QEMU; without the plugin QEMU runs bare, for comparison. `has_input`:
+/// further ones of QEMU; without the plugin QEMU runs bare, for comparison. `api` is its plugin API. `has_input`:
 /// something is typed on the console.
 pub fn arguments(
     choice: &Choice,
@@ -15,6 +15,7 @@ pub fn arguments(
     firmware: &[String],
     user: &[String],
     with_plugin: bool,
+    api: i32,
     has_input: bool,
     semihosting: Semihosting,
 ) -> Vec<OsString> {
@@ -76,9 +77,13 @@ pub fn arguments(
         &semihosting,
         "-chardev",
         &monitor,
-        "-mon",
-        "chardev=monitor,mode=control",
     ]);
+    // Newer versions warn of the option, and older ones do not know the object.
+    arguments.extend(if api >= plugin::MONITOR_IS_AN_OBJECT {
+        ["-object", "monitor-qmp,id=qmp,chardev=monitor"]
+    } else {
+        ["-mon", "chardev=monitor,mode=control"]
+    });
     if with_plugin {
         // Held until the plugin can know the machine's memory, see `Start`.
         arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);

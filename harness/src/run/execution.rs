@@ -23,6 +23,7 @@ use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, Plan};
+use crate::run::plugin;
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
@@ -31,9 +32,6 @@ use crate::run::stillness::{Still, Stillness};
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
-
-/// The plugin, as it was built with this crate.
-const PLUGIN: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 
 /// How often a running QEMU is looked at.
 const GLANCE: Duration = Duration::from_millis(40);
@@ -66,13 +64,24 @@ pub struct Outcome {
     pub read_bytes: u64,
 }
 
+/// A QEMU that has ended.
+struct Executed {
+    process: Process,
+    start: Start,
+    status: ExitStatus,
+    /// Why it was ended from here.
+    cause: Option<End>,
+    /// What it said itself.
+    said: String,
+}
+
 impl Plan<'_> {
-    /// Writes the files that QEMU and the plugin read.
+    /// Writes the files that QEMU and the plugin read, which asks for a plugin API.
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn prepare(&self, workspace: &Workspace) -> io::Result<()> {
-        fs::write(workspace.plugin(), PLUGIN)?;
+    pub fn prepare(&self, workspace: &Workspace, api: i32) -> io::Result<()> {
+        fs::write(workspace.plugin(), plugin::library(api)?)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
         request::write(self, &workspace.records())?;
         if !self.options.input.is_empty() {
@@ -109,7 +118,8 @@ impl Plan<'_> {
         deadline: &Deadline,
         glance: &mut dyn FnMut(Progress),
     ) -> Result<Outcome> {
-        self.prepare(workspace).map_err(|error| match error.kind() {
+        let api = plugin::api(self.emulator);
+        self.prepare(workspace, api).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => InputError::about(
                 &self.image.path,
                 format_args!("the plugin cannot be asked to run it ({error}); please report this, with the file"),
@@ -121,15 +131,10 @@ impl Plan<'_> {
         let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args, *max_output_bytes)?;
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
-        let shared = standard_input.try_clone().map_err(unwritable)?;
         deadline.run_begins()?;
-        let process = Process::start(self.emulator, &walls, &self.arguments(true), workspace, shared.into());
-        let mut process = process.inspect_err(|_| deadline.run_ended())?;
-        let mut start = Start::begin(self, &mut process);
-        let watched = self.watch(&mut process, &mut start, workspace, glance);
+        let executed = self.execute(workspace, &walls, &standard_input, api, glance);
         deadline.run_ended();
-        let (status, cause) = watched?;
-        let said = workspace.said();
+        let Executed { process, start, status, cause, said } = executed?;
         let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
@@ -175,6 +180,36 @@ impl Plan<'_> {
         // Nothing was read where QEMU has another file there.
         let read_bytes = standard_input.stream_position().unwrap_or(0);
         Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory, read_bytes })
+    }
+
+    /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for.
+    fn execute(
+        &self,
+        workspace: &Workspace,
+        walls: &Walls,
+        standard_input: &File,
+        mut api: i32,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<Executed> {
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        let mut is_first = true;
+        loop {
+            let shared = standard_input.try_clone().map_err(unwritable)?;
+            let arguments = self.arguments(true, api);
+            let mut process = Process::start(self.emulator, walls, &arguments, workspace, shared.into())?;
+            let mut start = Start::begin(self, &mut process);
+            let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
+            let said = workspace.said();
+            // A QEMU that refuses the plugin has read nothing and written nothing else.
+            let may_refuse = is_first && Watch::open(&workspace.records()).is_none();
+            if !may_refuse || !plugin::takes_another(self.emulator, api, &said)? {
+                return Ok(Executed { process, start, status, cause, said });
+            }
+            is_first = false;
+            api = plugin::api(self.emulator);
+            let written = plugin::library(api).and_then(|library| fs::write(workspace.plugin(), library));
+            written.and_then(|()| fs::remove_file(workspace.stderr())).map_err(unwritable)?;
+        }
     }
 
     /// Reads the table that was copied as the run ended, or says why there is none.
@@ -300,10 +335,13 @@ impl Plan<'_> {
     /// The address of the wait instruction, given where the CPU would go on.
     fn waiting_at(&self, pc: u64) -> u64 {
         let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
-        let wait = [4, 2].into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
-            let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
-            code.is_some_and(|code| decode::is_wfi(isa, code))
-        });
-        wait.unwrap_or(pc)
+        let before = |sizes: [u64; 2], is_wait: fn(decode::Isa, &[u8]) -> bool| {
+            sizes.into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
+                let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
+                code.is_some_and(|code| is_wait(isa, code))
+            })
+        };
+        // Newer versions of QEMU sleep at a `wfe`, too. The short one first: it may stand before a `wfi`.
+        before([4, 2], decode::is_wfi).or_else(|| before([2, 4], decode::is_wfe)).unwrap_or(pc)
     }
 }

@@ -120,8 +120,8 @@ fn region(line: &str) -> Option<Region> {
         // processors has no effect even then (hw/block/pflash_cfi01.c, hw/nvram/nrf51_nvm.c).
         "ram" | "rom" | "romd" => true,
         "i/o" => name.split_once(" @").map_or(name, |(name, _)| name) == PROTECTED,
-        // Memory of a device of the host's.
-        "ramd" => false,
+        // Memory of a device of the host's; an empty bus, which up to QEMU 10.2 is called a device.
+        "ramd" | "container" => false,
         _ => return None,
     };
     // The address space's last byte is given up, as no range can hold it.
@@ -268,8 +268,8 @@ FlatView #30
 
     #[test]
     fn kinds_of_memory_are_told_apart() {
-        let kinds = ["ram", "rom", "romd", "nv-ram", "ramd", "i/o"];
-        for (kind, is_memory) in kinds.into_iter().zip([true, true, true, true, false, false]) {
+        let kinds = ["ram", "rom", "romd", "nv-ram", "ramd", "i/o", "container"];
+        for (kind, is_memory) in kinds.into_iter().zip([true, true, true, true, false, false, false]) {
             let memory = read(&tree(&[
                 &format!("  0000000000001000-0000000000001fff (prio 0, {kind}): a name (prio 0, ram): @ of its own"),
                 "  0000000000003000-0000000000003fff (prio 0, ram): ram",

@@ -16,6 +16,7 @@ pub mod monitor;
 mod only;
 pub mod options;
 pub mod plan;
+pub mod plugin;
 pub mod process;
 pub mod progress;
 pub mod records;

@@ -196,6 +196,33 @@ fn an_emulator_that_dies_at_once_is_quoted() {
     assert!(dies.doctor(0).contains("99.1.0"));
 }
 
+/// What QEMU says that refuses a plugin for its API.
+fn refuses(least: i32) -> String {
+    format!(
+        "echo 'qemu: Could not load plugin p: plugin requires API version 4, but this QEMU supports only a minimum \
+             version of {least}' >&2; exit 1"
+    )
+}
+
+#[test]
+fn an_emulator_that_takes_only_a_newer_plugin_is_asked_for_that_once_more() {
+    // Such a one has an object for its monitor.
+    let newer = Programs::with(&format!(
+        "{ANSWERS}; case \"$*\" in *-mon*monitor-qmp*) exit 3;; *monitor-qmp,*) echo 'asked again' >&2; exit 4;; esac; {}",
+        refuses(7)
+    ));
+    let said = newer.refused(&[], &["exit status: 4", "it said:\nasked again"]);
+    assert!(!said.contains("minimum version"), "{said}");
+    // What refuses all is not asked for ever.
+    Programs::with(&format!("{ANSWERS}; {}", refuses(7))).refused(&[], &["exit status: 1", "minimum version of 7"]);
+}
+
+#[test]
+fn an_emulator_that_is_too_new_is_named_with_what_is_known() {
+    let new = Programs::with(&format!("{ANSWERS}; {}", refuses(8)));
+    new.refused(&[], &["qemu-system-arm is QEMU 99.1.0, which is too new", "API 8", "9.2 to 11.1", "older QEMU"]);
+}
+
 #[test]
 fn an_emulator_that_never_starts_the_firmware_ends_with_the_timeout() {
     let sleeps = Programs::with(&format!("{ANSWERS}; exec /bin/sleep 600"));

@@ -1,6 +1,6 @@
 //! Events: what a `wfe` waits for (Armv7-M ARM B1.5.18).
 //!
-//! QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until an
+//! Before 11.0 QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until an
 //! interrupt or a `sev` comes. So firmware that idles that way executes its idle loop over and over, and these are
 //! instructions that no chip would execute. The event register is followed here, and they are counted: from the `wfe`
 //! to what would have woken the processor.
@@ -9,15 +9,18 @@ use wire::counters::{ASLEEP, ASLEEP_SINCE, EVENT, SLEEPS, SLEPT};
 
 use crate::ledger::Ledger;
 
-/// At a `wfe`, which the clock has counted, while the processor is not asleep.
-pub(crate) fn wait(vcpu: u32, ledger: &Ledger) {
+/// At a `wfe`, which the clock has counted, while the processor is not asleep. `sleeps`: the emulated one does where a
+/// chip would, and then executes nothing.
+pub(crate) fn wait(vcpu: u32, sleeps: bool, ledger: &Ledger) {
     if ledger.get(EVENT, vcpu) != 0 {
         ledger.set(EVENT, vcpu, 0);
         return;
     }
-    ledger.set(ASLEEP, vcpu, 1);
-    ledger.set(ASLEEP_SINCE, vcpu, ledger.insns(vcpu));
     ledger.add(SLEEPS, vcpu, 1);
+    if !sleeps {
+        ledger.set(ASLEEP, vcpu, 1);
+        ledger.set(ASLEEP_SINCE, vcpu, ledger.insns(vcpu));
+    }
 }
 
 /// At what wakes the processor, before it is counted. `idles`: what executes counts as idle already.

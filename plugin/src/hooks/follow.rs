@@ -6,7 +6,7 @@ use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
 use crate::follow::{event, exception};
-use crate::qemu::{AccessCallback, AccessHook, ExecCallback, Hook};
+use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
 
 /// At the start of a block that may be a handler's first.
@@ -58,7 +58,7 @@ pub(crate) struct OnEventWait;
 impl Hook for OnEventWait {
     const CALL: ExecCallback = |vcpu, id| {
         let (state, here) = arrive(vcpu, id);
-        event::wait(here.vcpu, &state.ledger);
+        event::wait(here.vcpu, qemu::wfe_sleeps(), &state.ledger);
     };
 }
 

@@ -252,7 +252,7 @@ impl Hook for OnSemihosting {
     };
 }
 
-/// At a `wfi`, before it executes.
+/// At a `wfi`, or a `wfe` that may sleep, before it executes.
 pub(crate) struct OnWait;
 
 impl Hook for OnWait {

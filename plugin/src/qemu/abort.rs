@@ -60,6 +60,18 @@ pub(crate) fn on_abort<A: AbortHook>() {
     unsafe { libc::sigaction(libc::SIGABRT, &action, std::ptr::null_mut()) };
 }
 
+/// Lets an abort of the calling thread come to its hook. QEMU blocks all signals in the threads of its vCPUs, and the
+/// C library's abort() unblocks this one only before glibc 2.41: then it ends the process past its handler.
+pub(super) fn let_aborts_in() {
+    // SAFETY: the set is initialised before it is used; the handler is made for whatever thread aborts.
+    unsafe {
+        let mut abort = std::mem::zeroed();
+        libc::sigemptyset(&mut abort);
+        libc::sigaddset(&mut abort, libc::SIGABRT);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &abort, std::ptr::null_mut());
+    }
+}
+
 /// Whether a signal is one that a thread of this process sent to itself, as abort() does: the thread is in that call
 /// and not at an arbitrary instruction.
 fn is_own(info: &libc::siginfo_t) -> bool {

@@ -1,7 +1,9 @@
 //! Where the guest's addresses lead, as QEMU itself finds out where it reads for a debugger or for semihosting.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::mem;
+
+use super::raw::symbol;
 
 /// `qemu_plugin_translate_vaddr`, from plugin API 5 (QEMU 10.1) on.
 type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
@@ -11,12 +13,6 @@ type PhysicalPage = unsafe extern "C" fn(*mut c_void, u64) -> u64;
 
 /// All pages of all processors are multiples of this.
 const PAGE_BYTES: u64 = 4096;
-
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looks a name up among the libraries of this process.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
-}
 
 /// The physical address that the executing vCPU's data accesses to an address go to; only in its callbacks. None: to
 /// none, or QEMU does not say. Before API 5 only a QEMU does that shows its functions to modules of its own.

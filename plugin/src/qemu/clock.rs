@@ -1,14 +1,10 @@
 //! Virtual time, which the plugin may move.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem;
 use std::ops::RangeInclusive;
 
-// In the API since version 3, but not in the crate.
-unsafe extern "C" {
-    fn qemu_plugin_request_time_control() -> *const c_void;
-    fn qemu_plugin_update_ns(handle: *const c_void, time: i64);
-}
+use super::raw::{qemu_plugin_request_time_control, qemu_plugin_update_ns, symbol};
 
 /// `bql_locked`, `bql_lock_impl` and `bql_unlock` (include/qemu/main-loop.h).
 type IsLocked = unsafe extern "C" fn() -> bool;
@@ -36,11 +32,6 @@ impl Clock {
         if !KNOWN_APIS.contains(&api) {
             return None;
         }
-        let symbol = |name: &CStr| {
-            // SAFETY: looks a name up among the libraries of this process.
-            let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            (!address.is_null()).then_some(address)
-        };
         let (is_locked, lock, unlock) = (symbol(c"bql_locked")?, symbol(c"bql_lock_impl")?, symbol(c"bql_unlock")?);
         // SAFETY: no precondition; QEMU is starting, and this is its main thread.
         let handle = unsafe { qemu_plugin_request_time_control() } as usize;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use qemu_plugin::sys;
+use super::{raw, versions};
 
 /// Called for a block or instruction with the number that was given at registration.
 pub(crate) type ExecCallback = fn(vcpu: u32, id: usize);
@@ -27,23 +27,16 @@ pub(crate) trait AccessHook {
     const CALL: AccessCallback;
 }
 
-pub(super) extern "C" fn access_trampoline<H: AccessHook>(
-    vcpu: c_uint,
-    info: sys::qemu_plugin_meminfo_t,
-    vaddr: u64,
-    id: *mut c_void,
-) {
-    // SAFETY: `info` is the one QEMU passed to this very callback.
-    let value = unsafe { sys::qemu_plugin_mem_get_value(info) };
-    use sys::qemu_plugin_mem_value_type as Width;
-    // SAFETY: the type says which member of the union was written.
+pub(super) extern "C" fn access_trampoline<H: AccessHook>(vcpu: c_uint, access: u32, vaddr: u64, id: *mut c_void) {
+    // SAFETY: the access is the one QEMU passed to this very callback.
+    let value = unsafe { raw::qemu_plugin_mem_get_value(access) };
+    // SAFETY: the width says which member of the union was written; of 16 bytes these are the low half.
     let value = unsafe {
-        match value.type_ {
-            Width::QEMU_PLUGIN_MEM_VALUE_U8 => u64::from(value.data.u8_),
-            Width::QEMU_PLUGIN_MEM_VALUE_U16 => u64::from(value.data.u16_),
-            Width::QEMU_PLUGIN_MEM_VALUE_U32 => u64::from(value.data.u32_),
-            Width::QEMU_PLUGIN_MEM_VALUE_U64 => value.data.u64_,
-            Width::QEMU_PLUGIN_MEM_VALUE_U128 => value.data.u128_.low,
+        match value.width {
+            0 => u64::from(value.low.u8),
+            1 => u64::from(value.low.u16),
+            2 => u64::from(value.low.u32),
+            _ => value.low.u64,
         }
     };
     H::CALL(vcpu, vaddr, value, id as usize);
@@ -57,20 +50,25 @@ pub(crate) trait VcpuHook {
 
 /// Calls `V` for every vCPU before it runs; the only place where [`Registers::find`] works.
 pub(crate) fn on_vcpu_init<V: VcpuHook>(id: u64) {
-    extern "C" fn initialised<V: VcpuHook>(_: u64, vcpu: c_uint) {
+    extern "C" fn by_id<V: VcpuHook>(_: u64, vcpu: c_uint) {
+        by_data::<V>(vcpu, std::ptr::null_mut());
+    }
+    extern "C" fn by_data<V: VcpuHook>(vcpu: c_uint, _: *mut c_void) {
+        super::abort::let_aborts_in();
         V::CALL(vcpu);
     }
-    // SAFETY: `id` is the one given to this plugin's installation; the function lives for ever.
-    unsafe { sys::qemu_plugin_register_vcpu_init_cb(id, Some(initialised::<V>)) }
+    versions::on_vcpu_init(id, by_id::<V>, by_data::<V>);
 }
 
 /// Calls `E` when QEMU exits in an orderly way. Guest state cannot be read any more then.
 pub(crate) fn on_exit<E: ExitHook>(id: u64) {
-    extern "C" fn exiting<E: ExitHook>(_: u64, _: *mut c_void) {
+    extern "C" fn by_id<E: ExitHook>(_: u64, _: *mut c_void) {
         E::CALL();
     }
-    // SAFETY: `id` is the one given to this plugin's installation; the function lives for ever.
-    unsafe { sys::qemu_plugin_register_atexit_cb(id, Some(exiting::<E>), std::ptr::null_mut()) }
+    extern "C" fn by_data<E: ExitHook>(_: *mut c_void) {
+        E::CALL();
+    }
+    versions::on_exit(id, by_id::<E>, by_data::<E>);
 }
 
 /// Names the function called at QEMU's exit.

@@ -1,7 +1,7 @@
-//! QEMU's plugin API (version 4, QEMU >= 9.2) as safe calls: all `unsafe` but that of the records' maps.
+//! QEMU's plugin API (versions 4 to 7, QEMU 9.2 to 11.1) as safe calls: all `unsafe` but that of the records' maps.
 //!
-//! The `qemu-plugin` crate's own wrappers hook every event, lock a global mutex in each callback,
-//! leak a closure per translation and allocate per register read, so this goes to its `sys` layer.
+//! The C functions are declared in [`raw`], and what differs between versions is in [`versions`]. They are the few that
+//! are used here, from the facts of QEMU's header; a library of bindings would be made for one version.
 //! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
 
 mod abort;
@@ -9,11 +9,14 @@ mod address;
 mod api;
 mod clock;
 mod hooks;
+mod install;
+mod raw;
 mod registers;
 mod reserve;
 mod streams;
 mod thread;
 mod vcpu;
+mod versions;
 mod virtual_time;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
@@ -23,8 +26,11 @@ pub(crate) use clock::Clock;
 pub(crate) use hooks::{
     AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
+pub(crate) use install::{Installation, install_by, installation};
+pub(crate) use raw::Info;
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
 pub(crate) use vcpu::Vcpus;
+pub(crate) use versions::wfe_sleeps;
 pub(crate) use virtual_time::{answer as answer_clocks, answers as clock_answers};

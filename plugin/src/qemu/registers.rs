@@ -1,16 +1,12 @@
 //! The guest's registers and memory.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::{CStr, c_uint};
 
-use qemu_plugin::sys::{self, GArray, GByteArray};
-
-// glib comes with the QEMU binary that loads this library.
-unsafe extern "C" {
-    fn g_byte_array_sized_new(reserved: c_uint) -> *mut GByteArray;
-    fn g_byte_array_set_size(array: *mut GByteArray, length: c_uint) -> *mut GByteArray;
-    fn g_array_free(array: *mut GArray, free_segment: bool) -> *mut c_char;
-}
+use super::raw::{
+    self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
+};
+use super::versions::{self, Description};
 
 /// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
 /// of an abort relies on.
@@ -18,7 +14,7 @@ pub(crate) const MAX_READ_BYTES: usize = 4096;
 
 /// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
 pub(crate) struct Registers {
-    handles: HashMap<String, *mut sys::qemu_plugin_register>,
+    handles: HashMap<String, *mut raw::Register>,
     general: Vec<Option<Register>>,
     buffer: *mut GByteArray,
 }
@@ -28,7 +24,7 @@ unsafe impl Send for Registers {}
 
 /// A register's handle, found once by name.
 #[derive(Clone, Copy)]
-pub(crate) struct Register(*mut sys::qemu_plugin_register);
+pub(crate) struct Register(*mut raw::Register);
 
 // SAFETY: the handle is an opaque number that any thread may pass back to QEMU.
 unsafe impl Send for Register {}
@@ -39,16 +35,17 @@ impl Registers {
     pub(crate) fn find(general: &[&str]) -> Self {
         let mut handles = HashMap::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
-        let array = unsafe { sys::qemu_plugin_get_registers() };
-        // SAFETY: a GArray of descriptors, `len` of them, each with a NUL-terminated name.
+        let array = unsafe { raw::qemu_plugin_get_registers() };
+        // SAFETY: a GArray of descriptions, `len` of them and as large as it says, each of which begins as is declared
+        // and has a NUL-terminated name.
         unsafe {
-            let data = (*array).data.cast::<sys::qemu_plugin_reg_descriptor>();
+            let bytes = g_array_get_element_size(array) as usize;
             for index in 0..(*array).len as usize {
-                let descriptor = &*data.add(index);
-                let name = CStr::from_ptr(descriptor.name).to_string_lossy().into_owned();
-                handles.entry(name).or_insert(descriptor.handle);
+                let description = &*(*array).data.add(index * bytes).cast::<Description>();
+                let name = CStr::from_ptr(description.name).to_string_lossy().into_owned();
+                handles.entry(name).or_insert(description.handle);
             }
-            g_array_free(array, true);
+            g_array_free(array, 1);
         }
         // SAFETY: no precondition; kept for the life of the process.
         let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
@@ -72,8 +69,8 @@ impl Registers {
         // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced.
         let bytes = unsafe {
             g_byte_array_set_size(self.buffer, 0);
-            // What it returns is a length up to API 5 and a bool from 6 on: how much it wrote says the same.
-            let _ = sys::qemu_plugin_read_register(register.0, self.buffer);
+            // How much it has written says what it returns in any version.
+            versions::qemu_plugin_read_register(register.0, self.buffer);
             if (*self.buffer).len == 0 {
                 return None;
             }
@@ -119,7 +116,7 @@ unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> O
     // SAFETY: the buffer is glib's; QEMU sets its size and fills it.
     unsafe {
         g_byte_array_set_size(buffer, 0);
-        sys::qemu_plugin_read_memory_vaddr(address, buffer, len)
+        raw::qemu_plugin_read_memory_vaddr(address, buffer, len)
             .then(|| std::slice::from_raw_parts((*buffer).data, (*buffer).len as usize))
     }
 }

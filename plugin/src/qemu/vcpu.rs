@@ -2,10 +2,11 @@
 //!
 //! What QEMU reports to a callback is the vCPU that the block was translated for, and to a translation nothing at all.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ops::RangeInclusive;
 
+use super::raw::symbol;
 use super::thread::Thread;
 
 /// `qemu_get_cpu` (include/hw/core/cpu.h): the vCPU of an index, or null.
@@ -20,12 +21,6 @@ pub(crate) struct Vcpus {
     count: u32,
     /// QEMU's objects, by index, once all of them are there.
     objects: Vec<usize>,
-}
-
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looks a name up among the libraries of this process.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
 }
 
 impl Vcpus {

@@ -33,6 +33,7 @@ mod elf {
     use libc::{clock_t, clockid_t, time_t, timespec};
 
     use super::ANSWERS;
+    use crate::qemu::raw::symbol;
 
     /// As dladdr, with the symbol.
     const RTLD_DL_SYMENT: c_int = 1;
@@ -231,12 +232,6 @@ mod elf {
             }
             true
         }
-    }
-
-    fn symbol(name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: looks a name up among the libraries of this process.
-        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
     }
 
     /// Where a function's code lies.

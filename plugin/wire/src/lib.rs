@@ -26,6 +26,7 @@
 //! | `snapshot-end` | [`SNAPSHOT_END`] | that memory as the run ended |
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod control;
 pub mod counters;
 pub mod definition;
