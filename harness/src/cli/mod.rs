@@ -29,9 +29,16 @@ pub struct Cli {
     pub profile: Option<ProfileArgs>,
 }
 
-/// What `--version` prints after the name; `-V` is short. No profile says it: the same run has the same bytes in every build.
-const LONG_VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), "\ncommit: ", env!("HARNESS_COMMIT"), "\nQEMU: plugin API 4 (9.2 to 10.0)");
+/// The commit that this was built of. No profile says it: the same run has the same bytes in every build.
+pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
+
+/// What `--version` prints after the name; `-V` is short.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("HARNESS_COMMIT"),
+    "\nQEMU: 9.2 to 11.1 (plugin API 4 to 7)"
+);
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
@@ -80,8 +87,8 @@ pub enum Command {
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
     #[command(after_help = RUN_HELP, override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
     Run(RunArgs),
-    /// Show what is installed, what is missing, and how to get it
-    Doctor,
+    /// Show what is installed and whether it works, what is missing, and how to get it
+    Doctor(DoctorArgs),
     /// Print what a shell completes this command line by
     Completions {
         /// The shell
@@ -93,6 +100,14 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// How to look at what is installed.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How to run a suite.
