@@ -29,7 +29,7 @@ fn main() -> ExitCode {
                 runner::FAILURE
             }));
         }
-        (Some(Command::Doctor), _) => commands::doctor::run(),
+        (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),
         (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),
         (Some(Command::Man { directory }), _) => commands::manual::man(directory.as_deref()),
         (Some(Command::Test(args)), _) => commands::test::run(args),

@@ -29,6 +29,9 @@ pub struct Cli {
     pub profile: Option<ProfileArgs>,
 }
 
+/// The commit that this was built of.
+pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
+
 /// What `--version` prints after the name; `-V` is short. No profile says it: the same run has the same bytes in every build.
 const LONG_VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), "\ncommit: ", env!("HARNESS_COMMIT"), "\nQEMU: 9.2 to 11.1 (plugin API 4 to 7)");
@@ -81,8 +84,8 @@ pub enum Command {
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
     #[command(after_help = RUN_HELP, override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
     Run(RunArgs),
-    /// Show what is installed, what is missing, and how to get it
-    Doctor,
+    /// Show what is installed and whether it works, what is missing, and how to get it
+    Doctor(DoctorArgs),
     /// Print what a shell completes this command line by
     Completions {
         /// The shell
@@ -94,6 +97,14 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// How to look at what is installed.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How to run a suite.

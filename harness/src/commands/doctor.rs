@@ -1,51 +1,224 @@
-//! `harness doctor`: what is installed, what is missing, how to get it.
+//! `harness doctor`: what is installed, whether it works, what is missing and how to get it.
 
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use serde::Serialize;
 
+use crate::cli::{COMMIT, Cli, Command, DoctorArgs};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::run::emulator;
+use crate::measure::{Listener, measure};
+use crate::run::directory::Output;
+use crate::run::options::Options;
+use crate::run::records::Progress;
+use crate::run::walls::{Sandbox, Walls};
+use crate::run::{emulator, plugin};
 use crate::text::terminal;
 
-/// Prints one line per emulator and, when one is missing, the command that installs it.
-///
-/// # Errors
-/// When it cannot be printed.
-pub fn run() -> Result<ExitCode> {
-    let mut text = Vec::new();
-    let code = report(&mut text)?;
-    // A reader that has seen enough (`| head -1`) does not install anything.
-    match terminal::stdout().write_all(&text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(code),
-    }
+/// An architecture, and a program for it: one instruction that jumps to itself.
+struct Architecture {
+    /// The emulator's.
+    program: &'static str,
+    /// What users call it.
+    runs: &'static str,
+    /// `--machine` for a raw image.
+    machine: &'static str,
+    /// `--load-addr`.
+    load_addr: &'static str,
+    /// What is loaded there.
+    image: &'static [u8],
 }
 
-fn report(out: &mut impl Write) -> io::Result<ExitCode> {
-    let mut missing = 0;
-    for (program, runs) in
-        [("qemu-system-arm", "Cortex-M"), ("qemu-system-riscv64", "riscv64"), ("qemu-system-riscv32", "riscv32")]
-    {
-        let found = emulator::locate(program).and_then(|path| Ok((emulator::version(&path)?, path)));
-        match found {
-            Ok((version, path)) => {
-                // Of what a directory is called, a line break would be another line.
-                let path = path.display().to_string();
-                writeln!(out, "ok       {program} {version} ({runs}): {}", terminal::printable(&path))?;
-            }
-            Err(error) => {
-                missing += 1;
-                let reason = error.to_string();
-                writeln!(out, "missing  {program} ({runs}): {}", reason.lines().next().unwrap_or(&reason))?;
-            }
+const ARCHITECTURES: [Architecture; 3] = [
+    Architecture {
+        program: "qemu-system-arm",
+        runs: "Cortex-M",
+        machine: "arm:mps2-an385",
+        load_addr: "0",
+        // Stack pointer, reset vector, `b .`.
+        image: &[0, 0, 1, 0x20, 9, 0, 0, 0, 0xfe, 0xe7],
+    },
+    Architecture {
+        program: "qemu-system-riscv64",
+        runs: "riscv64",
+        machine: "riscv64:virt",
+        load_addr: "0x80000000",
+        // `j .`
+        image: &[0x6f, 0, 0, 0],
+    },
+    Architecture {
+        program: "qemu-system-riscv32",
+        runs: "riscv32",
+        machine: "riscv32:virt",
+        load_addr: "0x80000000",
+        image: &[0x6f, 0, 0, 0],
+    },
+];
+
+/// More than QEMU's boot ROM has, which runs first on RISC-V.
+const INSNS: u64 = 16;
+
+/// What was found of one emulator.
+#[derive(Debug, Serialize)]
+struct Found {
+    program: &'static str,
+    architecture: &'static str,
+    /// Whether it ran firmware under the plugin, and was counted right.
+    works: bool,
+    path: Option<PathBuf>,
+    version: Option<String>,
+    /// The version of QEMU's plugin API by which it took the plugin.
+    plugin_api: Option<i32>,
+    /// Why it does not work.
+    problem: Option<String>,
+    /// What to do about it.
+    remedy: Option<String>,
+}
+
+/// All that was found.
+#[derive(Debug, Serialize)]
+struct Findings {
+    harness: &'static str,
+    commit: &'static str,
+    emulators: Vec<Found>,
+    /// What is missing of the walls around QEMU; runs go on behind the others.
+    walls_missing: Option<String>,
+    works: bool,
+}
+
+/// Says nothing: what matters is how it ends.
+struct Quiet;
+
+impl Listener for Quiet {
+    fn say(&mut self, _line: &str) {}
+    fn progress(&mut self, _progress: Progress) {}
+}
+
+/// Runs an architecture's program, and wants it counted.
+fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
+    let firmware = directory.join(architecture.program).with_extension("bin");
+    fs::write(&firmware, architecture.image).with_context(|| InputError::about(&firmware, "cannot be written"))?;
+    let profile = directory.join(architecture.program);
+    let window = INSNS.to_string();
+    let words = [
+        "harness".as_ref(),
+        "profile".as_ref(),
+        firmware.as_os_str(),
+        "--machine".as_ref(),
+        architecture.machine.as_ref(),
+        "--load-addr".as_ref(),
+        architecture.load_addr.as_ref(),
+        "--for".as_ref(),
+        window.as_ref(),
+        "--timeout".as_ref(),
+        "60s".as_ref(),
+        "--output".as_ref(),
+        profile.as_os_str(),
+    ];
+    let Cli { command: Some(Command::Profile(args)), .. } = Cli::try_parse_from(words)? else {
+        return Err(InputError::new("these words are no `harness profile`").into());
+    };
+    let options = Options::resolve(args)?;
+    let output = Output::prepare_for(&options)?;
+    let profile = measure(&options, &output, &mut Quiet)?.profile;
+    let counted = profile.total_insns();
+    ensure!(
+        counted == INSNS && ExitCode::of_end(&profile.facts.end) == ExitCode::Good,
+        "it ran {counted} instructions of {INSNS}: please report this, with the version"
+    );
+    Ok(())
+}
+
+/// Looks at one emulator.
+fn look(architecture: &Architecture, directory: &Path) -> Found {
+    let &Architecture { program, runs, .. } = architecture;
+    let mut found = Found {
+        program,
+        architecture: runs,
+        works: false,
+        path: None,
+        version: None,
+        plugin_api: None,
+        problem: None,
+        remedy: None,
+    };
+    let tried = || -> Result<()> {
+        let path = emulator::locate(program)?;
+        found.version = Some(emulator::version(found.path.insert(path.clone()))?);
+        run_one(architecture, directory)?;
+        found.plugin_api = Some(plugin::api(&path));
+        found.works = true;
+        Ok(())
+    };
+    let mut tried = tried;
+    if let Err(error) = tried() {
+        let text = format!("{error:#}");
+        let (problem, remedy) = text.split_once('\n').unwrap_or((&text, ""));
+        found.problem = Some(problem.to_owned());
+        found.remedy = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
+    }
+    found
+}
+
+/// Has each emulator run a program of its architecture under the plugin, and prints a line for each; where one does not
+/// work, what to do.
+///
+/// # Errors
+/// When nothing can be written.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let directory = tempfile::tempdir().with_context(|| InputError::new("no temporary directory can be made"))?;
+    let emulators: Vec<Found> = ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
+    let works = emulators.iter().all(|found| found.works);
+    let findings = Findings {
+        harness: env!("CARGO_PKG_VERSION"),
+        commit: COMMIT,
+        emulators,
+        walls_missing: Walls::warning(Sandbox::Auto),
+        works,
+    };
+    let mut out = terminal::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+    } else {
+        print(&findings, &mut out)?;
+    }
+    out.flush()?;
+    Ok(if works { ExitCode::Good } else { ExitCode::Emulator })
+}
+
+/// Prints the findings for people.
+fn print(findings: &Findings, out: &mut impl Write) -> Result<()> {
+    for found in &findings.emulators {
+        let Found { program, architecture, version, path, .. } = found;
+        let word = match (found.works, path) {
+            (true, _) => "ok",
+            (false, None) => "missing",
+            (false, Some(_)) => "unfit",
+        };
+        let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        write!(out, "{word:<8} {program}{version} ({architecture}")?;
+        if let Some(api) = found.plugin_api {
+            write!(out, ", plugin API {api}")?;
+        }
+        match (&found.problem, path) {
+            (Some(problem), _) => writeln!(out, "): {problem}")?,
+            (None, Some(path)) => writeln!(out, "): {}", path.display())?,
+            (None, None) => writeln!(out, ")")?,
         }
     }
-    if missing == 0 {
-        writeln!(out, "Everything that harness needs is installed.")?;
-        return Ok(ExitCode::Good);
+    let mut remedies: Vec<&str> =
+        findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
+    remedies.dedup();
+    if let Some(missing) = &findings.walls_missing {
+        writeln!(out, "warning: {missing}")?;
     }
-    let (major, minor) = emulator::OLDEST_VERSION;
-    writeln!(out, "QEMU {major}.{minor} or newer is needed: {}", emulator::install_hint())?;
-    Ok(ExitCode::Emulator)
+    if findings.works {
+        writeln!(out, "Everything that harness needs is installed: each of them ran firmware under the plugin.")?;
+    }
+    remedies.into_iter().try_for_each(|remedy| writeln!(out, "{remedy}"))?;
+    Ok(())
 }
