@@ -31,20 +31,39 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// The emulator could not run; exit code 5. The message says what to do.
+/// The emulator could not run; exit code 5. The message says what happened and, where it is known, what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmulatorError(String);
+pub struct EmulatorError {
+    what: String,
+    remedy: Option<String>,
+}
 
 impl EmulatorError {
     /// An error with this complete message.
     pub fn new(message: impl Into<String>) -> Self {
-        EmulatorError(message.into())
+        EmulatorError { what: message.into(), remedy: None }
+    }
+
+    /// An error with what to do about it, which is shown on a line of its own.
+    pub fn with_remedy(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        EmulatorError { what: what.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// What happened.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do about it, where that is known.
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
     }
 }
 
 impl fmt::Display for EmulatorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.what)?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "\n{remedy}"))
     }
 }
 

@@ -33,8 +33,12 @@ pub struct Cli {
 pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
 
 /// What `--version` prints after the name; `-V` is short. No profile says it: the same run has the same bytes in every build.
-const LONG_VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), "\ncommit: ", env!("HARNESS_COMMIT"), "\nQEMU: 9.2 to 11.1 (plugin API 4 to 7)");
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("HARNESS_COMMIT"),
+    "\nQEMU: 9.2 to 11.1 (plugin API 4 to 7)"
+);
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \

@@ -1,7 +1,7 @@
 //! `harness doctor`: what is installed, whether it works, what is missing and how to get it.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -9,7 +9,7 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::cli::{COMMIT, Cli, Command, DoctorArgs};
-use crate::error::InputError;
+use crate::error::{EmulatorError, InputError};
 use crate::exit_code::ExitCode;
 use crate::measure::{Listener, measure};
 use crate::run::directory::Output;
@@ -146,7 +146,7 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
         problem: None,
         remedy: None,
     };
-    let tried = || -> Result<()> {
+    let mut tried = || -> Result<()> {
         let path = emulator::locate(program)?;
         found.version = Some(emulator::version(found.path.insert(path.clone()))?);
         run_one(architecture, directory)?;
@@ -154,12 +154,11 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
         found.works = true;
         Ok(())
     };
-    let mut tried = tried;
     if let Err(error) = tried() {
-        let text = format!("{error:#}");
-        let (problem, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-        found.problem = Some(problem.to_owned());
-        found.remedy = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
+        let remedy = error.downcast_ref::<EmulatorError>().and_then(EmulatorError::remedy);
+        let what = error.downcast_ref::<EmulatorError>().map(EmulatorError::what);
+        found.problem = Some(what.map_or_else(|| format!("{error:#}"), str::to_owned));
+        found.remedy = remedy.map(str::to_owned);
     }
     found
 }
@@ -171,7 +170,8 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
 /// When nothing can be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let directory = tempfile::tempdir().with_context(|| InputError::new("no temporary directory can be made"))?;
-    let emulators: Vec<Found> = ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
+    let emulators: Vec<Found> =
+        ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
     let works = emulators.iter().all(|found| found.works);
     let findings = Findings {
         harness: env!("CARGO_PKG_VERSION"),
@@ -180,18 +180,23 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         walls_missing: Walls::warning(Sandbox::Auto),
         works,
     };
-    let mut out = terminal::stdout();
+    let mut text = Vec::new();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
+        serde_json::to_writer_pretty(&mut text, &findings)?;
+        text.push(b'\n');
     } else {
-        print(&findings, &mut out)?;
+        print(&findings, &mut text)?;
     }
-    out.flush()?;
+    // A reader that has seen enough (`| head -1`) does not install anything.
+    match terminal::stdout().write_all(&text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
     Ok(if works { ExitCode::Good } else { ExitCode::Emulator })
 }
 
 /// Prints the findings for people.
-fn print(findings: &Findings, out: &mut impl Write) -> Result<()> {
+fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     for found in &findings.emulators {
         let Found { program, architecture, version, path, .. } = found;
         let word = match (found.works, path) {
@@ -205,13 +210,14 @@ fn print(findings: &Findings, out: &mut impl Write) -> Result<()> {
             write!(out, ", plugin API {api}")?;
         }
         match (&found.problem, path) {
-            (Some(problem), _) => writeln!(out, "): {problem}")?,
-            (None, Some(path)) => writeln!(out, "): {}", path.display())?,
+            // What QEMU said goes on, below.
+            (Some(problem), _) => writeln!(out, "): {}", problem.replace('\n', "\n         "))?,
+            // Of what a directory is called, a line break would be another line.
+            (None, Some(path)) => writeln!(out, "): {}", terminal::printable(&path.display().to_string()))?,
             (None, None) => writeln!(out, ")")?,
         }
     }
-    let mut remedies: Vec<&str> =
-        findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
+    let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();
     if let Some(missing) = &findings.walls_missing {
         writeln!(out, "warning: {missing}")?;

@@ -132,9 +132,9 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
 }
 
 /// The error of an emulator that will not do, with the remedy.
-fn unfit(what: String) -> EmulatorError {
+pub(super) fn unfit(what: String) -> EmulatorError {
     let (major, minor) = OLDEST_VERSION;
-    EmulatorError::new(format!("{what}\nQEMU {major}.{minor} or newer is needed: {}", install_hint()))
+    EmulatorError::with_remedy(what, format!("QEMU {major}.{minor} or newer is needed: {}", install_hint()))
 }
 
 pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorError {

@@ -20,6 +20,9 @@ const LIBRARY: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 /// The first plugin API whose QEMU has an object for its monitor; the option for it is to go then.
 pub(super) const MONITOR_IS_AN_OBJECT: i32 = 7;
 
+/// What a QEMU says that was built without plugins: it does not know the option.
+const NO_PLUGINS: &str = "-plugin: invalid option";
+
 /// What the emulators took that have refused a plugin before.
 static TAKEN: Mutex<BTreeMap<PathBuf, i32>> = Mutex::new(BTreeMap::new());
 
@@ -73,6 +76,12 @@ impl Refusal {
 /// # Errors
 /// When it takes none that the plugin knows; the message says what to do.
 pub(super) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<bool, EmulatorError> {
+    if said.lines().any(|line| line.ends_with(NO_PLUGINS)) {
+        return Err(emulator::unfit(format!(
+            "{} was built without plugins (QEMU's configure has --enable-plugins for them), as some vendors' are",
+            emulator.display()
+        )));
+    }
     let Some(refusal) = Refusal::read(said) else { return Ok(false) };
     let api = match refusal {
         Refusal::Least(least) => least,
@@ -80,12 +89,13 @@ pub(super) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<b
     };
     if api > NEWEST {
         let version = emulator::version(emulator)?;
-        return Err(EmulatorError::new(format!(
+        let what = format!(
             "{} is QEMU {version}, which is too new for this harness: it takes plugins for its API {api} and later, and \
-             this harness knows those from {OLDEST} to {NEWEST} (QEMU 9.2 to 11.1)\nA newer harness may know it. Until \
-             then, put an older QEMU before it on the PATH.",
+             this harness knows those from {OLDEST} to {NEWEST} (QEMU 9.2 to 11.1)",
             emulator.display()
-        )));
+        );
+        let remedy = "A newer harness may know it. Until then, put an older QEMU before it on the PATH.";
+        return Err(EmulatorError::with_remedy(what, remedy));
     }
     if api < OLDEST || api == asked {
         return Ok(false);
@@ -141,5 +151,7 @@ mod tests {
         assert_eq!(takes_another(emulator, 5, &most(5)), Ok(false));
         assert_eq!(takes_another(emulator, 5, &most(OLDEST - 1)), Ok(false));
         assert!(takes_another(emulator, 5, &least(NEWEST + 1)).is_err());
+        let without = takes_another(emulator, 5, "qemu-system-riscv32: -plugin: invalid option\n").unwrap_err();
+        assert!(without.what().contains("built without plugins") && without.remedy().is_some(), "{without}");
     }
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::{Run, command, emulator, finish, harness, image, program, run};
@@ -125,7 +126,7 @@ fn doctor_prints_no_directory_raw_and_says_the_same_to_a_reader_that_has_gone() 
     let dir = temp.path().join("\x1b[2J\nmissing\u{202e}");
     fs::create_dir(&dir).unwrap();
     for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
-        program(&dir.join(name), "echo 'QEMU emulator version 10.0.2'");
+        program(&dir.join(name), &format!("exec /usr/bin/{name} \"$@\""));
     }
     let lines = doctor(&dir, 0);
     assert_eq!(lines.lines().count(), 4, "{lines:?}");
@@ -192,8 +193,9 @@ fn an_emulator_that_dies_at_once_is_quoted() {
     dies.refused(&[], &["ended before it ran the firmware", "exit status: 4", "it said:\nno such luck"]);
     let crashes = Programs::with(&format!("{ANSWERS}; kill -SEGV $$"));
     crashes.refused(&[], &["SIGSEGV", "it said nothing"]);
-    // It does answer for its version, which is all that doctor asks.
-    assert!(dies.doctor(0).contains("99.1.0"));
+    let lines = dies.doctor(5);
+    assert_eq!(lines.matches("unfit    qemu-system-").count(), 3, "{lines}");
+    assert!(lines.contains("qemu-system-arm 99.1.0 (Cortex-M): ") && lines.contains("no such luck"), "{lines}");
 }
 
 /// What QEMU says that refuses a plugin for its API.
@@ -250,7 +252,36 @@ fn doctor_finds_everything_where_everything_is_installed() {
     let path = std::env::var_os("PATH").unwrap();
     let lines = doctor(Path::new(&path), 0);
     assert_eq!(lines.matches("ok       qemu-system-").count(), 3, "{lines}");
-    assert!(lines.contains("Everything that harness needs is installed."), "{lines}");
+    assert_eq!(lines.matches(", plugin API ").count(), 3, "{lines}");
+    assert!(lines.contains("Everything that harness needs is installed"), "{lines}");
+}
+
+#[test]
+fn doctor_says_the_same_as_json() {
+    let doctor = |programs: &Programs, code: i32| -> Value {
+        let output = harness().args(["doctor", "--json"]).env("PATH", programs.0.path()).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(code), 0));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let only = Programs::none();
+    std::os::unix::fs::symlink(emulator("qemu-system-arm"), only.0.path().join("qemu-system-arm")).unwrap();
+    let found = doctor(&only, 5);
+    assert_eq!(found["works"], false);
+    let [arm, riscv64] = [0, 1].map(|index| &found["emulators"][index]);
+    assert_eq!((&arm["architecture"], &arm["works"]), (&"Cortex-M".into(), &true.into()));
+    assert!(arm["plugin_api"].as_i64().is_some_and(|api| api >= 4) && arm["problem"].is_null(), "{arm}");
+    assert_eq!((&riscv64["works"], &riscv64["path"]), (&false.into(), &Value::Null));
+    assert!(riscv64["problem"].as_str().is_some_and(|what| what.contains("is not installed")), "{riscv64}");
+    assert!(riscv64["remedy"].as_str().is_some_and(|what| what.contains(REMEDY[0])), "{riscv64}");
+}
+
+#[test]
+fn an_emulator_without_plugins_is_named_as_that() {
+    let without = Programs::with(&format!("{ANSWERS}; echo \"$0: -plugin: invalid option\" >&2; exit 1"));
+    without.refused(&[], &[&["qemu-system-arm was built without plugins"], &REMEDY[..]].concat());
+    let lines = without.doctor(5);
+    assert_eq!(lines.matches("was built without plugins").count(), 3, "{lines}");
+    assert_eq!(lines.matches(REMEDY[0]).count(), 1, "{lines}");
 }
 
 #[test]
