@@ -81,9 +81,9 @@ pub(super) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<b
     if api > NEWEST {
         let version = emulator::version(emulator)?;
         return Err(EmulatorError::new(format!(
-            "{} is QEMU {version}, which is too new for this harness: it takes plugins for its API {api} and later, and \
-             this harness knows those from {OLDEST} to {NEWEST} (QEMU 9.2 to 11.1)\nA newer harness may know it. Until \
-             then, put an older QEMU before it on the PATH.",
+            "{} is QEMU {version}, which is too new for this harness: it takes plugins for its API {api} and later, \
+             and this harness knows those from {OLDEST} to {NEWEST} (QEMU 9.2 to 11.1)\nA newer harness may know it. \
+             Until then, put an older QEMU before it on the PATH.",
             emulator.display()
         )));
     }
@@ -115,8 +115,8 @@ mod tests {
         let old = "qemu-system-arm: Could not load plugin ../plugin.so: plugin requires API version 4, but this QEMU \
                    supports only a minimum version of 7\n";
         assert_eq!(Refusal::read(old), Some(Refusal::Least(7)));
-        let new = "warning\nqemu: Could not load plugin p: plugin requires API version 7, but this QEMU supports only up \
-                   to version 4\r\nmore";
+        let new = "warning\nqemu: Could not load plugin p: plugin requires API version 7, but this QEMU supports only \
+                   up to version 4\r\nmore";
         assert_eq!(Refusal::read(new), Some(Refusal::Most(4)));
         assert_eq!(Refusal::read("Could not load plugin p: no such file"), None);
         assert_eq!(Refusal::read("plugin requires API version 7, but this QEMU supports only x"), None);
