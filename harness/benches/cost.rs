@@ -557,7 +557,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     let api = plugin::api(plan.emulator);
     plan.prepare(&workspace, api)?;
-    let arguments = plan.arguments(what.has_plugin(), api);
+    let arguments = plan.arguments(what.has_plugin().then_some(api));
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null())?;

@@ -7,15 +7,14 @@ use crate::run::semihosting::Semihosting;
 use crate::run::{monitor, plugin};
 
 /// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
-/// further ones of QEMU; without the plugin QEMU runs bare, for comparison. `api` is its plugin API. `has_input`:
-/// something is typed on the console.
+/// further ones of QEMU; `plugin_api` is the one that the plugin asks for: without, QEMU runs bare, for comparison.
+/// `has_input`: something is typed on the console.
 pub fn arguments(
     choice: &Choice,
     shift: u8,
     firmware: &[String],
     user: &[String],
-    with_plugin: bool,
-    api: i32,
+    plugin_api: Option<i32>,
     has_input: bool,
     semihosting: Semihosting,
 ) -> Vec<OsString> {
@@ -79,12 +78,12 @@ pub fn arguments(
         &monitor,
     ]);
     // Newer versions warn of the option, and older ones do not know the object.
-    arguments.extend(if api >= plugin::MONITOR_IS_AN_OBJECT {
+    arguments.extend(if plugin_api >= Some(plugin::MONITOR_IS_AN_OBJECT) {
         ["-object", "monitor-qmp,id=qmp,chardev=monitor"]
     } else {
         ["-mon", "chardev=monitor,mode=control"]
     });
-    if with_plugin {
+    if plugin_api.is_some() {
         // Held until the plugin can know the machine's memory, see `Start`.
         arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);
     }

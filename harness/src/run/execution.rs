@@ -195,7 +195,7 @@ impl Plan<'_> {
         let mut is_first = true;
         loop {
             let shared = standard_input.try_clone().map_err(unwritable)?;
-            let arguments = self.arguments(true, api);
+            let arguments = self.arguments(Some(api));
             let mut process = Process::start(self.emulator, walls, &arguments, workspace, shared.into())?;
             let mut start = Start::begin(self, &mut process);
             let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;

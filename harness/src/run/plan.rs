@@ -72,11 +72,11 @@ impl Plan<'_> {
         if self.choice.machine.memory.is_empty() { own.collect() } else { known.collect() }
     }
 
-    /// QEMU's arguments for this run, or for the same run without the plugin. `api` is the plugin API that is asked for.
-    pub fn arguments(&self, with_plugin: bool, api: i32) -> Vec<OsString> {
-        let has_input = with_plugin && !self.options.input.is_empty();
+    /// QEMU's arguments for this run, whose plugin asks for an API; None: for the same run without the plugin.
+    pub fn arguments(&self, plugin_api: Option<i32>) -> Vec<OsString> {
+        let has_input = plugin_api.is_some() && !self.options.input.is_empty();
         let &Options { ref firmware_args, ref qemu_args, semihosting, .. } = self.options;
         let (choice, shift) = (self.choice, self.icount_shift);
-        command_line::arguments(choice, shift, firmware_args, qemu_args, with_plugin, api, has_input, semihosting)
+        command_line::arguments(choice, shift, firmware_args, qemu_args, plugin_api, has_input, semihosting)
     }
 }

@@ -125,8 +125,8 @@ mod tests {
         let old = "qemu-system-arm: Could not load plugin ../plugin.so: plugin requires API version 4, but this QEMU \
                    supports only a minimum version of 7\n";
         assert_eq!(Refusal::read(old), Some(Refusal::Least(7)));
-        let new = "warning\nqemu: Could not load plugin p: plugin requires API version 7, but this QEMU supports only up \
-                   to version 4\r\nmore";
+        let new = "warning\nqemu: Could not load plugin p: plugin requires API version 7, but this QEMU supports only \
+                   up to version 4\r\nmore";
         assert_eq!(Refusal::read(new), Some(Refusal::Most(4)));
         assert_eq!(Refusal::read("Could not load plugin p: no such file"), None);
         assert_eq!(Refusal::read("plugin requires API version 7, but this QEMU supports only x"), None);

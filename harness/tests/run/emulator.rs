@@ -210,7 +210,7 @@ fn refuses(least: i32) -> String {
 fn an_emulator_that_takes_only_a_newer_plugin_is_asked_for_that_once_more() {
     // Such a one has an object for its monitor.
     let newer = Programs::with(&format!(
-        "{ANSWERS}; case \"$*\" in *-mon*monitor-qmp*) exit 3;; *monitor-qmp,*) echo 'asked again' >&2; exit 4;; esac; {}",
+        "{ANSWERS}; case \"$*\" in *'-mon '*) ;; *monitor-qmp,*) echo 'asked again' >&2; exit 4;; esac; {}",
         refuses(7)
     ));
     let said = newer.refused(&[], &["exit status: 4", "it said:\nasked again"]);

@@ -1,7 +1,7 @@
 //! Events: what a `wfe` waits for (Armv7-M ARM B1.5.18).
 //!
-//! Before 11.0 QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until an
-//! interrupt or a `sev` comes. So firmware that idles that way executes its idle loop over and over, and these are
+//! Before 11.0 QEMU goes on at once after a `wfe`, where a processor whose event register is not set would sleep until
+//! an interrupt or a `sev` comes. So firmware that idles that way executes its idle loop over and over, and these are
 //! instructions that no chip would execute. The event register is followed here, and they are counted: from the `wfe`
 //! to what would have woken the processor.
 

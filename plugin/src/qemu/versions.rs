@@ -13,8 +13,8 @@
 //! | `translate_vaddr` | is missing | is there | same | same |
 //! | a Cortex-M's `wfe` | goes on | same | sleeps | same |
 //!
-//! What `read_register` returns is not looked at, a description's size is asked of glib, and `translate_vaddr` is looked
-//! up by name ([`super::address`]).
+//! What `read_register` returns is not looked at, a description's size is asked of glib, and `translate_vaddr` is
+//! looked up by name ([`super::address`]).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem;

@@ -1,5 +1,5 @@
-//! The versions of QEMU's plugin API that the plugin is made for. It asks QEMU for one of them by a word in its library,
-//! which the harness writes for the QEMU at hand.
+//! The versions of QEMU's plugin API that the plugin is made for. It asks QEMU for one of them by a word in its
+//! library, which the harness writes for the QEMU at hand.
 
 /// The oldest: QEMU 9.2's, the first that has all that is needed.
 pub const OLDEST: i32 = 4;
