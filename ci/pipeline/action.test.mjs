@@ -188,6 +188,29 @@ test('the bundle of a release is fetched once, held against its hash and cached 
     server.close();
 });
 
+test('without a bundle one is built, and built again when a source of it has changed', async () => {
+    // Its sources are another project's, whose ci/bundle is quick.
+    const action = await mkdtemp(join(place, 'action-'));
+    for (const path of ['action.yml', 'ci/pipeline/bundle', 'ci/pipeline/comment']) {
+        await cp(join(repository, path), join(action, path), { recursive: true });
+    }
+    const built = join(action, 'built');
+    await writeFile(join(action, 'ci/bundle'), `#!/bin/sh\necho >>'${built}'\necho '${bundle}'\n`, { mode: 0o755 });
+    const sources = ['Cargo.toml', 'Cargo.lock', 'harness', 'plugin'];
+    for (const source of sources) await writeFile(join(action, source), 'one');
+    const alone = await mkdtemp(join(place, 'temp-'));
+    const keys = [];
+    for (const change of [undefined, undefined, ...sources]) {
+        if (change) await writeFile(join(action, change), 'another');
+        const it = await job({ action, temp: alone, workspace: await checkout(), inputs: { bundle: '' } });
+        assert.equal(it.code, 0, it.said);
+        keys.push(it.uses.find((step) => step.uses.startsWith('actions/cache@')).with.key);
+    }
+    assert.equal(keys[0], keys[1]);
+    assert.equal(new Set(keys).size, 1 + sources.length);
+    assert.equal((await readFile(built, 'utf8')).length, 1, 'what the cache has is not built again');
+});
+
 test('the GitLab job fetches the bundle once, runs its part and leaves what it says it leaves', async () => {
     const server = await release();
     const template = parse(await readFile(join(repository, 'ci/pipeline/gitlab.yml'), 'utf8'))['.harness'];
