@@ -36,6 +36,10 @@ function filled(text, contexts, status) {
     return String(text).replace(/\$\{\{(.*?)\}\}/gs, (_, inner) => evaluate(inner, contexts, status).coerceString());
 }
 
+function filledIn(values, contexts, status) {
+    return Object.fromEntries(Object.entries(values ?? {}).map(([name, it]) => [name, filled(it, contexts, status)]));
+}
+
 // Runs a program; its status and all that it wrote.
 export function execute(command, args, options) {
     return new Promise((resolve, reject) => {
@@ -49,9 +53,8 @@ export function execute(command, args, options) {
 
 // The outputs of a step, one `name=value` a line.
 function outputs(text) {
-    return Object.fromEntries(
-        text.split('\n').filter(Boolean).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
-    );
+    const lines = text.split('\n').filter(Boolean);
+    return Object.fromEntries(lines.map((line) => /^([^=]*)=(.*)$/.exec(line).slice(1)));
 }
 
 // Runs the action that lies in `action` for a job in `workspace`.
@@ -81,8 +84,7 @@ export async function run({ action, workspace, temp, inputs = {}, event = {}, en
         const asked = /\b(always|cancelled|success|failure)\(\)/.test(condition) || !failed;
         const result = evaluate(condition, contexts, status);
         if (!asked || !truthy(result)) continue;
-        const fill = (values) =>
-            Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, filled(value, contexts, status)]));
+        const fill = (values) => filledIn(values, contexts, status);
         if (step.uses) {
             job.uses.push({ uses: step.uses, with: fill(step.with) });
             continue;
@@ -92,7 +94,7 @@ export async function run({ action, workspace, temp, inputs = {}, event = {}, en
         await writeFile(script, filled(step.run, contexts, status));
         const output = await file(`output-${index}`);
         const { code, said } = await execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', script], {
-            cwd: step['working-directory'] ? join(workspace, filled(step['working-directory'], contexts, status)) : workspace,
+            cwd: join(workspace, filled(step['working-directory'] ?? '.', contexts, status)),
             env: {
                 PATH: process.env.PATH,
                 HOME: files,
@@ -112,12 +114,9 @@ export async function run({ action, workspace, temp, inputs = {}, event = {}, en
         if (step.id) contexts.steps[step.id] = { outputs: outputs(await readFile(output, 'utf8')) };
         if (code !== 0 && job.code === 0) job.code = code;
     }
-    job.outputs = fillOutputs(description.outputs, contexts);
+    const values = Object.entries(description.outputs).map(([name, { value }]) => [name, value]);
+    job.outputs = filledIn(Object.fromEntries(values), contexts, {});
     job.summary = await readFile(await file('summary'), 'utf8');
     job.path = (await readFile(await file('path'), 'utf8')).trim();
     return job;
-}
-
-function fillOutputs(described, contexts) {
-    return Object.fromEntries(Object.entries(described).map(([name, { value }]) => [name, filled(value, contexts, {})]));
 }

@@ -50,7 +50,9 @@ async function github(refuses = false) {
         assert.equal(request.headers.authorization, 'Bearer token-of-the-job');
         if (refuses) return answer(403, {});
         const page = /^\/repos\/OWNER\/REPOSITORY\/issues\/7\/comments\?per_page=100&page=(\d+)$/.exec(request.url);
-        if (request.method === 'GET' && page) return answer(200, seen.comments.slice((page[1] - 1) * 100, page[1] * 100));
+        if (request.method === 'GET' && page) {
+            return answer(200, seen.comments.slice((page[1] - 1) * 100, page[1] * 100));
+        }
         if (request.method === 'POST' && request.url === '/repos/OWNER/REPOSITORY/issues/7/comments') {
             seen.comments.push({ url: `${seen.url}/comments/${seen.comments.length}`, ...JSON.parse(body) });
             return answer(201, {});
@@ -102,7 +104,9 @@ test('a threshold that is crossed is code 3, with comment and artifact all the s
 
 test('the next run writes its comment anew, among many others, and another part has one of its own', async () => {
     const api = await github();
-    for (let other = 0; other < 120; other += 1) api.comments.push({ url: `${api.url}/comments/x${other}`, body: 'hello' });
+    for (let other = 0; other < 120; other += 1) {
+        api.comments.push({ url: `${api.url}/comments/x${other}`, body: 'hello' });
+    }
     const workspace = await checkout();
     await job(asPullRequest(api, { workspace, inputs: {} }));
     await job(asPullRequest(api, { workspace, inputs: {} }));
@@ -157,9 +161,10 @@ async function release() {
     const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
     const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-keyout', key, '-out', certificate];
     assert.equal((await execute('openssl', [...made, ...subject], {})).code, 0);
-    const [keyBytes, certificateBytes, bytes] = await Promise.all([key, certificate, bundle].map((name) => readFile(name)));
+    const bytes = await readFile(bundle);
     const seen = { requests: 0 };
-    const server = createSecureServer({ key: keyBytes, cert: certificateBytes }, (_, response) => {
+    const identity = { key: await readFile(key), cert: await readFile(certificate) };
+    const server = createSecureServer(identity, (_, response) => {
         seen.requests += 1;
         response.end(bytes);
     });
