@@ -67,7 +67,7 @@ pub(super) fn failure(said: &str) -> Option<io::Error> {
 }
 
 /// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no
-/// launcher ([`serve`]) starts it without them.
+/// launcher ([`serve`]) starts it without them. What is of a bundle is executed by the bundle's loader.
 pub fn command(program: &Path, walls: &Walls) -> Command {
     let bundle = Bundle::of(program);
     let executed = bundle.map_or_else(|| program.to_owned(), Bundle::loader);

@@ -26,13 +26,16 @@ impl Bundle {
         copy(Path::new(env!("CARGO_BIN_EXE_harness")), &bundle.harness());
         let installed = emulator("qemu-system-arm");
         copy(&installed, &bundle.folder().join("qemu-system-arm"));
-        let listed = Command::new("ldd").arg(&installed).output().unwrap();
+        // The plugin wants what harness does, which is Rust, too.
+        let listed = Command::new("ldd").arg(&installed).arg(bundle.harness()).output().unwrap();
         for line in String::from_utf8(listed.stdout).unwrap().lines() {
             // `libc.so.6 => /lib/… (0x…)`, of the loader only its path.
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [name, "=>", path, _] => copy(Path::new(path), &bundle.libraries().join(name)),
-                [path, _] if path.starts_with('/') => copy(Path::new(path), &bundle.libraries().join("ld.so")),
+                [path, at] if at.starts_with("(0x") && path.starts_with('/') => {
+                    copy(Path::new(path), &bundle.libraries().join("ld.so"))
+                }
                 _ => {}
             }
         }
