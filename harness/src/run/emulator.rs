@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use serde_json::Value;
 
 use crate::error::EmulatorError;
+use crate::run::bundle::Bundle;
 use crate::run::launcher;
 use crate::run::walls::Walls;
 
@@ -145,11 +146,25 @@ pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorErro
     if is_unfit { unfit(what) } else { EmulatorError::new(what) }
 }
 
-/// Finds an emulator on the PATH.
+/// The variable that names the one folder in which emulators are looked for.
+const FOLDER_VARIABLE: &str = "HARNESS_QEMU";
+
+/// Finds an emulator: in the folder that the user names, or in the bundle that this program is part of, or on the PATH.
 ///
 /// # Errors
 /// When it is missing; the message says how to get it.
 pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
+    if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
+        // QEMU works in another directory.
+        let path = std::path::absolute(Path::new(&folder).join(program)).unwrap_or_default();
+        return match path.is_file() {
+            true => Ok(path),
+            false => Err(unfit(format!("{} is no file ({FOLDER_VARIABLE} says where QEMU is)", path.display()))),
+        };
+    }
+    if let Some(path) = Bundle::own().and_then(|bundle| bundle.emulator(program)) {
+        return Ok(path);
+    }
     env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
         .ok_or_else(|| unfit(format!("{program} is not installed (not found on the PATH)")))

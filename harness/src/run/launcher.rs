@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
+use crate::run::bundle::Bundle;
 use crate::run::walls::Walls;
 
 /// The first argument of a launcher, which is no command and no file's usual name.
@@ -66,15 +67,20 @@ pub(super) fn failure(said: &str) -> Option<io::Error> {
 }
 
 /// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no
-/// launcher ([`serve`]) starts it without them.
+/// launcher ([`serve`]) starts it without them. What is of a bundle is executed by the bundle's loader.
 pub fn command(program: &Path, walls: &Walls) -> Command {
+    let bundle = Bundle::of(program);
+    let executed = bundle.map_or_else(|| program.to_owned(), Bundle::loader);
+    let first = bundle.map_or_else(Vec::new, |bundle| bundle.arguments(program));
     if SERVES.get().is_none() {
-        return Command::new(program);
+        let mut command = Command::new(executed);
+        command.args(first);
+        return command;
     }
     let mut command = Command::new(host::OWN_PROGRAM);
     // What lists processes shows this for as long as it takes.
     command.arg0("harness").arg(WORD).arg(std::process::id().to_string());
-    command.args(walls.words()).arg("--").arg(program);
+    command.args(walls.words()).arg("--").arg(executed).args(first);
     command
 }
 

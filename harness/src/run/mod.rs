@@ -1,5 +1,6 @@
 //! One run of one image in the emulator, from its plan to what it left.
 
+mod bundle;
 pub mod command_line;
 pub mod cores;
 pub mod deadline;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use crate::error::EmulatorError;
+use crate::run::bundle::Bundle;
 use crate::run::launcher;
 use crate::run::workspace::Workspace;
 
@@ -101,14 +102,13 @@ const LIBRARIES: [&str; 10] = [
     "/gnu/store",
 ];
 
-/// What the loader, the C library and QEMU look at as they start.
-const READ: [&str; 14] = [
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/ld.so.preload",
+/// What the host's loader and the host's QEMU look at as they start.
+const CONFIGURED: [&str; 5] =
+    ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/qemu"];
+
+/// What the C library and QEMU look at as they start.
+const READ: [&str; 9] = [
     "/etc/localtime",
-    "/etc/qemu",
     "/dev/random",
     "/dev/urandom",
     "/dev/zero",
@@ -157,7 +157,8 @@ impl Walls {
         if !user.iter().any(|argument| argument == "-m" || argument.contains("memory-backend")) {
             limits.push((Limit::AddressBytes, ADDRESS_BYTES));
         }
-        Ok(Walls { files: Some(files(emulator, workspace, user)), no_network: opens.is_none(), limits })
+        let files = files(emulator, Bundle::of(emulator), workspace, user);
+        Ok(Walls { files: Some(files), no_network: opens.is_none(), limits })
     }
 
     /// What stands in for walls that this kernel has not, as a warning; None: all are there, or none is wanted.
@@ -181,19 +182,27 @@ fn is_script(path: &Path) -> bool {
 }
 
 /// What an emulator can reach.
-fn files(emulator: &Path, workspace: &Workspace, user: &[String]) -> Vec<(Access, PathBuf)> {
+fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: &[String]) -> Vec<(Access, PathBuf)> {
     let mut files: Vec<(Access, PathBuf)> = Vec::new();
     let mut grant = |access, path: PathBuf| {
         if path.exists() {
             files.push((access, path));
         }
     };
-    let is_script = is_script(emulator);
-    SYSTEM.iter().for_each(|path| grant(if is_script { Access::Execute } else { Access::Read }, path.into()));
-    LIBRARIES.iter().for_each(|path| grant(Access::Execute, path.into()));
+    if let Some(bundle) = bundle {
+        grant(Access::Read, bundle.folder().to_owned());
+        grant(Access::Execute, bundle.loader());
+    }
+    let is_script = bundle.is_none() && is_script(emulator);
+    if bundle.is_none() {
+        SYSTEM.iter().for_each(|path| grant(if is_script { Access::Execute } else { Access::Read }, path.into()));
+        LIBRARIES.iter().for_each(|path| grant(Access::Execute, path.into()));
+        CONFIGURED.iter().for_each(|path| grant(Access::Read, path.into()));
+    }
     READ.iter().for_each(|path| grant(Access::Read, path.into()));
     grant(Access::Write, "/dev/null".into());
-    for path in [Some(emulator.to_owned()), emulator.canonicalize().ok()].into_iter().flatten() {
+    let installed = [Some(emulator.to_owned()), emulator.canonicalize().ok()].into_iter().flatten();
+    for path in installed.filter(|_| bundle.is_none()) {
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let above = beside.parent().filter(|_| ["bin", "sbin"].iter().any(|name| beside.ends_with(name)));
         for folder in [Some(&*beside), above].into_iter().flatten() {
@@ -289,6 +298,31 @@ impl Walls {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_emulator_of_a_bundle_reaches_the_bundle_and_nothing_of_the_host() {
+        let temp = tempfile::tempdir().unwrap();
+        let bundle = Bundle::made(temp.path(), "qemu-system-arm");
+        let emulator = bundle.emulator("qemu-system-arm").unwrap();
+        let root = temp.path().join("run");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::create(root.clone(), &root).unwrap();
+        let of_the_bundle = files(&emulator, Some(&bundle), &workspace, &[]);
+        let executed = of_the_bundle.iter().filter(|(access, _)| *access == Access::Execute);
+        assert_eq!(executed.map(|(_, path)| path.clone()).collect::<Vec<_>>(), [bundle.loader()]);
+        let written = of_the_bundle.iter().filter(|(access, _)| *access == Access::Write);
+        assert_eq!(written.map(|(_, path)| path.clone()).collect::<Vec<_>>(), [PathBuf::from("/dev/null"), root]);
+        let read = of_the_bundle.iter().filter(|(access, _)| *access == Access::Read);
+        let devices = ["/etc/localtime", "/dev", "/proc", "/sys"];
+        for (_, path) in read.filter(|(_, path)| path != bundle.folder()) {
+            assert!(devices.iter().any(|device| path.starts_with(device)), "{}", path.display());
+        }
+        let installed = files(&emulator, None, &workspace, &[]);
+        assert!(
+            installed.contains(&(Access::Read, "/usr".into()))
+                || installed.contains(&(Access::Execute, "/usr".into()))
+        );
+    }
 
     #[test]
     fn walls_survive_the_command_line() {

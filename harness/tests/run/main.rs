@@ -5,6 +5,8 @@ mod common;
 
 mod boot;
 mod bounds;
+#[cfg(target_os = "linux")]
+mod bundle;
 mod calls;
 mod console;
 mod contained;

@@ -27,7 +27,7 @@ fn has_landlock() -> bool {
 }
 
 /// Whether a test of the kernel's walls can run, or says that it does not.
-fn can_run(test: &str) -> bool {
+pub(super) fn can_run(test: &str) -> bool {
     let can = has_landlock();
     if !can {
         say(&format!("{test}: not run, this kernel has no Landlock"));
