@@ -30,6 +30,7 @@ use crate::run::memory::{self, Unread};
 use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
+use crate::run::sandbox;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 
@@ -144,6 +145,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     explain_choice(&choice, listener);
     listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
+    if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
+        listener.host(&format!("warning: {line}"));
+    }
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, &choice)));
     }

@@ -115,7 +115,7 @@ fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
         "--for".as_ref(),
         window.as_ref(),
         "--timeout".as_ref(),
-        "60s".as_ref(),
+        "60".as_ref(),
         "--output".as_ref(),
         profile.as_os_str(),
     ];
@@ -209,13 +209,16 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
         if let Some(api) = found.plugin_api {
             write!(out, ", plugin API {api}")?;
         }
-        match (&found.problem, path) {
-            // What QEMU said goes on, below.
-            (Some(problem), _) => writeln!(out, "): {}", problem.replace('\n', "\n         "))?,
-            // Of what a directory is called, a line break would be another line.
-            (None, Some(path)) => writeln!(out, "): {}", terminal::printable(&path.display().to_string()))?,
-            (None, None) => writeln!(out, ")")?,
+        write!(out, "):")?;
+        // Of what a directory is called, a line break would be another line.
+        let path = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let problem = found.problem.as_deref().unwrap_or_default();
+        if !path.is_empty() && !problem.contains(&path) {
+            write!(out, " {}{}", terminal::printable(&path), if problem.is_empty() { "" } else { ":" })?;
         }
+        // What QEMU said goes on, below.
+        let gap = if problem.is_empty() { "" } else { " " };
+        writeln!(out, "{gap}{}", problem.replace('\n', "\n         "))?;
     }
     let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();

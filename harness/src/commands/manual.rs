@@ -21,7 +21,7 @@ const PROGRAM: &str = "harness";
 /// When they cannot be written.
 pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
     // A page's foot has one line for the version.
-    let command = Cli::command().long_version(None);
+    let command = Cli::command().long_version(None).disable_help_subcommand(true);
     match directory {
         None => {
             let mut page = Vec::new();

@@ -421,7 +421,7 @@ mod tests {
         let mut other = two();
         other.1.suite = "t".to_owned();
         assert!(error(vec![one(), other]).contains("no parts of one run"));
-        let mut huge = result(&[("a", ExitCode::Good), ("b", ExitCode::Good)]);
+        let mut huge = result(&["a", "b", "c"].map(|name| (name, ExitCode::Good)));
         for case in &mut huge.cases {
             let [image, image_sha256, qemu, machine] = [const { String::new() }; 4];
             case.run =

@@ -60,8 +60,6 @@ pub fn arguments(
         "none",
         "-monitor",
         "none",
-        "-sandbox",
-        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         // One file for UART and semihosting, so that no reader's speed is ever felt. Whoever writes to it appends: the
         // firmware's `:tt`, which is no chardev, has it too. What is typed comes by a pipe for each.
         "-chardev",

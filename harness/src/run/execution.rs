@@ -27,6 +27,7 @@ use crate::run::plugin;
 use crate::run::process::{self, Process};
 use crate::run::records::{Progress, Records, Watch};
 use crate::run::request;
+use crate::run::sandbox;
 use crate::run::start::Start;
 use crate::run::stillness::{Still, Stillness};
 use crate::run::walls::Walls;
@@ -182,7 +183,8 @@ impl Plan<'_> {
         Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory, read_bytes })
     }
 
-    /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for.
+    /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for, and where it has no
+    /// sandbox.
     fn execute(
         &self,
         workspace: &Workspace,
@@ -192,7 +194,7 @@ impl Plan<'_> {
         glance: &mut dyn FnMut(Progress),
     ) -> Result<Executed> {
         let unwritable = |error: io::Error| workspace.unwritable(&error);
-        let mut is_first = true;
+        let mut refusals = 0;
         loop {
             let shared = standard_input.try_clone().map_err(unwritable)?;
             let arguments = self.arguments(Some(api));
@@ -200,12 +202,13 @@ impl Plan<'_> {
             let mut start = Start::begin(self, &mut process);
             let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
             let said = workspace.said();
-            // A QEMU that refuses the plugin has read nothing and written nothing else.
-            let may_refuse = is_first && Watch::open(&workspace.records()).is_none();
-            if !may_refuse || !plugin::takes_another(self.emulator, api, &said)? {
+            // A QEMU that refuses something has read nothing and written nothing else. Each thing is refused once.
+            let may_refuse = refusals < 2 && Watch::open(&workspace.records()).is_none();
+            let is_without = may_refuse && sandbox::is_refused(self.emulator, self.options.sandbox, &said)?;
+            if !is_without && !(may_refuse && plugin::takes_another(self.emulator, api, &said)?) {
                 return Ok(Executed { process, start, status, cause, said });
             }
-            is_first = false;
+            refusals += 1;
             api = plugin::api(self.emulator);
             let written = plugin::library(api).and_then(|library| fs::write(workspace.plugin(), library));
             written.and_then(|()| fs::remove_file(workspace.stderr())).map_err(unwritable)?;

@@ -22,6 +22,7 @@ pub mod process;
 pub mod progress;
 pub mod records;
 pub mod request;
+pub mod sandbox;
 pub mod semihosting;
 pub mod start;
 mod stillness;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::image::{Image, mcount, unwind};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
-use crate::run::command_line;
 use crate::run::options::Options;
+use crate::run::{command_line, sandbox};
 
 /// Set when the user wants the run to end.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -77,6 +77,9 @@ impl Plan<'_> {
         let has_input = plugin_api.is_some() && !self.options.input.is_empty();
         let &Options { ref firmware_args, ref qemu_args, semihosting, .. } = self.options;
         let (choice, shift) = (self.choice, self.icount_shift);
-        command_line::arguments(choice, shift, firmware_args, qemu_args, plugin_api, has_input, semihosting)
+        let mut arguments =
+            command_line::arguments(choice, shift, firmware_args, qemu_args, plugin_api, has_input, semihosting);
+        arguments.extend(sandbox::arguments(self.emulator).iter().map(OsString::from));
+        arguments
     }
 }

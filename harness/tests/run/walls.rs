@@ -154,12 +154,17 @@ fn a_wall_that_is_missing_is_named_and_the_others_hold() {
     assert!(run.files() == whole.files(), "what the kernel lacks is seen in the profile");
     let run = missing("cortex-m3-escape-hlt", &[], LANDLOCK).expect_code(1);
     assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{}", run.stdout);
-    // QEMU's own sandbox is such a filter, without which it does not start.
+    // QEMU's own sandbox is such a filter.
+    let bare = missing("cortex-m3-exit3", &[], LANDLOCK_AND_FILTERS).expect_code(1);
+    for named in ["no Landlock", "filters no system calls", "qemu-system-arm has no sandbox here"] {
+        assert!(bare.stderr.contains(named), "{named}: {}", bare.stderr);
+    }
+    assert!(bare.files() == whole.files(), "what the kernel lacks is seen in the profile");
     for calls in [LANDLOCK, LANDLOCK_AND_FILTERS] {
         let refused = missing("cortex-m3-exit0", &["--sandbox", "required"], calls).expect_code(5);
         assert!(refused.stderr.contains("--sandbox required: this kernel has no Landlock"), "{}", refused.stderr);
         assert!(!refused.has_profile());
-        missing("cortex-m3-exit0", &["--sandbox", "off"], LANDLOCK).expect_code(0);
+        missing("cortex-m3-exit0", &["--sandbox", "off"], calls).expect_code(0);
     }
 }
 
@@ -218,4 +223,25 @@ fn no_qemu_outlives_a_harness_that_is_killed_as_it_starts() {
             }
         });
     }
+}
+
+#[test]
+fn an_emulator_without_a_sandbox_of_its_own_runs_behind_the_other_walls() {
+    let temp = tempfile::tempdir().unwrap();
+    let refusal =
+        "case \"$*\" in *-sandbox*) echo \"$0: -sandbox on: There is no option group 'sandbox'\" >&2; exit 1;; esac";
+    program(&temp.path().join("qemu-system-arm"), &format!("{refusal}; exec /usr/bin/qemu-system-arm \"$@\""));
+    let profile = |sandbox: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let mut command = command(&image("cortex-m3-exit0"), &["--sandbox", sandbox], out.path());
+        let output = command.env("PATH", temp.path()).output().unwrap();
+        finish(out, output)
+    };
+    let auto = profile("auto").expect_code(0);
+    assert!(auto.stderr.contains("qemu-system-arm has no sandbox here"), "{}", auto.stderr);
+    assert_eq!(auto.files(), run("cortex-m3-exit0", &[]).expect_code(0).files());
+    let off = profile("off").expect_code(0);
+    assert!(!off.stderr.contains("sandbox"), "{}", off.stderr);
+    let required = profile("required").expect_code(5);
+    assert!(required.stderr.contains("--sandbox required: ") && !required.has_profile(), "{}", required.stderr);
 }

@@ -17,6 +17,7 @@ use harness::analysis::{crosscheck, describe, functions};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
 use harness::show::bins;
 use harness::text::number::group;
+use harness::text::terminal::is_command;
 use serde_json::{Value, json};
 use wire::definition::FrameKind;
 
@@ -146,7 +147,7 @@ fn visible(name: &str) -> String {
     for character in name.chars() {
         match u32::from(character) {
             code @ 0..=0x1f => text.push(char::from_u32(0x2400 + code).unwrap()),
-            code @ 0x7f..=0x9f => text += &format!("\\u{code:04x}"),
+            code if is_command(character) => text += &format!("\\u{code:04x}"),
             _ => text.push(character),
         }
     }
