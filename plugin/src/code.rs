@@ -52,7 +52,8 @@ impl Code {
             loops: request.loops.clone(),
             pointed: request.pointed.clone(),
             forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
-            rows: if has_stacks { request.unwind.clone() } else { Vec::new() },
+            // Without stacks, too: an arc's return address may have to be found by them.
+            rows: request.unwind.clone(),
             first_function: None,
             places: vec![None; KEPT_PLACES],
         };

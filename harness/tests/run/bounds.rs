@@ -20,6 +20,7 @@ static long call(int op, const void *arg) {
                      ".option pop" : "+r"(a0) : "r"(a1) : "memory");
     return a0;
 }
+#define NOWHERE 0x08000000
 #else
 static long call(int op, const void *arg) {
     register long r0 __asm__("r0") = op;
@@ -27,6 +28,7 @@ static long call(int op, const void *arg) {
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
     return r0;
 }
+#define NOWHERE 0x50000000
 #endif
 typedef unsigned long word;
 static char block[4096];
@@ -151,7 +153,7 @@ fn a_hole_in_a_file_counts_as_the_firmware_exits() {
 fn what_cannot_be_written_does_not_count() {
     // No file; one that was never opened; memory that is none; a file that was closed.
     let body = "write_file(-1, 900000); write_file(77, 900000); long f = open_file(\":tt\");
-        word b[3] = {f, 0x08000000, 900000}; call(5, b); close_file(f); write_file(f, 4000);
+        word b[3] = {f, NOWHERE, 900000}; call(5, b); close_file(f); write_file(f, 4000);
         host(4, \"ok\\n\"); host(0x18, STOPPED); for (;;) {}";
     limited("3k", body, 0, |run| assert_eq!(run.console(), "ok\n"));
 }
