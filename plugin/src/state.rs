@@ -242,20 +242,27 @@ impl State {
         }
     }
 
-    /// Handles what is due at the instruction at `pc`, the last one that has started, which has these callers.
-    pub(crate) fn settle_here(&mut self, vcpu: u32, pc: u64, stack: &Stack) {
-        let insns = self.ledger.insns(vcpu);
-        while let Some(event) = self.clock.due_at(vcpu, insns) {
-            match event {
+    /// Handles what is due at an instruction, the last one that has started, which has these callers. It is the block's
+    /// `index`-th.
+    pub(crate) fn settle_here(&mut self, vcpu: u32, block: usize, index: u64, stack: &Stack) {
+        let at_insns = self.ledger.insns(vcpu);
+        let pc = self.blocks.get(block).pc_of(index);
+        while let Some(event) = self.clock.due_at(vcpu, at_insns) {
+            let end = match event {
                 Event::Sample => {
                     let stack = self.stacks.as_mut().map_or(0, |stacks| stacks.id(stack, &mut self.ledger));
-                    self.sample(vcpu, insns, pc, stack);
+                    self.sample(vcpu, at_insns, pc, stack);
+                    continue;
                 }
-                Event::Input => self.ledger.set(INPUT, vcpu, 1),
-                Event::Output if self.has_written_enough() => self.end_here(vcpu, End::Output, pc, insns),
-                Event::Output => {}
-                Event::End(end) => self.end_here(vcpu, end, pc, insns),
-            }
+                Event::Input => {
+                    self.ledger.set(INPUT, vcpu, 1);
+                    continue;
+                }
+                Event::Output if self.has_written_enough() => End::Output,
+                Event::Output => continue,
+                Event::End(end) => end,
+            };
+            self.end_at(vcpu, end, pc, Due { event, at_insns, block, index, overrun_insns: 0 });
         }
     }
 
@@ -273,16 +280,10 @@ impl State {
         }
     }
 
-    /// Ends the run at an instruction that has been passed meanwhile.
+    /// Ends the run at an instruction, which may have been passed meanwhile.
     fn end_at(&mut self, vcpu: u32, end: End, pc: u64, due: Due) -> ! {
         self.ledger.uncount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
         clock::set_back(vcpu, due.at_insns, &self.ledger);
-        self.end(end, 0, pc)
-    }
-
-    /// Ends the run at the last instruction that has started.
-    fn end_here(&mut self, vcpu: u32, end: End, pc: u64, insns: u64) -> ! {
-        clock::set_back(vcpu, insns, &self.ledger);
         self.end(end, 0, pc)
     }
 

@@ -168,7 +168,7 @@ impl Hook for OracleSample {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
         let stack = state.take_stack(vcpu, here.pc);
-        state.settle_here(vcpu, here.pc, &stack);
+        state.settle_here(vcpu, here.block, here.index, &stack);
         state.clock.set(vcpu, &state.ledger);
     };
 }
