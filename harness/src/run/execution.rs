@@ -204,8 +204,10 @@ impl Plan<'_> {
             let said = workspace.said();
             // A QEMU that refuses something has read nothing and written nothing else. Each thing is refused once.
             let may_refuse = refusals < 2 && Watch::open(&workspace.records()).is_none();
-            let is_without = may_refuse && sandbox::is_refused(self.emulator, self.options.sandbox, &said)?;
-            if !is_without && !(may_refuse && plugin::takes_another(self.emulator, api, &said)?) {
+            let is_refused = may_refuse
+                && (sandbox::is_refused(self.emulator, self.options.sandbox, &said)?
+                    || plugin::takes_another(self.emulator, api, &said)?);
+            if !is_refused {
                 return Ok(Executed { process, start, status, cause, said });
             }
             refusals += 1;

@@ -66,8 +66,7 @@ fn shown(name: &str, environment: &[(&str, &str)]) -> String {
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
     let output = script.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
-    let log =
-        fs::read_to_string(temp.path().join("out/console.log")).map_or_else(|error| error.to_string(), |log| log);
+    let log = fs::read_to_string(temp.path().join("out/console.log")).unwrap_or_else(|error| error.to_string());
     assert!(!log.contains('\x1b'), "{log}");
     String::from_utf8_lossy(&output.stdout).replace('\r', "").replace("\x1b[39m\x1b[31m", "")
 }
