@@ -246,11 +246,14 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
             ));
         }
         if base == "sifive_u" {
-            return Err(InputError::new(format!(
-                "--machine {name} does not repeat: with its several CPUs QEMU empties the UART's queue at other \
-                 instructions in each run, and the firmware that waits for it executes others. Name a machine that \
-                 does, such as virt"
-            )));
+            return Err(InputError::about(
+                &image.path,
+                format_args!(
+                    "--machine {name} does not repeat: with its several CPUs QEMU empties the UART's queue at other \
+                     instructions in each run, and the firmware that waits for it executes others. Name a machine that \
+                     does, such as virt"
+                ),
+            ));
         }
         if UNLIKE.contains(&base) {
             return Err(InputError::about(
