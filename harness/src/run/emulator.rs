@@ -91,6 +91,16 @@ impl Version {
     }
 }
 
+/// The first QEMU in which several CPUs do not always take their turns at the same instructions: of runs of `riscv64-smp`
+/// one in nine differed on 10.2.1 and one in eight on 11.0.3, none in fifty on 10.0.2.
+const TURNS_VARY_FROM: (u32, u32) = (10, 2);
+
+/// Whether several CPUs of a QEMU, by its version, may take turns at other instructions in another run.
+pub(crate) fn turns_vary(version: &str) -> bool {
+    let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    parts.next().zip(parts.next()).is_some_and(|version| version >= TURNS_VARY_FROM)
+}
+
 /// How long `--version` may take; it takes milliseconds.
 const VERSION_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -211,6 +221,12 @@ mod tests {
         assert_eq!(version("QEMU emulator version 11.0.50 (v11)").as_deref(), Some("11.0.50"));
         assert_eq!(version("QEMU emulator version 9.2.2.1").as_deref(), Some("9.2.2"), "as it greets");
         assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn cpus_take_other_turns_from_10_2_on() {
+        assert!(["10.2.0", "10.2.1", "11.0.3", "12.0.0"].into_iter().all(turns_vary));
+        assert!(!["9.2.1", "10.0.13", "10.1.0", "unknown"].into_iter().any(turns_vary));
     }
 
     #[test]
