@@ -155,10 +155,9 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
         Ok(())
     };
     if let Err(error) = tried() {
-        let remedy = error.downcast_ref::<EmulatorError>().and_then(EmulatorError::remedy);
-        let what = error.downcast_ref::<EmulatorError>().map(EmulatorError::what);
-        found.problem = Some(what.map_or_else(|| format!("{error:#}"), str::to_owned));
-        found.remedy = remedy.map(str::to_owned);
+        let known = error.downcast_ref::<EmulatorError>();
+        found.problem = Some(known.map_or_else(|| format!("{error:#}"), |error| error.what().to_owned()));
+        found.remedy = known.and_then(EmulatorError::remedy).map(str::to_owned);
     }
     found
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::EmulatorError;
-use crate::run::walls::Sandbox;
+use crate::run::walls::{self, Sandbox};
 
 /// All that it can deny.
 const ARGUMENTS: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"];
@@ -48,8 +48,5 @@ fn what(emulator: &Path) -> String {
 
 /// What stands in for the sandbox of an emulator that has refused it, as a warning; None: it has one, or none is wanted.
 pub fn warning(emulator: &Path, sandbox: Sandbox) -> Option<String> {
-    (sandbox == Sandbox::Auto && is_lacking(emulator)).then(|| {
-        let what = what(emulator);
-        format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
-    })
+    (sandbox == Sandbox::Auto && is_lacking(emulator)).then(|| walls::without(&what(emulator)))
 }

@@ -164,11 +164,13 @@ impl Walls {
     /// What stands in for walls that this kernel has not, as a warning; None: all are there, or none is wanted.
     pub fn warning(sandbox: Sandbox) -> Option<String> {
         let missing = launcher::missing();
-        (sandbox == Sandbox::Auto && !missing.is_empty()).then(|| {
-            let what = missing.join("; ");
-            format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
-        })
+        (sandbox == Sandbox::Auto && !missing.is_empty()).then(|| without(&missing.join("; ")))
     }
+}
+
+/// The warning that goes with what is missing of the walls.
+pub(super) fn without(what: &str) -> String {
+    format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
 }
 
 /// Whether a file is a program for an interpreter, or cannot be looked at.
