@@ -20,6 +20,7 @@ const HARNESS: &[&str] = &[
     "export",
     "cli",
     "measure",
+    "debug",
     "gate",
     "commands",
 ];

@@ -12,6 +12,7 @@
 pub mod analysis;
 pub mod cli;
 pub mod commands;
+pub mod debug;
 pub mod error;
 pub mod exit_code;
 pub mod export;

@@ -1,0 +1,3 @@
+//! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
+
+pub mod travel;
