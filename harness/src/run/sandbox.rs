@@ -30,7 +30,7 @@ pub(super) fn arguments(emulator: &Path) -> &'static [&'static str] {
 ///
 /// # Errors
 /// When all walls are required.
-pub(super) fn is_refused(emulator: &Path, sandbox: Sandbox, said: &str) -> Result<bool, EmulatorError> {
+pub(crate) fn is_refused(emulator: &Path, sandbox: Sandbox, said: &str) -> Result<bool, EmulatorError> {
     if is_lacking(emulator) || !REFUSALS.iter().any(|refusal| said.contains(refusal)) {
         return Ok(false);
     }
