@@ -67,7 +67,7 @@ pub struct Measured {
 
 /// An image made ready to run on a machine.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub struct Loaded {
     pub(crate) image: Image,
     pub(crate) choice: Choice,
     /// The in-target table, if the image has one.

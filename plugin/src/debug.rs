@@ -16,7 +16,9 @@ use wire::request::Request;
 use crate::clock::TIMEKEEPER;
 use crate::guest::Guest;
 use crate::ledger::Ledger;
-use crate::qemu::{self, MAX_READ_BYTES, Socket};
+use crate::marks::printed;
+use crate::qemu::{self, Copier, MAX_READ_BYTES, Side, Socket};
+use crate::wait::MainThread;
 
 /// How often a run that executes looks whether it is to be held.
 const SLICE_INSNS: u64 = 1 << 20;
@@ -52,6 +54,11 @@ pub(crate) struct Debugger {
     last_hits: VecDeque<Hit>,
     /// Watched memory was accessed: the next instruction is to be held at.
     accessed: Option<Accessed>,
+    /// None: this QEMU has not what it takes.
+    copier: Option<Copier>,
+    main_thread: MainThread,
+    console: String,
+    records: String,
 }
 
 /// What a command has the run do.
@@ -64,7 +71,12 @@ enum Next {
 
 impl Debugger {
     /// The harness on its socket, where the run is to be debugged.
-    pub(crate) fn open(request: &Request) -> io::Result<Option<Debugger>> {
+    pub(crate) fn open(
+        request: &Request,
+        records: &str,
+        api: i64,
+        main_thread: &MainThread,
+    ) -> io::Result<Option<Debugger>> {
         if !request.is_debugged {
             return Ok(None);
         }
@@ -80,6 +92,11 @@ impl Debugger {
             hits: 0,
             last_hits: VecDeque::new(),
             accessed: None,
+            // What is typed takes QEMU's main thread.
+            copier: Copier::find(api).filter(|_| main_thread.can_be_seen() && request.input.is_empty()),
+            main_thread: main_thread.clone(),
+            console: printed(request),
+            records: records.to_owned(),
         }))
     }
 
@@ -119,7 +136,7 @@ impl Debugger {
     pub(crate) fn breakpoint(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
         match self.at_stops {
             // It has been held here already, for another reason.
-            _ if self.held_at == insns => {}
+            AtStops::Hold if self.held_at == insns => {}
             AtStops::Hold => self.serve(Why::Breakpoint, insns, pc, guest, ledger),
             AtStops::Log(_) => self.log(insns, pc, None, guest),
             AtStops::Pass => {}
@@ -180,6 +197,24 @@ impl Debugger {
     /// Holds the run, and answers until it is to go on.
     fn serve(&mut self, why: Why, insn: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) {
         self.held_at = insn;
+        qemu::executes(false);
+        self.say_held(why, insn, pc);
+        loop {
+            let (command, socket) = self.hear();
+            if let (Command::Fork, Some(socket)) = (&command, socket) {
+                self.fork(socket, ledger, || (why, insn, pc));
+                continue;
+            }
+            match self.act(command, pc, guest, ledger) {
+                (Next::Go, _) => break,
+                (Next::Stay, None) => {}
+                (Next::Stay, Some(reply)) => self.say(&reply),
+            }
+        }
+        qemu::executes(true);
+    }
+
+    fn say_held(&mut self, why: Why, insn: u64, pc: u64) {
         let held = Reply::Held {
             process: std::process::id().into(),
             insn,
@@ -189,13 +224,27 @@ impl Debugger {
             last_hits: std::mem::take(&mut self.last_hits).into(),
         };
         self.say(&held);
-        loop {
-            let (command, socket) = self.hear();
-            match self.act(command, socket, pc, guest, ledger) {
-                (Next::Go, _) => return,
-                (Next::Stay, None) => {}
-                (Next::Stay, Some(reply)) => self.say(&reply),
+    }
+
+    /// Makes a copy of this process, which is held here, too, and says so over a socket of its own.
+    fn fork(&mut self, socket: Socket, ledger: &Ledger, held: impl Fn() -> (Why, u64, u64)) {
+        let Debugger { copier, main_thread, console, records, .. } = self;
+        let Some(copier) = copier else {
+            self.say(&Reply::Refused("this QEMU does not show the functions that a copy needs".to_owned()));
+            return;
+        };
+        match copier.fork(console, records, || main_thread.rests()) {
+            Ok(Side::Original) => self.say(&Reply::Done),
+            Ok(Side::Copy) => {
+                if ledger.keep().is_err() {
+                    qemu::exit(1);
+                }
+                self.socket.give_up();
+                self.socket = socket;
+                let (why, insn, pc) = held();
+                self.say_held(why, insn, pc);
             }
+            Err(error) => self.say(&Reply::Refused(error.to_string())),
         }
     }
 
@@ -223,14 +272,7 @@ impl Debugger {
         })
     }
 
-    fn act(
-        &mut self,
-        command: Command,
-        socket: Option<Socket>,
-        pc: u64,
-        guest: &mut Guest,
-        ledger: &Ledger,
-    ) -> (Next, Option<Reply>) {
+    fn act(&mut self, command: Command, pc: u64, guest: &mut Guest, ledger: &Ledger) -> (Next, Option<Reply>) {
         let reply = match command {
             Command::Go { until, at_stops } => {
                 (self.until, self.at_stops) = (until, at_stops);
@@ -248,10 +290,7 @@ impl Debugger {
             Command::Write { .. } | Command::WriteRegister { .. } => {
                 Reply::Refused("this QEMU has no way for it".to_owned())
             }
-            Command::Fork => {
-                drop(socket);
-                Reply::Refused("this QEMU has no way for it".to_owned())
-            }
+            Command::Fork => Reply::Refused("no socket came with it".to_owned()),
         };
         (Next::Stay, Some(reply))
     }

@@ -130,6 +130,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     let mut ledger = Ledger::new(Records::create(directory, vcpus)?);
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
+    let debugger = Debugger::open(&request, directory, api, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let mut state = State {
         guest,
@@ -159,7 +160,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         semihosting: request.semihosting,
         handles: Handles::new(),
         clocks: Clocks::new(),
-        debugger: Debugger::open(&request)?,
+        debugger,
     };
     if state.debugger.is_some() {
         // Before the first instruction.

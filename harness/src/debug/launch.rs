@@ -110,7 +110,7 @@ impl Launch {
         let walls = Walls::around(&self.emulator, &workspace, *sandbox, qemu_args, *max_output_bytes)?;
         let standard_input = plan.standard_input(&workspace).map_err(unwritable)?;
         let (ours, theirs) = UnixStream::pair()?;
-        let arguments = plan.arguments(Some(api));
+        let arguments = plan.arguments_for(Some(api), true);
         let process = Process::start(
             &self.emulator,
             &walls,

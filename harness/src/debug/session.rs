@@ -1,29 +1,39 @@
-//! A debugging session: the run put at any of its instructions, by running it again as often as that takes.
+//! A debugging session: the run put at any of its instructions.
 
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
-use wire::debug::{self, AtStops, Command, MAX_HITS, Reply};
+use anyhow::{Context, Result, bail};
+use wire::debug::{self, AtStops, Command, Reply};
 
 use crate::debug::launch::Launch;
+use crate::debug::pool::Pool;
 use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
 use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
 use crate::run::options::Options;
 
+/// Memory that checkpoints may take unless it is said otherwise.
+pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
+
 /// A run that is debugged.
 #[derive(Debug)]
 pub struct Session {
     launch: Launch,
-    current: Vehicle,
-    /// Whether accesses can be watched in the current one.
+    /// Where the debugger is.
+    pool: Pool,
+    /// Whether accesses can be watched in it.
     is_watching: bool,
+    /// The other one of the two, which is kept for when it is wanted.
+    other: Option<Pool>,
+    /// The pool has been written to: it is another run than that of the profile.
+    is_written: bool,
     breakpoints: Vec<u64>,
     watches: Vec<Watch>,
     end: Option<(At, Ended)>,
     line: Arc<Line>,
+    checkpoint_bytes: u64,
 }
 
 /// The way to the process that executes, for whoever wants it held.
@@ -31,6 +41,21 @@ pub struct Session {
 struct Line {
     stream: Mutex<Option<UnixStream>>,
     interrupted: Interrupted,
+}
+
+impl Line {
+    fn lead_to(&self, stream: Option<UnixStream>) {
+        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+    }
+
+    /// Has a process execute, which can be interrupted meanwhile.
+    fn run(&self, vehicle: &mut Vehicle, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
+        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.lead_to(Some(vehicle.line()?));
+        let held = vehicle.go(until, at_stops);
+        self.lead_to(None);
+        held
+    }
 }
 
 impl Interrupt for Line {
@@ -44,74 +69,99 @@ impl Interrupt for Line {
     }
 }
 
+/// What is said where the run that was profiled is asked for after a write.
+const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
+
 impl Session {
-    /// Starts the run that the options describe, held at its first instruction.
+    /// Starts the run that the options describe, held at its first instruction. Its checkpoints may take so much memory.
     ///
     /// # Errors
     /// As a profiling run.
-    pub fn open(options: &Options, listener: &mut dyn Listener) -> Result<Session> {
+    pub fn open(options: &Options, checkpoint_mib: u64, listener: &mut dyn Listener) -> Result<Session> {
         let mut launch = Launch::new(options, listener)?;
         let line = Arc::new(Line::default());
-        let current = launch.start(false, &line.interrupted)?;
+        let checkpoint_bytes = checkpoint_mib << 20;
+        let pool = Pool::new(launch.start(false, &line.interrupted)?, checkpoint_bytes)?;
         Ok(Session {
             launch,
-            current,
+            pool,
             is_watching: false,
+            other: None,
+            is_written: false,
             breakpoints: Vec::new(),
             watches: Vec::new(),
             end: None,
             line,
+            checkpoint_bytes,
         })
     }
 
     /// The image that is debugged, its machine and names.
-    pub(crate) fn loaded(&self) -> &Loaded {
+    pub fn loaded(&self) -> &Loaded {
         self.launch.loaded()
     }
 
-    /// A process at the first instruction.
-    fn fresh(&mut self, watches: bool) -> Result<Vehicle> {
-        self.launch.start(watches, &self.line.interrupted)
+    /// Whether places behind take no other run.
+    pub fn has_checkpoints(&self) -> bool {
+        self.pool.can_copy()
     }
 
-    /// Puts the current process at an instruction, and the run's end at most.
-    fn put(&mut self, insn: u64, watching: bool) -> Result<Held> {
-        if insn < self.current.at.insn || self.current.ended.is_some() || (watching && !self.is_watching) {
-            if self.current.is_written {
-                bail!("the run was written to, and what was before that is another run: restart the debugger");
+    fn fresh(&mut self, watching: bool) -> Result<Pool> {
+        Pool::new(self.launch.start(watching, &self.line.interrupted)?, self.checkpoint_bytes)
+    }
+
+    /// Has the debugger in a run whose accesses can be watched, or not; at the same instruction.
+    fn watch(&mut self, watching: bool) -> Result<()> {
+        if watching == self.is_watching {
+            return Ok(());
+        }
+        if self.is_written {
+            bail!("memory cannot be watched any more once it was written to: start the debugger again");
+        }
+        let insn = self.pool.at().insn;
+        let pool = match self.other.take() {
+            Some(other) => other,
+            None => self.fresh(watching)?,
+        };
+        self.other = Some(std::mem::replace(&mut self.pool, pool));
+        self.is_watching = watching;
+        self.put(insn)?;
+        Ok(())
+    }
+
+    /// Puts the debugger at an instruction, or the run's end.
+    fn put(&mut self, insn: u64) -> Result<Held> {
+        if insn < self.pool.base {
+            bail!(WRITTEN);
+        }
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let held = match self.pool.go(insn, run)? {
+            Some(held) => held,
+            None => {
+                self.run_again()?;
+                self.pool.go(insn, run)?.context("the run did not come to the same place again")?
             }
-            self.current = self.fresh(watching)?;
-            self.is_watching = watching;
-        }
-        let held = self.execute(Some(insn), AtStops::Pass)?;
-        // Where QEMU has gone, or sleeps, its last instruction is held at in another one.
-        if let Halt::Ended(Ended::Gone(_) | Ended::Asleep) = held.why {
-            let ended = held.why.clone();
-            self.current = self.fresh(watching)?;
-            let mut held = self.execute(Some(held.at.insn), AtStops::Pass)?;
-            held.why = ended;
-            self.note_end(&held);
-            return Ok(held);
-        }
+        };
+        self.note_end(&held);
         Ok(held)
+    }
+
+    /// Starts from the first instruction, where there are no checkpoints.
+    fn run_again(&mut self) -> Result<()> {
+        if self.is_written {
+            bail!(WRITTEN);
+        }
+        let end = self.pool.ended.take().map(|ended| (self.pool.frontier().insn, ended));
+        self.pool = self.fresh(self.is_watching)?;
+        self.pool.known_end = end;
+        Ok(())
     }
 
     fn note_end(&mut self, held: &Held) {
-        if let (Halt::Ended(ended), false) = (&held.why, self.current.is_written) {
+        if let (Halt::Ended(ended), false) = (&held.why, self.is_written) {
             self.end = Some((held.at, ended.clone()));
         }
-    }
-
-    /// Has the current process execute, which can be interrupted meanwhile.
-    fn execute(&mut self, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
-        let set = |stream| *self.line.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
-        *self.line.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        set(Some(self.current.line()?));
-        let held = self.current.go(until, at_stops);
-        set(None);
-        let held = held?;
-        self.note_end(&held);
-        Ok(held)
     }
 
     fn wired(&self) -> Vec<debug::Watch> {
@@ -124,16 +174,36 @@ impl Session {
         self.watches.iter().map(wired).collect()
     }
 
-    /// The last stop from one instruction on and before another one, and how it was made.
+    /// The last stop from one instruction on and before another one.
     fn last_stop(&mut self, from: u64, before: u64) -> Result<Option<debug::Hit>> {
-        let watches = self.wired();
-        let mut scout = self.fresh(!watches.is_empty())?;
-        scout.set_stops(&self.breakpoints, &watches)?;
-        if from > 1 {
-            scout.go(Some(from), AtStops::Pass)?;
+        let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        if self.pool.can_copy() {
+            return self.pool.last_stop(from, before, (&breakpoints, &watches), run);
         }
-        let held = scout.go(Some(before), AtStops::Log(1))?;
-        Ok(held.last_hits.first().copied())
+        if self.is_written {
+            bail!(WRITTEN);
+        }
+        let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+        if from > 1 {
+            run(&mut scout, Some(from), AtStops::Pass)?;
+        }
+        scout.set_stops(&breakpoints, &watches)?;
+        Ok(run(&mut scout, Some(before), AtStops::Log(1))?.last_hits.last().copied())
+    }
+
+    fn change(&mut self, command: &Command) -> Result<Result<(), Refused>> {
+        match self.pool.current()?.ask(command)? {
+            Reply::Done => {}
+            Reply::Refused(why) => return Ok(Err(Refused(why))),
+            other => bail!("the plugin answered {other:?} to a write"),
+        }
+        // From here on it is a run of its own.
+        let written = self.pool.take_written().context("no process was written to")?;
+        self.pool = Pool::new(written, self.checkpoint_bytes)?;
+        (self.is_written, self.other) = (true, None);
+        Ok(Ok(()))
     }
 }
 
@@ -144,45 +214,44 @@ fn access(accessed: debug::Accessed) -> Why {
 
 impl Travel for Session {
     fn at(&self) -> At {
-        self.current.at
+        self.pool.at()
     }
 
     fn go(&mut self, insn: u64) -> Result<Stop> {
-        let held = self.put(insn.max(1), false)?;
-        Ok(stop(held))
+        Ok(stop(self.put(insn.max(1))?))
     }
 
     fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
-        let watches = self.wired();
-        if !watches.is_empty() && !self.is_watching {
-            self.put(self.current.at.insn, true)?;
-        }
-        let breakpoints = self.breakpoints.clone();
-        self.current.set_stops(&breakpoints, &watches)?;
-        let held = self.execute(until, AtStops::Hold)?;
-        if let Halt::Ended(Ended::Gone(_) | Ended::Asleep) = held.why {
-            // The last instruction is held at in another process.
-            let insn = held.at.insn;
-            let ended = held.why.clone();
-            self.current = self.fresh(self.is_watching)?;
-            let mut held = self.execute(Some(insn), AtStops::Pass)?;
-            held.why = ended;
-            self.note_end(&held);
-            return Ok(stop(held));
-        }
+        let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
+        self.watch(!watches.is_empty() || (self.is_written && self.is_watching))?;
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let held = match self.pool.forward(until, (&breakpoints, &watches), run)? {
+            Some(held) => held,
+            None => {
+                // QEMU has gone, and where it was can only be come to by another run.
+                let at = self.pool.frontier().insn;
+                self.run_again()?;
+                self.put(at)?
+            }
+        };
+        self.note_end(&held);
         Ok(stop(held))
     }
 
     fn backward(&mut self, until: u64) -> Result<Stop> {
-        let now = self.current.at.insn;
+        let watching = !self.watches.is_empty();
+        self.watch(watching || (self.is_written && self.is_watching))?;
+        let now = self.pool.at().insn;
+        let until = until.max(self.pool.base);
         let hit = if now > until { self.last_stop(until, now)? } else { None };
         let (insn, why) = match hit {
             Some(debug::Hit { insn, accessed: None, .. }) => (insn, Why::Breakpoint),
             Some(debug::Hit { insn, accessed: Some(accessed), .. }) => (insn, access(accessed)),
-            None if until <= 1 => (1, Why::Start),
+            None if until <= self.pool.base => (self.pool.base, Why::Start),
             None => (until, Why::Reached),
         };
-        let held = self.put(insn, false)?;
+        let held = self.put(insn)?;
         Ok(Stop { at: held.at, why })
     }
 
@@ -195,15 +264,22 @@ impl Travel for Session {
     }
 
     fn hits(&mut self, addresses: &[u64], until: Option<u64>, most: usize) -> Result<(Vec<Hit>, u64)> {
-        let mut scout = self.fresh(false)?;
-        scout.set_stops(addresses, &[])?;
-        let held = scout.go(until, AtStops::Log((most as u64).min(MAX_HITS)))?;
-        let hit = |&debug::Hit { insn, pc, sp, link, .. }: &debug::Hit| Hit { insn, pc, sp, link };
-        Ok((held.last_hits.iter().map(hit).collect(), held.hits))
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let (hits, total) = if self.pool.can_copy() {
+            self.pool.hits(addresses, until, most, run)?
+        } else {
+            let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+            scout.set_stops(addresses, &[])?;
+            let held = run(&mut scout, until, AtStops::Log((most as u64).min(debug::MAX_HITS)))?;
+            (held.last_hits, held.hits)
+        };
+        let hit = |debug::Hit { insn, pc, sp, link, .. }: debug::Hit| Hit { insn, pc, sp, link };
+        Ok((hits.into_iter().map(hit).collect(), total))
     }
 
     fn registers(&mut self) -> Result<Vec<Register>> {
-        match self.current.ask(&Command::Registers)? {
+        match self.pool.current()?.ask(&Command::Registers)? {
             Reply::Registers(registers) => {
                 let register = |debug::Register { feature, name, bytes }| Register { feature, name, bytes };
                 Ok(registers.into_iter().map(register).collect())
@@ -213,7 +289,7 @@ impl Travel for Session {
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
-        match self.current.ask(&Command::Read { address, bytes: bytes as u64 })? {
+        match self.pool.current()?.ask(&Command::Read { address, bytes: bytes as u64 })? {
             Reply::Memory(bytes) => Ok(bytes),
             other => bail!("the plugin answered {other:?} to memory"),
         }
@@ -233,19 +309,6 @@ impl Travel for Session {
 
     fn end(&self) -> Option<(At, Ended)> {
         self.end.clone()
-    }
-}
-
-impl Session {
-    fn change(&mut self, command: &Command) -> Result<Result<(), Refused>> {
-        match self.current.ask(command)? {
-            Reply::Done => {
-                self.current.is_written = true;
-                Ok(Ok(()))
-            }
-            Reply::Refused(why) => Ok(Err(Refused(why))),
-            other => bail!("the plugin answered {other:?} to a write"),
-        }
     }
 }
 

@@ -51,8 +51,6 @@ pub(super) struct Vehicle {
     interrupted: Interrupted,
     /// QEMU has said that it aborts after so many instructions.
     aborts: Option<u64>,
-    /// It has been written to: it is another run by now.
-    pub(super) is_written: bool,
 }
 
 /// How a vehicle was held.
@@ -86,7 +84,6 @@ impl Vehicle {
             ended: None,
             interrupted,
             aborts: None,
-            is_written: false,
         })
     }
 
@@ -113,7 +110,6 @@ impl Vehicle {
             ended: self.ended.clone(),
             interrupted: Arc::clone(&self.interrupted),
             aborts: None,
-            is_written: self.is_written,
         };
         copy.await_held()?;
         Ok(Some(copy))
@@ -254,6 +250,14 @@ impl Vehicle {
 
     fn cpu_use(&self) -> Option<CpuUse> {
         CpuUse::of(self.process)
+    }
+
+    /// Memory that this process alone has.
+    pub(super) fn bytes(&self) -> u64 {
+        // proc(5): "Private_Dirty:      1234 kB".
+        let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.process)).unwrap_or_default();
+        let kib = rollup.lines().filter_map(|line| line.strip_prefix("Private_Dirty:"));
+        kib.filter_map(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok()).sum::<u64>() << 10
     }
 
     /// How many instructions have started, by the counters that QEMU itself shares.

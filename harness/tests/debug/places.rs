@@ -1,10 +1,8 @@
 //! What is at an instruction does not depend on how it was come to, and is what a profile found there.
 
-use std::path::Path;
-
 use clap::Parser;
 use harness::cli::Cli;
-use harness::debug::session::Session;
+use harness::debug::session::{DEFAULT_CHECKPOINT_MIB, Session};
 use harness::debug::travel::{Travel, Why};
 use harness::measure::Listener;
 use harness::run::options::Options;
@@ -22,7 +20,7 @@ impl Listener for Silent {
 fn open(words: &[&str]) -> Session {
     let cli = Cli::parse_from(["harness"].iter().chain(words));
     let options = Options::resolve(cli.profile.unwrap()).unwrap();
-    Session::open(&options, &mut Silent).unwrap()
+    Session::open(&options, DEFAULT_CHECKPOINT_MIB, &mut Silent).unwrap()
 }
 
 /// Numbers that are the same in every run, without a pattern.
@@ -44,5 +42,6 @@ fn samples_are_found_where_the_profile_has_them() {
             let stop = session.go(sample.at_insns).unwrap();
             assert_eq!((stop.at.insn, stop.at.pc, stop.why), (sample.at_insns, sample.pc, Why::Reached), "{name}");
         }
+        assert!(session.has_checkpoints(), "{name}");
     }
 }

@@ -8,6 +8,7 @@ mod abort;
 mod address;
 mod api;
 mod clock;
+mod fork;
 mod hooks;
 mod install;
 mod raw;
@@ -24,6 +25,7 @@ pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use clock::Clock;
+pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{
     Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };

@@ -24,6 +24,11 @@ impl Socket {
         &mut self.0
     }
 
+    /// Has this process lose it: another one goes on with it.
+    pub(crate) fn give_up(&self) {
+        super::fork::close(&self.0);
+    }
+
     /// Whether something has come that was not read, or the other end is closed.
     pub(crate) fn is_readable(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
