@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -196,16 +196,17 @@ impl Listener {
         format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
     }
 
-    /// Starts GDB at the server, with this terminal. The server ends when it does.
+    /// Starts GDB at the server, with what `input` makes its standard input: this terminal. The server ends when it does.
     ///
     /// # Errors
     /// [`InputError`] where there is none.
-    pub fn start_gdb(&mut self, isa: Isa, firmware: &Path) -> Result<()> {
+    pub fn start_gdb(&mut self, isa: Isa, firmware: &Path, input: impl Fn() -> Stdio) -> Result<()> {
         let Some(gdb) = debugger(isa, env::var_os("PATH").as_deref()) else {
             return Err(InputError::new(format!("--gdb: none of {} is installed", debuggers(isa).join(", "))).into());
         };
         let mut command = Command::new(&gdb);
         command.arg("-ex").arg(format!("target remote {}", self.address())).arg("-x").arg(self.hooks()).arg(firmware);
+        command.stdin(input());
         self.gdb = Some(command.spawn().with_context(|| format!("cannot start {}", gdb.display()))?);
         Ok(())
     }

@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_error_in_words_is_one_packet_whatever_the_words() {
-        assert_eq!(error_packet("no"), "$E.no#e2");
+        assert_eq!(error_packet("no"), "$E.no#50");
         assert_eq!(error_packet("a$b#c*d}e\n\u{e9}"), packet("E.a b c d e  "));
     }
 }

@@ -84,8 +84,9 @@ pub(super) struct Debuggee<'a> {
     has_crashed: bool,
     /// GDB forgets its registers after each `monitor` command.
     flushes: bool,
-    /// Why the last request was refused.
-    why: Option<String>,
+    /// Why the last write was refused, and the last read.
+    unwritten: Option<String>,
+    unread: Option<String>,
     /// What GDB's console is to show before the run is reported as held.
     said: Vec<String>,
 }
@@ -116,7 +117,8 @@ impl<'a> Debuggee<'a> {
             listed: None,
             has_crashed: false,
             flushes: false,
-            why: None,
+            unwritten: None,
+            unread: None,
             said: Vec::new(),
         })
     }
@@ -138,7 +140,7 @@ impl<'a> Debuggee<'a> {
     }
 
     fn refuse<T>(&mut self, reason: impl Into<String>) -> TargetResult<T, Self> {
-        self.why = Some(reason.into());
+        self.unwritten = Some(reason.into());
         Err(TargetError::NonFatal)
     }
 
@@ -191,7 +193,7 @@ impl<'a> Debuggee<'a> {
     fn write_number(&mut self, tid: Tid, number: usize, bytes: &[u8]) -> TargetResult<(), Self> {
         let written = self.try_write_number(tid, number, bytes);
         // Of memory GDB takes an error's number only.
-        if let (Err(TargetError::NonFatal), Some(why)) = (&written, &self.why) {
+        if let (Err(TargetError::NonFatal), Some(why)) = (&written, &self.unwritten) {
             self.signs.explain(why.clone());
         }
         written
@@ -223,13 +225,10 @@ impl<'a> Debuggee<'a> {
         self.forget();
         let reason = match self.action.clone() {
             Action::Forward => self.forward(None),
-            Action::Backward => self.backward(1),
+            Action::Backward => self.backward(None),
             Action::Step(tid) => self.step(tid, None),
             Action::Within(tid, range) => self.step(tid, Some(range)),
-            Action::StepBack => {
-                let at = self.travel.at();
-                if at.insn <= 1 { self.held(Stop { at, why: Why::Start }, true) } else { self.backward(at.insn - 1) }
-            }
+            Action::StepBack => self.backward(Some(self.travel.at().insn.saturating_sub(1))),
         };
         self.forget();
         reason
@@ -240,9 +239,20 @@ impl<'a> Debuggee<'a> {
         self.held(stop, false)
     }
 
-    fn backward(&mut self, until: u64) -> Result<Reason> {
+    /// Goes back, to an instruction or to the start. That there is nothing before the first one is told when it is asked
+    /// to go further, or was to go as far as it can.
+    fn backward(&mut self, until: Option<u64>) -> Result<Reason> {
         self.has_crashed = false;
-        let stop = self.carry(|travel| travel.backward(until))?;
+        let at = self.travel.at();
+        if at.insn <= 1 {
+            return self.held(Stop { at, why: Why::Start }, true);
+        }
+        let mut stop = self.carry(|travel| travel.backward(until.unwrap_or(1)))?;
+        stop.why = match stop.why {
+            Why::Start | Why::Reached if until == Some(stop.at.insn) => Why::Reached,
+            Why::Reached if stop.at.insn <= 1 => Why::Start,
+            why => why,
+        };
         self.held(stop, true)
     }
 
@@ -415,7 +425,7 @@ impl Target for Debuggee<'_> {
 impl MultiThreadBase for Debuggee<'_> {
     fn read_registers(&mut self, values: &mut Values, tid: Tid) -> TargetResult<(), Self> {
         let Some(all) = self.values(tid).map_err(TargetError::Fatal)? else {
-            return self.refuse("there is no such thread");
+            return Err(TargetError::NonFatal);
         };
         let unknown = |bytes: usize| std::iter::repeat_n(None, bytes);
         values.bytes = self
@@ -454,7 +464,8 @@ impl MultiThreadBase for Debuggee<'_> {
         let bytes = self.travel.read(address, data.len()).map_err(TargetError::Fatal)?;
         let count = bytes.len().min(data.len());
         if count == 0 && !data.is_empty() {
-            return self.refuse(format!("{address:#x} cannot be read without disturbing the run"));
+            self.unread = Some(format!("{address:#x} cannot be read without disturbing the run"));
+            return Err(TargetError::NonFatal);
         }
         data[..count].copy_from_slice(&bytes[..count]);
         Ok(count)
@@ -487,7 +498,10 @@ impl SingleRegisterAccess<Tid> for Debuggee<'_> {
                 data[..bytes.len()].copy_from_slice(bytes);
                 Ok(bytes.len())
             }
-            _ => self.refuse("the register cannot be read without disturbing the run"),
+            _ => {
+                self.unread = Some("a register cannot be read without disturbing the run".to_owned());
+                Err(TargetError::NonFatal)
+            }
         }
     }
 
@@ -645,7 +659,11 @@ impl MonitorCmd for Debuggee<'_> {
                 self.flushes = true;
                 return Ok(());
             }
-            "why" => self.why.clone().unwrap_or_else(|| "nothing has been refused".to_owned()),
+            "why" => {
+                let refused: Vec<&str> =
+                    [&self.unwritten, &self.unread].into_iter().flatten().map(String::as_str).collect();
+                if refused.is_empty() { "nothing has been refused".to_owned() } else { refused.join("\n") }
+            }
             words => {
                 let before = self.travel.at();
                 let _running = self.signs.running();
@@ -654,7 +672,7 @@ impl MonitorCmd for Debuggee<'_> {
                 self.has_crashed &= self.travel.at() == before;
                 if matches!(words, "" | "help") {
                     text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
-                    text.push_str("why: why the last request was refused");
+                    text.push_str("why: why the last write or read was refused");
                 }
                 if self.travel.at() != before && !self.flushes {
                     text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
