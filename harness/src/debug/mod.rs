@@ -1,6 +1,7 @@
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
 pub mod description;
+mod packet;
 pub mod server;
 pub mod socket;
 pub mod thread;

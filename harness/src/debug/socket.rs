@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use decode::Isa;
 use tempfile::TempDir;
 
-use crate::debug::server::{FLUSHES, error_packet};
+use crate::debug::packet::error_packet;
 use crate::error::InputError;
 
 /// The longest path of a socket: what the smallest `sun_path` (macOS's) holds beside its end is shorter than Linux's 107.
@@ -57,12 +57,12 @@ impl Client {
         }
     }
 
-    /// Ends the connection for all that have a clone of it.
-    pub(in crate::debug) fn shutdown(&self) {
+    /// Ends the connection, or a direction of it, for all that have a clone of it.
+    pub(in crate::debug) fn shutdown(&self, how: Shutdown) {
         // What has been ended already is what is wanted.
         let _ = match self {
-            Client::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
-            Client::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Client::Unix(stream) => stream.shutdown(how),
+            Client::Tcp(stream) => stream.shutdown(how),
         };
     }
 }
@@ -104,6 +104,9 @@ pub struct Listener {
     /// GDB, if it was started here.
     gdb: Option<Child>,
 }
+
+/// What GDB with these hooks says of itself, by `monitor`.
+pub(in crate::debug) const FLUSHES: &str = "client flushes";
 
 /// GDB's hooks: after each of our commands it forgets what it holds of registers and memory, for the run may be
 /// elsewhere; and it calls no functions of the firmware, which a run that repeats has no room for.
@@ -220,10 +223,10 @@ impl Listener {
             if let Some(client) = self.come()? {
                 return Ok(Some(client));
             }
-            if let Some(gdb) = &mut self.gdb {
-                if gdb.try_wait()?.is_some() {
-                    return Ok(None);
-                }
+            if let Some(gdb) = &mut self.gdb
+                && gdb.try_wait()?.is_some()
+            {
+                return Ok(None);
             }
             std::thread::sleep(LOOK);
         }
@@ -255,11 +258,8 @@ impl Listener {
     pub(in crate::debug) fn refuse_others(&self, over: &AtomicBool) {
         while !over.load(Ordering::SeqCst) {
             if let Ok(Some(mut client)) = self.come() {
-                // GDB shows an error that answers its first question. Its being gone already is no matter.
-                let _ = client.set_read_timeout(Some(GREETING));
-                let _ = client.read(&mut [0; 4096]);
-                let _ = client.write_all(format!("+{}", error_packet(SECOND)).as_bytes());
-                client.shutdown();
+                // Its having gone already is no matter.
+                let _ = refuse(&mut client);
             }
             std::thread::sleep(LOOK);
         }
@@ -282,6 +282,28 @@ impl Drop for Listener {
             let _ = gdb.wait();
         }
     }
+}
+
+/// Answers a debugger's first question with an error in words, which GDB shows, and lets it read that to the end.
+fn refuse(client: &mut Client) -> io::Result<()> {
+    client.set_read_timeout(Some(GREETING))?;
+    let mut asked = Vec::new();
+    let mut bytes = [0; 4096];
+    while !asked.contains(&b'#') && asked.len() < bytes.len() {
+        match client.read(&mut bytes)? {
+            0 => return Ok(()),
+            count => asked.extend_from_slice(&bytes[..count]),
+        }
+    }
+    client.write_all(format!("+{}", error_packet(SECOND)).as_bytes())?;
+    client.shutdown(Shutdown::Write);
+    // One that goes on asking is not waited for.
+    for _ in 0..16 {
+        if client.read(&mut bytes)? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Names of GDB for an instruction set, the likeliest first.

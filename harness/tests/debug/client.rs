@@ -92,7 +92,7 @@ pub(crate) fn hex(text: &str) -> String {
 }
 
 /// What GDB's interface for editors says to these commands, each given when the one before has been done and the run is
-/// held.
+/// held; but an interrupt is given while it executes.
 pub(crate) fn mi(program: &str, elf: &std::path::Path, commands: &str) -> String {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
@@ -103,10 +103,13 @@ pub(crate) fn mi(program: &str, elf: &std::path::Path, commands: &str) -> String
     let mut input = gdb.stdin.take().unwrap();
     let mut lines = BufReader::new(gdb.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut text = String::new();
-    for command in commands.lines() {
+    let mut is_held = true;
+    let mut commands = commands.lines().peekable();
+    while let Some(command) = commands.next() {
         writeln!(input, "{command}").unwrap();
-        let (mut is_answered, mut is_held) = (false, true);
-        while !is_answered || !is_held {
+        let mut is_answered = false;
+        let is_awaited = commands.peek() != Some(&"-exec-interrupt");
+        while !is_answered || (is_awaited && !is_held) {
             let Some(line) = lines.next() else { break };
             is_answered |= line.starts_with('^');
             is_held = (is_held && !line.starts_with("^running")) || line.starts_with("*stopped");

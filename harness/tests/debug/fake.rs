@@ -368,7 +368,7 @@ impl Travel for Fake {
             }
             // The stack tells which instruction it is of.
             if (self.code.ticks + SP..self.code.ticks + SP + 0x400).contains(&address) {
-                return Some(if address % 4 == 0 { self.insn as u8 } else { 0 });
+                return Some(if address.is_multiple_of(4) { self.insn as u8 } else { 0 });
             }
             let within = |(start, bytes): &(u64, Vec<u8>)| bytes.get(address.checked_sub(*start)? as usize).copied();
             self.code.segments.iter().find_map(within)
@@ -401,12 +401,18 @@ impl Travel for Fake {
     }
 }
 
-/// The monitor of these tests: `goto N`, and what it does not know.
+/// The monitor of these tests: `goto N`, `look`, and what it does not know.
 fn monitor(travel: &mut dyn Travel, words: &str) -> String {
     match words.split_once(' ') {
         Some(("goto", insn)) => {
             travel.go(insn.parse().unwrap()).unwrap();
             format!("gone to {insn}")
+        }
+        // As one that looks for something does.
+        None if words == "look" => {
+            travel.set_breakpoints(&[]);
+            travel.set_watches(&[]);
+            String::new()
         }
         _ => format!("{words}?"),
     }

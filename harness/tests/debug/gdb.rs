@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::client::{Client, mi};
 use crate::fake::{Code, INSNS, Manners, Server};
 
 /// What GDB prints for these commands after it has connected as the server says.
@@ -200,7 +201,7 @@ fn an_editors_interface_gets_its_records() {
                     -thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
         .replace("ADDRESS", &server.address);
     // A record is awaited before the next command is given, as an editor does.
-    let text = crate::client::mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);
+    let text = mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);
     server.end().unwrap();
     for wanted in [
         "^connected",
@@ -216,6 +217,31 @@ fn an_editors_interface_gets_its_records() {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
     assert!(!text.contains("^error"), "{text}");
+}
+
+#[test]
+fn an_editor_interrupts_a_run_that_executes_and_looks_at_it() {
+    let code = Code::riscv();
+    let server = Server::start(&code, Manners { is_endless: true, ..Manners::default() });
+    // As cortex-debug and cppdbg connect.
+    let commands = "-gdb-set mi-async on\n-target-select extended-remote ADDRESS\n-exec-continue\n-exec-interrupt\n\
+                    -data-evaluate-expression $pc\n-exec-step-instruction --reverse\n-target-detach\n-gdb-exit\n"
+        .replace("ADDRESS", &server.address);
+    let text = mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);
+    server.end().unwrap();
+    assert!(text.contains("reason=\"signal-received\",signal-name=\"SIGINT\""), "{text}");
+    assert!(!text.contains("^error"), "{text}");
+}
+
+#[test]
+fn a_second_gdb_is_told_that_it_is_one() {
+    let code = Code::arm();
+    let server = Server::start(&code, Manners::default());
+    let first = Client::greeted(&server.address);
+    let text = gdb(&server, &[], &["p 1"]);
+    assert!(text.contains("another debugger is connected; one at a time"), "{text}");
+    drop(first);
+    server.end().unwrap();
 }
 
 #[test]

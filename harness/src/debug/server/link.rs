@@ -2,6 +2,7 @@
 //! hold it, and a client that goes away must not leave it executing.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use gdbstub::conn::Connection;
 
+use crate::debug::packet::{error_packet, packet};
 use crate::debug::socket::Client;
 use crate::debug::travel::Interrupt;
 
@@ -122,24 +124,11 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.signs.over.store(true, Ordering::SeqCst);
-        self.client.shutdown();
+        self.client.shutdown(Shutdown::Both);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
     }
-}
-
-/// A packet with its checksum.
-pub(in crate::debug) fn packet(body: &str) -> String {
-    let sum = body.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
-    format!("${body}#{sum:02x}")
-}
-
-/// An error's packet in words, which GDB shows where it has none of its own.
-pub(in crate::debug) fn error_packet(reason: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_graphic() && !"#$*}".contains(c);
-    let plain: String = reason.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
-    packet(&format!("E.{plain}"))
 }
 
 /// The error that `gdbstub` sends for what is refused without a number of its own.
@@ -242,11 +231,5 @@ mod tests {
         assert_eq!(interrupts(b"\x03"), 1);
         assert_eq!(interrupts(b"$X0,1:\x03#00\x03+\x03"), 2);
         assert_eq!(interrupts(b"$c#63$X\x03#\x03\x03\x03"), 1);
-    }
-
-    #[test]
-    fn an_error_in_words_is_one_packet_whatever_the_words() {
-        assert_eq!(error_packet("no"), "$E.no#50");
-        assert_eq!(error_packet("a$b#c*d}e\n\u{e9}"), packet("E.a b c d e  "));
     }
 }

@@ -17,11 +17,6 @@ use crate::debug::socket::Listener;
 use crate::debug::thread::Threads;
 use crate::debug::travel::Travel;
 
-pub(in crate::debug) use self::link::error_packet;
-
-/// What GDB's side says of itself once it forgets its registers after each `monitor` command (`socket::hooks`).
-pub(in crate::debug) const FLUSHES: &str = "client flushes";
-
 /// What answers GDB's `monitor` commands.
 pub trait Monitor {
     /// The answer to a command's words, which may put the run elsewhere.
@@ -55,6 +50,8 @@ pub fn serve(
         over.store(true, Ordering::SeqCst);
         served
     });
+    travel.set_breakpoints(&[]);
+    travel.set_watches(&[]);
     // GDB that was started here may have to say something yet.
     listener.wait()?;
     served

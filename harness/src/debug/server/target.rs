@@ -33,7 +33,8 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use super::Monitor;
 use super::arch::{Number, Processor, Values};
 use super::link::Signs;
-use crate::debug::description::{Description, is_control};
+use crate::debug::description::{Described, Description, is_control};
+use crate::debug::socket::FLUSHES;
 use crate::debug::thread::{self, Thread, Threads};
 use crate::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Watch, Why};
 
@@ -184,7 +185,7 @@ impl<'a> Debuggee<'a> {
         let all = self.description.registers.iter();
         // What has another width than it was described with would move all that follow.
         let fits = |(described, bytes): (_, Option<&Vec<u8>>)| {
-            let described: &crate::debug::description::Described = described;
+            let described: &Described = described;
             bytes.filter(|bytes| bytes.len() == described.bytes).cloned().unwrap_or_default()
         };
         Ok(Some(all.map(|described| (described, value(&described.name))).map(fits).collect()))
@@ -273,42 +274,37 @@ impl<'a> Debuggee<'a> {
     /// Steps a thread: one instruction, or until it is outside of a range. Time that other threads take is passed over,
     /// where it is known when they are switched.
     fn step(&mut self, tid: Tid, range: Option<Range<u64>>) -> Result<Reason> {
-        loop {
-            let next = self.travel.at().insn + 1;
-            let mut stop = self.carry(|travel| travel.forward(Some(next)))?;
-            if stop.why == Why::Reached {
-                stop = self.until_current(tid, stop)?;
-            }
-            let is_within = range.as_ref().is_some_and(|range| range.contains(&stop.at.pc));
-            if stop.why != Why::Reached || !is_within || self.is_breakpoint(stop.at.pc) {
-                return self.held(stop, false);
-            }
+        let cell = self.threads.current();
+        let mut is_away = false;
+        if let Some(cell) = &cell {
+            let mut watches = self.watches.clone();
+            watches.push(Watch { range: cell.clone(), access: Access::Write });
+            self.travel.set_watches(&watches);
+            is_away = self.current()? != tid && self.listed()?.iter().any(|thread| thread.id == tid);
         }
+        let stop = self.steps(tid, range, cell.as_ref(), is_away);
+        self.travel.set_watches(&self.watches);
+        self.held(stop?, false)
     }
 
-    /// Goes on until a thread is the processor's, if it was switched out by the step that has ended so.
-    fn until_current(&mut self, tid: Tid, mut stop: Stop) -> Result<Stop> {
-        let Some(cell) = self.threads.current() else { return Ok(stop) };
-        self.forget();
-        if !self.listed()?.iter().any(|thread| thread.id == tid) {
-            return Ok(stop);
-        }
-        let mut watches = self.watches.clone();
-        watches.push(Watch { range: cell.clone(), access: Access::Write });
-        while stop.why == Why::Reached && self.current()? != tid {
-            self.travel.set_watches(&watches);
-            let held = self.carry(|travel| travel.forward(None));
-            self.travel.set_watches(&self.watches);
-            stop = held?;
-            self.forget();
-            if let Why::Watch { address, access, .. } = stop.why {
-                let is_own = access != Access::Read && reaches(address, &cell);
-                if is_own && self.watched(address, access).is_none() {
+    fn steps(&mut self, tid: Tid, range: Option<Range<u64>>, cell: Option<&Range<u64>>, away: bool) -> Result<Stop> {
+        let mut is_away = away;
+        loop {
+            let next = (!is_away).then_some(self.travel.at().insn + 1);
+            let mut stop = self.carry(|travel| travel.forward(next))?;
+            if let (Why::Watch { address, access, .. }, Some(cell)) = (&stop.why, cell) {
+                // The watch is the step's own: another thread has become the processor's, or the same one again.
+                if self.watched(*address, *access).is_none() && reaches(*address, cell) {
+                    self.forget();
+                    is_away = self.current()? != tid && self.listed()?.iter().any(|thread| thread.id == tid);
                     stop.why = Why::Reached;
                 }
             }
+            let is_within = is_away || range.as_ref().is_some_and(|range| range.contains(&stop.at.pc));
+            if stop.why != Why::Reached || !is_within || self.is_breakpoint(stop.at.pc) {
+                return Ok(stop);
+            }
         }
-        Ok(stop)
     }
 
     fn is_breakpoint(&self, pc: u64) -> bool {
@@ -334,16 +330,20 @@ impl<'a> Debuggee<'a> {
     }
 
     /// GDB's word for why the run is held.
-    fn held(&mut self, stop: Stop, is_backward: bool) -> Result<Reason> {
+    fn held(&mut self, mut stop: Stop, is_backward: bool) -> Result<Reason> {
         self.forget();
         let signal = |tid, signal| MultiThreadStopReason::SignalWithThread { tid, signal };
         let mut watch = None;
         if let Why::Watch { address, access, by } = stop.why {
             // GDB takes it that the access is yet to come, in the direction of travel, and steps over it by itself: only
             // then has it the values from before and after.
-            let _running = self.signs.running();
-            self.travel.go(if is_backward { by + 1 } else { by })?;
-            watch = self.watched(address, access);
+            let before = if is_backward { by + 1 } else { by };
+            let gone = self.carry(|travel| travel.go(before))?;
+            stop.at = gone.at;
+            match gone.why {
+                Why::Interrupted => stop.why = Why::Interrupted,
+                _ => watch = self.watched(address, access),
+            }
         }
         let tid = self.current()?;
         if let Some((kind, addr)) = watch {
@@ -655,7 +655,7 @@ impl MonitorCmd for Debuggee<'_> {
     fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<()> {
         let words = String::from_utf8_lossy(command).trim().to_owned();
         let mut text = match words.as_str() {
-            super::FLUSHES => {
+            FLUSHES => {
                 self.flushes = true;
                 return Ok(());
             }
@@ -666,9 +666,13 @@ impl MonitorCmd for Debuggee<'_> {
             }
             words => {
                 let before = self.travel.at();
-                let _running = self.signs.running();
+                let running = self.signs.running();
                 let mut text = self.monitor.command(self.travel, if words.is_empty() { "help" } else { words });
+                drop(running);
                 self.forget();
+                // It may have had its own.
+                self.set_breakpoints();
+                self.travel.set_watches(&self.watches);
                 self.has_crashed &= self.travel.at() == before;
                 if matches!(words, "" | "help") {
                     text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
