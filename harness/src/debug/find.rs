@@ -670,3 +670,312 @@ fn listed(names: &[String]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+    use crate::profile::testing::empty;
+
+    /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
+    fn profile(pcs: &[u64]) -> Profile {
+        let mut profile = empty().function("main", 0x40, 0x10).function("spin", 0x50, 0x10);
+        for pc in pcs.iter().collect::<BTreeSet<_>>() {
+            profile = profile.insn(*pc, pcs.iter().filter(|at| *at == pc).count() as u64);
+        }
+        let came = |from: u64, to: u64| pcs.windows(2).filter(|pair| *pair == [from, to]).count() as u64;
+        profile.arc((0x42, 0x50), Some(0x44), true, came(0x42, 0x50)).arc((0x52, 0x50), None, false, came(0x52, 0x50))
+    }
+
+    fn no_run(_: More) -> Result<Profile> {
+        panic!("it is in the profile")
+    }
+
+    struct Tried {
+        found: Result<Found, String>,
+        said: Vec<String>,
+        travel: Fake,
+    }
+
+    fn try_with(finder: &mut Finder<'_>, travel: &Fake, place: &str) -> Tried {
+        let (mut said, mut travel) = (Vec::new(), travel.clone());
+        let place = Place::parse(place).unwrap();
+        let found = finder.find(&mut travel, &place, &mut |line| said.push(line.to_owned()));
+        assert!(travel.breakpoints.is_empty() && travel.watches.is_empty(), "{place}");
+        let found = found.map_err(|error| {
+            assert!(error.is::<InputError>(), "{error}");
+            error.to_string()
+        });
+        Tried { found, said, travel }
+    }
+
+    /// The instruction, or the message.
+    fn find(profile: &Profile, travel: &Fake, place: &str) -> Result<u64, String> {
+        let tried = try_with(&mut Finder::new(profile, Box::new(no_run)), travel, place);
+        if tried.found.is_err() {
+            assert_eq!(tried.travel.insn, travel.insn, "{place}");
+        }
+        tried.found.map(|found| found.insn)
+    }
+
+    /// Two calls of `spin`: of two turns, and of one.
+    const PCS: [u64; 11] = [0x40, 0x42, 0x50, 0x52, 0x50, 0x52, 0x54, 0x44, 0x42, 0x50, 0x52];
+
+    #[test]
+    fn instructions_and_samples_are_counted_from_the_window() {
+        let mut profile = profile(&PCS).taken(1, 0x52, 0, 0);
+        profile.facts.before_window_insns = 100;
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&profile, &travel, "insn:3"), Ok(103));
+        assert_eq!(find(&profile, &travel, "sample:1"), Ok(110));
+        assert_eq!(find(&profile, &travel, "end"), Ok(111));
+        assert_eq!(
+            find(&profile, &travel, "insn:12").unwrap_err(),
+            "insn:12: 11 instructions were executed in the window; the last is insn:11"
+        );
+        assert_eq!(
+            find(&profile, &travel, "sample:2").unwrap_err(),
+            "sample:2: 1 sample was taken; the last is sample:1"
+        );
+        profile.vcpus.push(profile.vcpus[0].clone());
+        assert!(find(&profile, &travel, "end").unwrap_err().contains("has 2 CPUs"));
+    }
+
+    #[test]
+    fn the_turns_of_a_loop_at_a_functions_start_are_no_calls_of_it() {
+        let profile = profile(&PCS);
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&profile, &travel, "call:spin"), Ok(3));
+        assert_eq!(find(&profile, &travel, "call:spin:2"), Ok(10));
+        assert_eq!(
+            find(&profile, &travel, "call:spin:9").unwrap_err(),
+            "call:spin:9: spin was called 2 times; the last is call:spin:2"
+        );
+        assert_eq!(find(&profile, &travel, "call:main"), Ok(1));
+        assert!(find(&profile, &travel, "call:spim").unwrap_err().contains("did you mean `spin`?"));
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "call:spin:2");
+        assert_eq!(tried.said, ["looking for call 2 of spin: one more run"]);
+        assert_eq!((tried.travel.lists, tried.found.unwrap().note), (1, None));
+    }
+
+    #[test]
+    fn an_interrupt_between_a_jump_and_the_loops_start_may_call_the_function_itself() {
+        // The handler calls `spin` deeper in the stack, whose loop it turns once.
+        let pcs = [0x40, 0x42, 0x50, 0x52, 0x60, 0x50, 0x52, 0x50, 0x52, 0x54, 0x62, 0x50, 0x52, 0x54];
+        let mut travel = Fake::of(&pcs);
+        travel.insns[4..11].iter_mut().for_each(|insn| insn.sp -= 0x40);
+        let mut profile = profile(&pcs).function("handler", 0x60, 0x10);
+        profile.vcpus[0].arcs[1].count = 2;
+        assert_eq!(find(&profile, &travel, "call:spin:2"), Ok(6));
+        assert!(find(&profile, &travel, "call:spin:3").is_err());
+    }
+
+    #[test]
+    fn calls_before_the_window_do_not_count() {
+        let mut profile = profile(&PCS[7..]);
+        profile.facts.before_window_insns = 7;
+        assert_eq!(find(&profile, &Fake::of(&PCS), "call:spin"), Ok(10));
+        // Without the loop's jump the run is stopped at each.
+        let pcs = [0x42, 0x50, 0x54, 0x42, 0x50, 0x54, 0x42, 0x50, 0x54];
+        let mut profile = self::profile(&pcs[3..]);
+        profile.vcpus[0].arcs.pop();
+        profile.facts.before_window_insns = 3;
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &Fake::of(&pcs), "call:spin:2");
+        assert_eq!((tried.found.unwrap().insn, tried.travel.lists), (8, 0));
+    }
+
+    #[test]
+    fn the_longest_are_those_of_the_spans_and_else_of_one_more_run() {
+        let mut exact = profile(&PCS);
+        let span = |kind, longest_since_insns| Span {
+            count: 2,
+            min_insns: 1,
+            max_insns: 5,
+            sum_insns: 6,
+            longest_at: 0x60,
+            longest_since_insns,
+            ..Span::none(kind)
+        };
+        exact.spans.push(span(SpanKind::Call { entry: 0x50 }, 2));
+        exact.spans.push(span(SpanKind::Exception { number: 15 }, 6));
+        exact.spans.push(span(SpanKind::Masked, 8));
+        exact.facts.before_window_insns = 10;
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&exact, &travel, "max:spin"), Ok(13));
+        assert_eq!(find(&exact, &travel, "max-irq:SysTick"), Ok(17));
+        assert_eq!(find(&exact, &travel, "max-irq:[irq SysTick]"), Ok(17));
+        assert_eq!(find(&exact, &travel, "masked-max"), Ok(19));
+        assert_eq!(
+            find(&exact, &travel, "max-irq:UART0").unwrap_err(),
+            "max-irq:UART0: no interrupt of that name came and returned; there are [irq SysTick]"
+        );
+        assert_eq!(
+            find(&exact, &travel, "max:main").unwrap_err(),
+            "max:main: main was called once and has not returned in the window; go to call:main"
+        );
+
+        let mut plain = profile(&PCS);
+        plain.facts.before_window_insns = 10;
+        let mut runs = 0;
+        let again = |more: More| {
+            assert_eq!(more, More::Exact);
+            runs += 1;
+            Ok(exact.clone())
+        };
+        let mut finder = Finder::new(&plain, Box::new(again));
+        let tried = try_with(&mut finder, &travel, "max:spin");
+        let note = Some("5 instructions, the longest of 2; mean 3".to_owned());
+        assert_eq!(tried.found, Ok(Found { insn: 13, note }));
+        assert_eq!(tried.said, ["the profile was made without --exact: one more run looks for the longest call"]);
+        assert_eq!(try_with(&mut finder, &travel, "masked-max").said, [""; 0]);
+        drop(finder);
+        assert_eq!(runs, 1);
+    }
+
+    #[test]
+    fn a_crash_is_the_faulting_instruction_or_what_ended_the_run() {
+        let mut profile = profile(&PCS);
+        let travel = Fake::of(&PCS);
+        let error = find(&profile, &travel, "crash").unwrap_err();
+        assert!(error.starts_with("crash: the run did not crash: the window of 0 instructions"), "{error}");
+        profile.facts.end = End::Exit { status: 3, pc: 0x52 };
+        assert_eq!(find(&profile, &travel, "crash"), Ok(11));
+        profile.facts.end = End::Faulting { pc: 0x52 };
+        profile.facts.only.handler = Some(crate::profile::only::OnlyHandler {
+            number: 3,
+            handler: 0x52,
+            pc: 0x54,
+            since_insns: 7,
+            times: 1,
+            fault: None,
+            device: None,
+            is_fault: true,
+            yields: false,
+        });
+        assert_eq!(find(&profile, &travel, "crash"), Ok(7));
+    }
+
+    #[test]
+    fn the_last_write_is_looked_for_backwards_from_a_place() {
+        let profile = profile(&PCS);
+        let travel = Fake::of(&PCS).storing(2, 0x2000_0000, 1).storing(5, 0x2000_0000, 2).storing(5, 0x2000_0010, 2);
+        assert_eq!(find(&profile, &travel, "write:0x20000003"), Ok(5));
+        assert_eq!(find(&profile, &travel, "write:0x20000000@insn:5"), Ok(2));
+        assert_eq!(find(&profile, &travel, "write:0x20000000@write:0x20000010"), Ok(2));
+        assert_eq!(
+            find(&profile, &travel, "write:0x20000000@insn:2").unwrap_err(),
+            "write:0x20000000@insn:2: 0x20000000 was never written before insn:2"
+        );
+        assert_eq!(
+            find(&profile, &travel, "write:0x30000000").unwrap_err(),
+            "write:0x30000000: 0x30000000 was never written in the run"
+        );
+        assert!(find(&profile, &travel, "write:counter").unwrap_err().contains("the image has no symbols"));
+    }
+
+    fn kernel() -> Kernel {
+        Kernel {
+            current: 0x2000_0000..0x2000_0004,
+            running: Some(0x2000_0004..0x2000_0008),
+            idle: Vec::new(),
+            idle_entries: Vec::new(),
+            name: None,
+            saved_sp: Some(0),
+            stack: None,
+            stack_end: None,
+            paint: None,
+            switchers: Vec::new(),
+            delete: None,
+        }
+    }
+
+    /// Tasks at 0x20000000 and 0x20000100 by the profile, of which the second runs twice, from instructions 6 and 10 on.
+    fn switching() -> (Profile, Fake) {
+        let mut profile = profile(&PCS).task_called("blink").task_called("log");
+        profile.tasks[1].switches = 2;
+        let travel = Fake::of(&PCS)
+            .holding(0x2000_0000, 0)
+            .holding(0x2000_0004, 0)
+            // Before the scheduler runs nothing does.
+            .storing(1, 0x2000_0000, 0x2000_0100)
+            .storing(2, 0x2000_0000, 0x2000_0000)
+            .storing(3, 0x2000_0004, 1)
+            .storing(5, 0x2000_0000, 0x2000_0100)
+            .storing(6, 0x2000_0000, 0x2000_0100)
+            .storing(7, 0x2000_0000, 0x2000_0000)
+            .storing(9, 0x2000_0000, 0x2000_0100);
+        (profile, travel)
+    }
+
+    #[test]
+    fn a_task_is_switched_in_where_the_kernel_names_it() {
+        let (profile, travel) = switching();
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
+        assert_eq!(at("switch:blink"), Ok(4));
+        assert_eq!(at("switch:log"), Ok(6));
+        assert_eq!(at("switch:log:2"), Ok(10));
+        assert_eq!(
+            at("switch:log:3"),
+            Err("switch:log:3: log was switched in 2 times; the last is switch:log:2".to_owned())
+        );
+        assert_eq!(at("switch:lgo"), Err("switch:lgo: no task is called `lgo`; there are blink, log".to_owned()));
+        assert!(find(&self::profile(&PCS), &travel, "switch:log").unwrap_err().contains("no task ran"));
+    }
+
+    #[test]
+    fn the_deepest_stack_is_where_the_task_itself_wrote_or_made_room() {
+        let (mut profile, travel) = switching();
+        // Another task clears the stack first.
+        let mut travel = travel.storing(4, 0x2000_0f00, 0).storing(8, 0x2000_0f00, 0).storing(10, 0x2000_0f00, 7);
+        travel.insns[10].sp = 0x2000_0f00;
+        profile.tasks[1].deepest_sp = Some(0x2000_0f00);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
+        // The task with least room.
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack").found.unwrap().insn, 11);
+
+        drop(finder);
+        // Without a store: after `sub sp, #256` at 0x50.
+        profile.code.push(crate::profile::Code { start: 0x50, bytes: vec![0xc0, 0xb0, 0x00, 0xbf] });
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        travel.insns[9].stores.clear();
+        travel.insns[10].sp = 0x2000_1000;
+        travel.insns[5].sp = 0x2000_0f00;
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 6);
+        travel.insns[5].sp = 0x2000_0f20;
+        let found = try_with(&mut finder, &travel, "peak-stack:log").found.unwrap();
+        assert!(found.insn == 6 && found.note.unwrap().contains("an interrupt saved"));
+        drop(finder);
+        profile.tasks.clear();
+        assert!(find(&profile, &travel, "peak-stack").unwrap_err().contains("knows the stack of no task"));
+    }
+
+    #[test]
+    fn a_text_is_printed_by_the_first_mark_that_has_it() {
+        let mut plain = profile(&PCS);
+        plain.facts.before_window_insns = 2;
+        let mut marked = plain.clone();
+        marked.console_marks = vec![(3, 4), (7, 9), (9, 20)];
+        let again = |more: More| {
+            assert_eq!(more, More::Marks { period_insns: 1, for_insns: 11 });
+            Ok(marked.clone())
+        };
+        let mut finder = Finder::new(&plain, Box::new(again));
+        let travel = Fake::of(&PCS);
+        let error = try_with(&mut finder, &travel, "console:ready").found.unwrap_err();
+        assert_eq!(error, "console:ready: what the firmware printed is not kept beside this profile");
+        finder.console = Some(b"boot\nready\nlisting ok".to_vec());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
+        assert_eq!(at("console:boot"), Ok(5));
+        assert_eq!(at("console:read"), Ok(9));
+        assert_eq!(at("console:ready"), Ok(11));
+        // After the last mark it is the end.
+        assert_eq!(at("console:ok"), Ok(13));
+        let error = at("console:raedy").unwrap_err();
+        assert_eq!(error, "console:raedy: that was never printed; the nearest is console:ready");
+    }
+}

@@ -308,3 +308,116 @@ fn time(facts: &Facts, insn: u64) -> String {
         format!("virtual time {ms} and what was slept through")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+    use crate::profile::testing::empty;
+
+    fn profile() -> Profile {
+        let mut profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("UART0_Handler", 0x80, 0x10)
+            .exception(0, 20, 0x80, 0x42)
+            .insn(0x40, 60)
+            .taken(2, 0x42, 0, 0)
+            .taken(1, 0x82, 1, 0);
+        profile.facts.before_window_insns = 5;
+        profile
+    }
+
+    fn travel() -> Fake {
+        let mut travel = Fake::of(&[0x42; 60]).storing(12, 0x2000_0000, 7);
+        travel.insns.iter_mut().for_each(|insn| insn.registers.push(("xpsr", 0x0100_0000)));
+        travel.insns[34].registers[0].1 |= 20;
+        travel
+    }
+
+    fn answers(words: &[&str]) -> (Vec<String>, u64) {
+        let profile = profile();
+        let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
+        let mut monitor = Monitor { finder, threads: None };
+        let mut travel = travel();
+        let said = words.iter().map(|words| monitor.monitor(&mut travel, words)).collect();
+        (said, travel.insn)
+    }
+
+    fn answer(words: &str) -> String {
+        answers(&[words]).0.remove(0)
+    }
+
+    #[test]
+    fn where_counts_as_the_profile_and_as_the_run() {
+        assert_eq!(
+            answer("where"),
+            "instruction 1 of the run, before the window: 0x00000042 in main\nno interrupt\nvirtual time 0.000000 ms\n"
+        );
+        assert_eq!(
+            answer("goto sample:3"),
+            "instruction 30 of the window, 35 of the run: 0x00000042 in main\nin [irq UART0] (exception 20)\n\
+             virtual time 0.001088 ms\n"
+        );
+    }
+
+    #[test]
+    fn goto_takes_every_place_and_stays_where_there_is_none() {
+        let (said, insn) = answers(&["goto insn:20", "goto insn:99", "goto nowhere", "goto"]);
+        assert_eq!(insn, 25);
+        assert_eq!(said[1], "insn:99: 60 instructions were executed in the window; the last is insn:60\n");
+        assert!(said[2].contains("no place is called `nowhere`"), "{}", said[2]);
+        assert!(said[3].contains("there are sample:N"), "{}", said[3]);
+        let (said, insn) = answers(&["goto write:0x20000000"]);
+        assert!(
+            insn == 12 && said[0].starts_with("looking for the last write of 0x20000000: one more run\n"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn the_last_write_is_said_and_the_run_stays() {
+        let (said, insn) = answers(&["goto insn:20", "last-write 0x20000000", "last-write 0x20000010"]);
+        assert_eq!(insn, 25);
+        assert_eq!(
+            said[1],
+            "0x00000042 in main, instruction 7 of the window, 12 of the run, 13 instructions earlier\n"
+        );
+        assert_eq!(said[2], "0x20000010 was not written before here\n");
+    }
+
+    #[test]
+    fn what_has_run_is_what_was_sampled_up_to_here() {
+        let (said, _) =
+            answers(&["profile", "goto insn:20", "profile", "stack", "goto insn:33", "profile", "bins", "stack"]);
+        assert_eq!(said[0], "no sample has been taken up to here\n");
+        assert_eq!(said[2], "2 samples up to here, by function\n 100.00%           2  main\n");
+        assert_eq!(said[3], "sample:2, here\n  0x00000042 in main\n");
+        assert_eq!(
+            said[5],
+            "3 samples up to here, by function\n  66.67%           2  main\n  33.33%           1  UART0_Handler\n"
+        );
+        assert!(said[6].ends_with("  33.33%           1  0x00000082 in UART0_Handler\n"), "{}", said[6]);
+        assert_eq!(
+            said[7],
+            "sample:3, 3 instructions ago; bt is the stack here\n  0x00000082 in UART0_Handler\n  \
+             [irq UART0] in 0x00000042 in main\n"
+        );
+    }
+
+    #[test]
+    fn unknown_commands_and_help_say_what_there_is() {
+        assert_eq!(answer("wehre"), "no command is called `wehre`; did you mean `where`?\n");
+        assert!(answer("frobnicate").contains("there are where, goto, profile"));
+        assert_eq!(answer("where now"), "where takes nothing after it\n");
+        assert_eq!(answer("task"), "the firmware has no kernel that is known\n");
+        assert_eq!(answer("last-write"), "last-write wants an address (0x…) or a variable\n");
+        let help = answer("help");
+        for (form, _) in COMMANDS {
+            assert!(help.contains(&format!("monitor {form}")), "{help}");
+        }
+        for (form, takes, _) in FORMS {
+            assert!(help.contains(&format!("  {form}{takes}")), "{help}");
+        }
+        assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+    }
+}

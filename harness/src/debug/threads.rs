@@ -216,3 +216,185 @@ fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(Strin
     registers.push(("pc".to_owned(), saved[0]));
     Ok(registers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+
+    const RAM: u64 = 0x2000_0000;
+
+    fn kernel() -> Kernel {
+        Kernel {
+            current: RAM..RAM + 4,
+            running: Some(RAM + 4..RAM + 8),
+            idle: Vec::new(),
+            idle_entries: Vec::new(),
+            name: Some(0x40..0x48),
+            saved_sp: Some(0),
+            stack: None,
+            stack_end: None,
+            paint: None,
+            switchers: Vec::new(),
+            delete: None,
+        }
+    }
+
+    /// Ready, delayed and suspended tasks, as the kernel of 32 bits lays lists out.
+    fn threads() -> Threads {
+        let lists = vec![(RAM + 0x100, State::Ready), (RAM + 0x120, State::Blocked), (RAM + 0x140, State::Suspended)];
+        let lists = Lists {
+            current: RAM,
+            cores: 1,
+            pointer_bytes: 4,
+            lists,
+            end: 8,
+            next: 4,
+            owner: 12,
+            container: 16,
+            item_bytes: 20,
+        };
+        Threads { kernel: kernel(), lists, is_arm: true }
+    }
+
+    /// Puts tasks into a list.
+    fn list(mut run: Fake, list: u64, tcbs: &[u64]) -> Fake {
+        let (end, items) = (list + 8, tcbs.iter().map(|tcb| tcb + 4));
+        let chain: Vec<u64> = std::iter::once(end).chain(items).chain([end]).collect();
+        for pair in chain.windows(2) {
+            run = run.holding(pair[0] + 4, pair[1] as u32);
+        }
+        for &tcb in tcbs {
+            run = run.holding(tcb + 4 + 12, tcb as u32).holding(tcb + 4 + 16, list as u32);
+            // Its other item, which waits for nothing.
+            run = run.holding(tcb + 24 + 12, tcb as u32).holding(tcb + 24 + 16, 0);
+        }
+        run
+    }
+
+    fn named(mut run: Fake, tcb: u64, name: &str, sp: u64) -> Fake {
+        run.memory.extend((tcb + 0x40..).zip(name.bytes().chain([0; 8])));
+        run.holding(tcb, sp as u32)
+    }
+
+    fn words(mut run: Fake, address: u64, words: &[u32]) -> Fake {
+        for (index, &word) in words.iter().enumerate() {
+            run = run.holding(address + 4 * index as u64, word);
+        }
+        run
+    }
+
+    const FRAME: [u32; 8] = [0x10, 0x11, 0x12, 0x13, 0x1c, 0x1e, 0x400, 0x0100_0000];
+
+    fn made() -> Fake {
+        let [one, two, three, four] = [0x1000, 0x2000, 0x3000, 0x4000].map(|offset| RAM + offset);
+        let mut run = Fake::of(&[0x40]).holding(RAM, one as u32).holding(RAM + 4, 1);
+        for (tcb, name) in [(one, "one"), (two, "two"), (three, "three"), (four, "four")] {
+            run = named(run, tcb, name, 0);
+        }
+        run = list(list(run, RAM + 0x100, &[two, one]), RAM + 0x120, &[]);
+        // The last one waits without a limit for something.
+        list(run, RAM + 0x140, &[three, four]).holding(four + 24 + 16, 0x2000_0180)
+    }
+
+    #[test]
+    fn tasks_have_the_state_of_the_list_that_they_are_in() {
+        let mut run = made();
+        let list = threads().list(&mut run).unwrap();
+        let states: Vec<(&str, State)> = list.iter().map(|thread| (&*thread.name, thread.state)).collect();
+        assert_eq!(
+            states,
+            [("one", State::Running), ("two", State::Ready), ("three", State::Suspended), ("four", State::Blocked)]
+        );
+        assert_eq!(list[1].id, RAM + 0x2000);
+        // Before the scheduler runs the first one is ready, too.
+        let list = threads().list(&mut run.holding(RAM + 4, 0)).unwrap();
+        assert!(list.len() == 4 && list.iter().all(|thread| thread.state != State::Running), "{list:?}");
+    }
+
+    #[test]
+    fn a_list_that_leads_round_or_nowhere_ends() {
+        let two = RAM + 0x2000;
+        let mut round = made().holding(two + 8, two as u32 + 4);
+        assert_eq!(threads().list(&mut round).unwrap().len(), 4);
+        let mut nowhere = made().holding(two + 8, 0x9000_0000);
+        assert_eq!(threads().list(&mut nowhere).unwrap().len(), 4);
+        assert_eq!(threads().list(&mut Fake::of(&[0x40])).unwrap(), []);
+    }
+
+    fn saved(run: Fake, sp: u64) -> Vec<(String, u64)> {
+        threads().registers(&mut named(run, RAM + 0x2000, "two", sp), RAM + 0x2000).unwrap()
+    }
+
+    fn value(registers: &[(String, u64)], name: &str) -> Option<u64> {
+        registers.iter().find(|(of, _)| of == name).map(|&(_, value)| value)
+    }
+
+    #[test]
+    fn each_port_for_cortex_m_is_known_by_what_it_saves() {
+        let kept: Vec<u32> = (4..12).collect();
+        let sp = RAM + 0x8000;
+        let frame = FRAME.as_slice();
+        for (what, before, after) in [
+            ("ARM_CM3", vec![], vec![]),
+            ("ARM_CM4F", vec![], vec![0xffff_fffd]),
+            ("ARM_CM33_NTZ", vec![RAM as u32, 0xffff_ffbc], vec![]),
+            ("ARM_CM33", vec![0, RAM as u32, 0xffff_fffd], vec![]),
+            ("ARM_CM0", vec![0xffff_fffd], vec![]),
+        ] {
+            let all = [&before[..], &kept, &after, frame].concat();
+            let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+            for (name, expected) in
+                [("r0", 0x10), ("r3", 0x13), ("r4", 4), ("r11", 11), ("r12", 0x1c), ("lr", 0x1e), ("pc", 0x400)]
+            {
+                assert_eq!(value(&registers, name), Some(expected), "{what}: {name} {registers:x?}");
+            }
+            assert_eq!(value(&registers, "sp"), Some(sp + 4 * all.len() as u64), "{what}");
+            assert_eq!(registers.len(), 17, "{what}");
+        }
+        // A frame that was aligned, and no frame at all.
+        let aligned = [&kept[..], &frame[..7], &[0x0100_0200]].concat();
+        assert_eq!(value(&saved(words(Fake::of(&[0x40]), sp, &aligned), sp), "sp"), Some(sp + 68));
+        assert_eq!(saved(words(Fake::of(&[0x40]), sp, &[0; 40]), sp), []);
+        assert_eq!(saved(Fake::of(&[0x40]), sp), []);
+    }
+
+    #[test]
+    fn a_task_that_used_the_fpu_has_its_registers() {
+        let sp = RAM + 0x8000;
+        let kept: Vec<u32> = (4..12).chain([0xffff_ffed]).collect();
+        let (high, low): (Vec<u32>, Vec<u32>) = ((0x116..0x126).collect(), (0x100..0x110).collect());
+        let all = [&kept[..], &high, &FRAME, &low, &[0x5, 0]].concat();
+        let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+        assert_eq!(value(&registers, "d0"), Some(0x101_0000_0100));
+        assert_eq!(value(&registers, "d7"), Some(0x10f_0000_010e));
+        assert_eq!(value(&registers, "d8"), Some(0x117_0000_0116));
+        assert_eq!(value(&registers, "fpscr"), Some(5));
+        assert_eq!(value(&registers, "sp"), Some(sp + 4 * (9 + 16 + 26)));
+    }
+
+    #[test]
+    fn the_ports_for_riscv_are_known_by_where_mstatus_is() {
+        let sp = RAM + 0x8000;
+        let mut all: Vec<u32> = (0..29).collect();
+        all[0] = 0x8000_0100;
+        let threads = Threads { is_arm: false, ..threads() };
+        let registers = |tail: &[u32], count: usize| {
+            let saved = [&all[..count], tail].concat();
+            let run = words(Fake::of(&[0x40]), sp, &saved);
+            threads.registers(&mut named(run, RAM + 0x2000, "two", sp), RAM + 0x2000).unwrap()
+        };
+        for (tail, bytes) in [(&[0, 0x1880][..], 31 * 4), (&[0x7880, 0][..], 30 * 4)] {
+            let registers = registers(tail, 29);
+            assert_eq!(value(&registers, "pc"), Some(0x8000_0100));
+            assert_eq!(value(&registers, "ra"), Some(1));
+            assert_eq!(value(&registers, "t0"), Some(2));
+            assert_eq!(value(&registers, "a0"), Some(7));
+            assert_eq!(value(&registers, "t6"), Some(28));
+            assert_eq!(value(&registers, "sp"), Some(sp + bytes));
+        }
+        let small = registers(&[0, 0x1880], 13);
+        assert_eq!((value(&small, "a5"), value(&small, "s2"), value(&small, "sp")), (Some(12), None, Some(sp + 60)));
+        assert_eq!(registers(&[0, 0], 29), []);
+    }
+}
