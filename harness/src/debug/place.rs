@@ -90,10 +90,10 @@ impl Place {
             InputError::new(format!("{typed}: {what} (column {})", typed[..column].chars().count() + 1))
         };
         let start = typed.len() - typed.trim_start().len();
-        let words = typed.trim();
+        let words = typed.trim_start();
         let (form, rest) = match words.split_once(':') {
             Some((form, rest)) => (form, Some(rest)),
-            None => (words, None),
+            None => (words.trim_end(), None),
         };
         let Some(&(form, takes, meaning)) = FORMS.iter().find(|(known, ..)| *known == form) else {
             return Err(wrong(start, unknown(form, rest)));
@@ -110,7 +110,7 @@ impl Place {
         };
         // A name may have colons of its own: `FILE:NAME`, `Type::function`.
         let counted = || -> Result<(String, u64), InputError> {
-            let all = needed()?;
+            let all = needed()?.trim_end();
             let split = all.rsplit_once(':').filter(|(name, nth)| !name.ends_with(':') && is_number(nth));
             let (name, nth) = split.unwrap_or((all, "1"));
             match nth.parse() {
@@ -212,6 +212,9 @@ fn ends_in_number(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::{lookup, visit};
+    use crate::profile::testing::freertos;
+    use crate::profile::{Span, SpanKind};
 
     fn error(typed: &str) -> String {
         Place::parse(typed).unwrap_err().to_string()
@@ -248,9 +251,27 @@ mod tests {
             assert_eq!(place.to_string(), typed);
         }
         assert_eq!(Place::parse(" insn:1.5M "), Ok(Place::Insn(1_500_000)));
+        assert_eq!(Place::parse(" end "), Ok(Place::End));
+        assert_eq!(Place::parse("call:f:2 "), Ok(call("f", 2)));
         // A count is written where the name's end would be taken for one.
         assert_eq!(call("f:2", 1).to_string(), "call:f:2:1");
         assert_eq!(Place::parse("call:f:2:1"), Ok(call("f:2", 1)));
+    }
+
+    #[test]
+    fn what_reports_name_as_worth_a_visit_is_a_place() {
+        let mut profile = freertos();
+        let kind = SpanKind::Call { entry: 0x60 };
+        profile.spans.push(Span { count: 4, max_insns: 70, sum_insns: 100, ..Span::none(kind) });
+        let visits = visit::worth(&profile);
+        let called: Vec<_> = lookup::places(&profile, "UART0_IRQHandler").unwrap();
+        let called = visit::of_functions(&profile, &called).unwrap();
+        let new = visit::first_new_sample(&profile, "format", 100).unwrap();
+        let places = visits.iter().chain([&called]).map(|visit| &visit.place).chain([&new]);
+        assert_eq!(visits.len(), 3);
+        for place in places {
+            assert_eq!(&Place::parse(place).unwrap().to_string(), place);
+        }
     }
 
     #[test]
