@@ -3,7 +3,11 @@
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod find;
+mod launch;
 pub mod monitor;
 pub mod place;
+mod pool;
+pub mod session;
 pub mod threads;
 pub mod travel;
+mod vehicle;

@@ -2,12 +2,14 @@
 //!
 //! The order in which they run at an instruction is that of [`crate::translate`]'s lists.
 
+mod debug;
 mod end;
 mod follow;
 mod time;
 
 use std::sync::MutexGuard;
 
+pub(crate) use debug::{OnBreakpoint, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,

@@ -66,6 +66,8 @@ unsafe extern "C" {
 pub(super) struct Description {
     pub(super) handle: *mut Register,
     pub(super) name: *const c_char,
+    /// Of GDB's target description that it is of, or null.
+    pub(super) feature: *const c_char,
 }
 
 /// Has a function called with every block that QEMU translates. `id` is the plugin's.

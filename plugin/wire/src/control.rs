@@ -120,6 +120,11 @@ impl End {
         End::Output,
         End::UnknownCall,
     ];
+
+    /// The end of a number.
+    pub(crate) fn from_number(number: u64) -> Option<End> {
+        End::ALL.into_iter().find(|&end| end as u64 == number)
+    }
 }
 
 /// The page as read.
@@ -153,7 +158,7 @@ impl Control {
             return Err(malformed(Word::Vcpus));
         }
         let code = words[Word::End as usize];
-        let end = End::ALL.into_iter().find(|&end| end as u64 == code);
+        let end = End::from_number(code);
         if code != 0 && end.is_none() {
             return Err(malformed(Word::End));
         }

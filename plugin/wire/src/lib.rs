@@ -29,6 +29,7 @@
 pub mod api;
 pub mod control;
 pub mod counters;
+pub mod debug;
 pub mod definition;
 pub mod errors;
 pub mod input;
