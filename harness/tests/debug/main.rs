@@ -6,6 +6,7 @@ mod common;
 
 mod client;
 mod fake;
+mod find;
 mod gdb;
 mod places;
 mod protocol;
