@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use wire::control::End;
+use wire::control::{End, Word};
 use wire::counters::{INPUT, LAST};
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
@@ -28,7 +28,7 @@ use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
 use crate::output::Output;
 use crate::prediction::Predictions;
-use crate::qemu::{self, Scoreboard, Vcpus};
+use crate::qemu::{self, Scoreboard, Turns, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
 use crate::snapshot::Snapshot;
@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     /// What tells several vCPUs apart; None: there is one, or the processor says it.
     vcpus: Option<Vcpus>,
+    /// What keeps the turns of several vCPUs, until it has done so.
+    turns: Option<Turns>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -132,6 +134,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
+        turns: if vcpus > 1 { Turns::find(api) } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -182,6 +185,14 @@ pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
 }
 
 impl State {
+    /// A vCPU appears on the thread that executes all of them, before any does.
+    pub(crate) fn appear(&mut self) {
+        self.guest.appear();
+        if self.turns.take().is_some_and(|turns| turns.keep()) {
+            self.ledger.say(Word::TurnsKept, 1);
+        }
+    }
+
     /// The vCPU that executes, where QEMU says it.
     pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
         self.vcpus.as_mut().and_then(Vcpus::executing)
