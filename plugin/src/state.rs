@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use wire::control::{End, Word};
+use wire::control::End;
 use wire::counters::{INPUT, LAST};
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
@@ -28,7 +28,7 @@ use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
 use crate::output::Output;
 use crate::prediction::Predictions;
-use crate::qemu::{self, Scoreboard, Turns, Vcpus};
+use crate::qemu::{self, Scoreboard, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
 use crate::snapshot::Snapshot;
@@ -48,7 +48,7 @@ pub(crate) struct State {
     /// What tells several vCPUs apart; None: there is one, or the processor says it.
     vcpus: Option<Vcpus>,
     /// What keeps the turns of several vCPUs, until it has done so.
-    turns: Option<Turns>,
+    turns: Option<qemu::Turns>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -134,7 +134,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
-        turns: if vcpus > 1 { Turns::find(api) } else { None },
+        turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -189,7 +189,7 @@ impl State {
     pub(crate) fn appear(&mut self) {
         self.guest.appear();
         if self.turns.take().is_some_and(|turns| turns.keep()) {
-            self.ledger.say(Word::TurnsKept, 1);
+            self.ledger.say(wire::control::Word::TurnsKept, 1);
         }
     }
 
