@@ -204,12 +204,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    if outcome.records.vcpus.len() > 1 && emulator::turns_vary(&outcome.qemu_version) {
-        listener.say(&format!(
-            "warning: with several CPUs QEMU {} does not always change from one to the next at the same instruction: \
-             another run may have other counts; QEMU 10.1 and older repeat",
-            outcome.qemu_version
-        ));
+    if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
+        listener.say(&format!("warning: {line}"));
     }
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, choice)));
