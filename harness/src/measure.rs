@@ -85,6 +85,11 @@ impl Loaded {
         symbols
     }
 
+    /// The ELF that names the image's addresses, if there is one.
+    pub(crate) fn symbol_file(&self) -> Option<&[u8]> {
+        self.symbol_file.as_deref()
+    }
+
     /// The firmware's kernel, where it has one that is known; with what is to be said of it.
     pub(crate) fn kernel(&self) -> (Option<wire::request::Kernel>, Vec<String>) {
         let arm = self.choice.machine.arch == Arch::CortexM;

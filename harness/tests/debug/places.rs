@@ -2,10 +2,10 @@
 
 use clap::Parser;
 use harness::cli::Cli;
-use harness::debug::session::{DEFAULT_CHECKPOINT_MIB, Session};
+use harness::debug::session::Session;
 use harness::debug::travel::{Register, Stop, Travel, Why};
 use harness::measure::Listener;
-use harness::run::options::Options;
+use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
 
 use crate::common::{has_several_cpus, image, image_args, in_parallel, run, say, selected_that};
