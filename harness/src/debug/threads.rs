@@ -132,7 +132,8 @@ impl thread::Threads for Threads {
             registers.into_iter().map(|(name, value)| (name, value.to_le_bytes()[..word].to_vec())).collect()
         };
         let tasks = Threads::list(self, travel)?.into_iter().filter_map(|task| {
-            let id = NonZeroUsize::new(task.id as usize)?;
+            // GDB's numbers of threads have 31 bits.
+            let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
             let state = monitor::state(task.state).to_owned();
             Some(thread::Thread { id, name: task.name, state, saved: (!runs).then(|| saved(task.registers)) })
