@@ -155,6 +155,26 @@ fn a_command_that_goes_elsewhere_leaves_no_old_registers_and_no_old_stack() {
 }
 
 #[test]
+fn a_command_that_goes_elsewhere_leaves_no_old_callers() {
+    for (code, words) in [(Code::arm(), [46, 80]), (Code::riscv(), [47, 81])] {
+        let text = session(
+            &code,
+            Manners::default(),
+            &["set backtrace past-main on", "monitor goto 47", "bt 2", "monitor goto 81", "bt 2"],
+        );
+        // The caller's address is on the stack.
+        let callers = said(&text, "#1  ");
+        assert_eq!(callers.len(), 2, "{text}");
+        // The stack's words are the instruction's number; of a return address Thumb's bit is none.
+        let word = |line: &String| {
+            let address = line.split(' ').next().unwrap().trim_start_matches("0x");
+            u64::from_str_radix(address, 16).unwrap() as u32
+        };
+        assert_eq!(callers.iter().map(word).collect::<Vec<u32>>(), words, "{text}");
+    }
+}
+
+#[test]
 fn writes_that_are_refused_say_why_and_functions_are_not_called() {
     let text = session(
         &Code::arm(),

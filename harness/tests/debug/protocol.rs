@@ -121,8 +121,14 @@ fn a_watched_access_is_shown_with_the_instruction_that_is_about_to_make_it() {
 
 #[test]
 fn a_range_step_ends_outside_of_its_range_or_at_a_breakpoint_within() {
+    for is_terse in [false, true] {
+        range_step(Manners { is_terse, ..Manners::default() });
+    }
+}
+
+fn range_step(manners: Manners) {
     let code = Code::arm();
-    let (server, mut client) = served(&code, Manners::default());
+    let (server, mut client) = served(&code, manners);
     let (first, call) = (code.round[0], code.round[code.call]);
     let within = format!("vCont;r{first:x},{:x}:p1.1;c:p1.-1", call + 4);
     assert_eq!(client.ask(&within), "T05thread:p01.01;");
