@@ -46,6 +46,7 @@ const PLUGIN: &[&str] = &[
     "wait",
     "input",
     "semihosting",
+    "debug",
     "state",
     "hooks",
     "translate",

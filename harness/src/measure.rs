@@ -16,7 +16,7 @@ use crate::image::given;
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
-use crate::image::stub;
+use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
 use crate::image::unwind;
 use crate::image::{Arch, Image, LoadOptions};
@@ -65,11 +65,42 @@ pub struct Measured {
     pub console: PathBuf,
 }
 
-/// Runs the image in the run directory of `output`.
+/// An image made ready to run on a machine.
+#[derive(Debug)]
+pub struct Loaded {
+    pub(crate) image: Image,
+    pub(crate) choice: Choice,
+    /// The in-target table, if the image has one.
+    mcount: Option<mcount::Header>,
+    /// The ELF that names the image's addresses, if there is one.
+    symbol_file: Option<Vec<u8>>,
+    stubs: Stubs,
+}
+
+impl Loaded {
+    /// The names of its addresses.
+    pub(crate) fn symbols(&self) -> Symbols<'_> {
+        let mut symbols = plain_symbols(self.symbol_file.as_deref(), &self.choice);
+        symbols.patch(&self.stubs.code, &self.stubs.data);
+        symbols
+    }
+
+    /// The firmware's kernel, where it has one that is known; with what is to be said of it.
+    pub(crate) fn kernel(&self) -> (Option<wire::request::Kernel>, Vec<String>) {
+        let arm = self.choice.machine.arch == Arch::CortexM;
+        kernel::find(self.symbol_file.as_deref(), self.choice.load_bias, arm)
+    }
+}
+
+fn plain_symbols<'a>(symbol_file: Option<&'a [u8]>, choice: &Choice) -> Symbols<'a> {
+    Symbols::new(symbol_file, choice.load_bias, choice.machine.arch == Arch::CortexM)
+}
+
+/// Reads the image that options name, finds a machine for it, and changes what is to be changed in it.
 ///
 /// # Errors
-/// When there is no profile to show; see [`crate::exit_code::ExitCode::of_error`].
-pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
+/// When it cannot be read, or no machine fits, or it has no such functions.
+pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loaded> {
     let load = LoadOptions {
         load_addr: options.load_addr,
         load_bias: options.load_bias,
@@ -84,13 +115,41 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     warn(&mcount.warnings);
     let symbol_file = read_symbol_file(&image)?;
-    let mut symbols = Symbols::new(symbol_file.as_deref(), choice.load_bias, choice.machine.arch == Arch::CortexM);
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
-    let stubs = stub::apply(&mut image, &symbols, target, &options.stubs)
-        .map_err(|error| InputError::about(&options.firmware, error))?;
+    let stubs = if options.stubs.is_empty() {
+        Stubs::default()
+    } else {
+        let symbols = plain_symbols(symbol_file.as_deref(), &choice);
+        stub::apply(&mut image, &symbols, target, &options.stubs)
+            .map_err(|error| InputError::about(&options.firmware, error))?
+    };
     warn(&stubs.warnings);
-    symbols.patch(&stubs.code, &stubs.data);
+    Ok(Loaded { image, choice, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
+}
+
+/// Copies the files that the firmware is given into its directory.
+///
+/// # Errors
+/// When one cannot be read, or cannot be written there.
+pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(), InputError> {
+    for (name, file) in &options.files {
+        let copied = given::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
+        copied.map_err(|error| InputError::about(file, format_args!("cannot be given to the firmware: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Runs the image in the run directory of `output`.
+///
+/// # Errors
+/// When there is no profile to show; see [`crate::exit_code::ExitCode::of_error`].
+pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
+    let loaded = load(options, listener)?;
+    let symbols = loaded.symbols();
+    let Loaded { image, choice, mcount, symbol_file, stubs } = &loaded;
+    let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let find = |option: &str, name: &str| match symbols.find(name) {
         Ok(found) => Ok(found.iter().map(|found| found.address).collect::<Vec<u64>>()),
         Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
@@ -110,7 +169,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let functions = symbols.ranges();
     let mut unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
     stubs.functions.iter().for_each(|function| unwind.stub(function));
-    let (kernel, kernel_warnings) = kernel::find(symbol_file.as_deref(), choice.load_bias, arm);
+    let (kernel, kernel_warnings) = loaded.kernel();
     // Under a kernel its threads are the tasks.
     let executor = if kernel.is_none() {
         kernel::embassy::find(symbol_file.as_deref(), choice.load_bias, arm)
@@ -119,13 +178,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     };
     warn(&unwind.warnings);
     warn(&kernel_warnings);
-    for (name, file) in &options.files {
-        let copied = given::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
-        copied.map_err(|error| InputError::about(file, format_args!("cannot be given to the firmware: {error}")))?;
-    }
+    give_files(options, &workspace)?;
     let plan = Plan {
-        image: &image,
-        choice: &choice,
+        image,
+        choice,
         emulator: &emulator,
         options,
         icount_shift,
@@ -136,27 +192,23 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &executor,
-        mcount: mcount.headers.first(),
+        mcount: mcount.as_ref(),
         stubs: &stubs.list,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    explain_choice(&choice, listener);
+    explain_choice(choice, listener);
     listener.starts(&workspace.console());
     let outcome = plan.run(&workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
     if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    if outcome.records.vcpus.len() > 1 && emulator::turns_vary(&outcome.qemu_version) {
-        listener.say(&format!(
-            "warning: with several CPUs QEMU {} does not always change from one to the next at the same instruction: \
-             another run may have other counts; QEMU 10.1 and older repeat",
-            outcome.qemu_version
-        ));
+    if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
+        listener.say(&format!("warning: {line}"));
     }
     if let Some(why) = &outcome.unread_memory {
-        listener.say(&format!("warning: {}", describe_unread(why, &choice)));
+        listener.say(&format!("warning: {}", describe_unread(why, choice)));
     }
     let executed = outcome.records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let shared = symbol_file

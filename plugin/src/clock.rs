@@ -43,6 +43,8 @@ pub(crate) struct Clock {
     input_at: Option<u64>,
     /// Distance of looks at how much has been written.
     look_insns: Option<u64>,
+    /// Instruction of the run at which a debugger has it held.
+    hold_at: Option<u64>,
     vcpus: Vec<Vcpu>,
 }
 
@@ -77,6 +79,8 @@ pub(crate) enum Event {
     Input,
     /// How much has been written is to be looked at.
     Output,
+    /// The run is held for a debugger.
+    Hold,
     /// The run ends.
     End(End),
 }
@@ -172,6 +176,7 @@ impl Clock {
             is_window_open: false,
             input_at: None,
             look_insns: None,
+            hold_at: None,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
         for vcpu in 0..vcpus {
@@ -231,6 +236,11 @@ impl Clock {
         self.vcpus.iter_mut().for_each(|vcpu| vcpu.look_at = Some(insns));
     }
 
+    /// Says at which instruction the run is held.
+    pub(crate) fn set_hold(&mut self, at_insns_of_run: Option<u64>) {
+        self.hold_at = at_insns_of_run;
+    }
+
     /// Instructions that a vCPU has started since reset.
     pub(crate) fn insns_of_run(&self, vcpu: u32, ledger: &Ledger) -> u64 {
         self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
@@ -247,7 +257,8 @@ impl Clock {
         let max = self.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
         let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let look = look_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
-        let next = max.min(input).min(look);
+        let hold = self.hold_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let next = max.min(input).min(look).min(hold);
         if self.is_window_open { next.min(next_sample).min(self.for_insns.unwrap_or(none)) } else { next }
     }
 
@@ -316,8 +327,8 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before input, a look, and those before the
-    /// end. Each is due once.
+    /// The next event at exactly this instruction of the window: a sample before input, a look, a hold, and those before
+    /// the end. Each is due once.
     pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         if self.is_window_open && next_sample == insns {
@@ -331,6 +342,10 @@ impl Clock {
         if look_at.is_some_and(|at| at <= insns + before_insns) {
             self.vcpus[vcpu as usize].look_at = self.look_insns.map(|distance| insns + before_insns + distance);
             return Some(Event::Output);
+        }
+        if self.hold_at.is_some_and(|at| at <= insns + before_insns) {
+            self.hold_at = None;
+            return Some(Event::Hold);
         }
         let is_reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| insns + before >= limit);
         if self.is_window_open && is_reached(self.for_insns, 0) {

@@ -78,6 +78,11 @@ impl Ledger {
     }
 
     /// The control page.
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        self.records.keep()
+    }
+
+    /// The control page.
     pub(crate) fn control(&self) -> &'static Control {
         self.records.control
     }

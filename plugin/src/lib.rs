@@ -49,12 +49,14 @@
 //! | [`clock`] | what is due when; it says so, and acts on nothing |
 //! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
 //! | [`stack`] [`transfer`] [`marks`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 
 mod block;
 mod clock;
 mod code;
+mod debug;
 mod errors;
 mod follow;
 mod guest;

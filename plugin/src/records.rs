@@ -62,6 +62,28 @@ impl Map {
         Err(io::Error::last_os_error())
     }
 
+    /// Makes the memory this process' own, in a copy of the process that it was shared with.
+    fn keep(&self) -> io::Result<()> {
+        // SAFETY: inside the map, which nothing writes meanwhile: the run is held.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) }.to_vec();
+        // SAFETY: takes the place of exactly what was mapped; what refers to it finds the same there.
+        unsafe {
+            let address = libc::mmap(
+                self.start.cast(),
+                self.bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            );
+            if address == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            self.start.copy_from_nonoverlapping(bytes.as_ptr(), self.bytes);
+        }
+        Ok(())
+    }
+
     fn u64_at(&self, offset_bytes: usize) -> &AtomicU64 {
         assert!(offset_bytes.is_multiple_of(8) && offset_bytes + 8 <= self.bytes);
         // SAFETY: inside the map, aligned (maps are page-aligned), and only ever accessed as whole
@@ -157,6 +179,12 @@ impl Records {
         control.set(Word::Vcpus, vcpus.into());
         control.set(Word::Magic, wire::MAGIC);
         Ok(records)
+    }
+
+    /// Makes all of it this process' own, in a copy of the one that writes the files.
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
+        maps.into_iter().chain(&self.chunks).try_for_each(Map::keep)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {

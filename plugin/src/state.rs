@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use wire::control::End;
 use wire::counters::{INPUT, LAST};
+use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
 use wire::request::{self, Request, Semihosting};
@@ -19,6 +20,7 @@ use wire::sample::Sample;
 use crate::block::{Blocks, from_progress};
 use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use crate::code::Code;
+use crate::debug::Debugger;
 use crate::errors::Errors;
 use crate::follow::Follow;
 use crate::guest::{self, Guest};
@@ -28,7 +30,7 @@ use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
 use crate::output::Output;
 use crate::prediction::Predictions;
-use crate::qemu::{self, Scoreboard, Vcpus};
+use crate::qemu::{self, Access, Scoreboard, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
 use crate::snapshot::Snapshot;
@@ -47,6 +49,8 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     /// What tells several vCPUs apart; None: there is one, or the processor says it.
     vcpus: Option<Vcpus>,
+    /// What keeps the turns of several vCPUs, until it has done so.
+    turns: Option<qemu::Turns>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -66,6 +70,8 @@ pub(crate) struct State {
     pub(crate) semihosting: Semihosting,
     pub(crate) handles: Handles,
     pub(crate) clocks: Clocks,
+    /// None: the run is not debugged.
+    pub(crate) debugger: Option<Debugger>,
 }
 
 /// How generated code counts.
@@ -83,12 +89,14 @@ pub(crate) struct Counting {
     pub(crate) translating: u32,
     /// One callback per instruction instead, for the tests.
     pub(crate) is_oracle: bool,
+    /// Every instruction is one that the run may be held at, and nothing but the clock is counted.
+    pub(crate) is_debugged: bool,
 }
 
 impl Counting {
     /// Whether events are looked for where blocks start.
     pub(crate) fn by_blocks(&self) -> bool {
-        self.is_inline && !self.is_oracle
+        self.is_inline && !self.is_oracle && !self.is_debugged
     }
 }
 
@@ -124,6 +132,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     let mut ledger = Ledger::new(Records::create(directory, vcpus)?);
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
+    let debugger = Debugger::open(&request, directory, api, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let mut state = State {
         guest,
@@ -132,12 +141,14 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
+        turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
             is_inline,
             translating: 0,
             is_oracle: request.is_oracle,
+            is_debugged: request.is_debugged,
         },
         follow,
         stacks: Stacks::new(&request),
@@ -152,7 +163,12 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         semihosting: request.semihosting,
         handles: Handles::new(),
         clocks: Clocks::new(),
+        debugger,
     };
+    if state.debugger.is_some() {
+        // Before the first instruction.
+        state.clock.set_hold(Some(1));
+    }
     if let Some(output) = &state.output {
         state.clock.set_look(output.look_insns());
     }
@@ -182,6 +198,14 @@ pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
 }
 
 impl State {
+    /// A vCPU appears on the thread that executes all of them, before any does.
+    pub(crate) fn appear(&mut self) {
+        self.guest.appear();
+        if self.turns.take().is_some_and(|turns| turns.keep()) {
+            self.ledger.say(wire::control::Word::TurnsKept, 1);
+        }
+    }
+
     /// The vCPU that executes, where QEMU says it.
     pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
         self.vcpus.as_mut().and_then(Vcpus::executing)
@@ -236,7 +260,8 @@ impl State {
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
                 Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
-                Event::Output => {}
+                // A run that is held counts by instructions, see `settle_here`.
+                Event::Output | Event::Hold => {}
                 Event::End(end) => self.end_at(vcpu, end, pc, due),
             }
         }
@@ -260,9 +285,50 @@ impl State {
                 }
                 Event::Output if self.has_written_enough() => End::Output,
                 Event::Output => continue,
+                Event::Hold => {
+                    self.hold_at(vcpu, at_insns, pc);
+                    continue;
+                }
                 Event::End(end) => end,
             };
             self.end_at(vcpu, end, pc, Due { event, at_insns, block, index, overrun_insns: 0 });
+        }
+    }
+
+    /// The run has come to an instruction at which a debugger wants to be asked.
+    fn hold_at(&mut self, vcpu: u32, insns: u64, pc: u64) {
+        let Some(mut debugger) = self.debugger.take() else { return };
+        let next = debugger.arrived(insns, pc, &mut self.guest, &self.ledger);
+        self.clock.set_hold(next);
+        self.clock.set(vcpu, &self.ledger);
+        self.debugger = Some(debugger);
+    }
+
+    /// A breakpoint is at the instruction that is about to execute.
+    pub(crate) fn stop_at(&mut self, vcpu: u32, pc: u64) {
+        let Some(mut debugger) = self.debugger.take() else { return };
+        let next = debugger.breakpoint(self.ledger.insns(vcpu), pc, &mut self.guest, &self.ledger);
+        self.clock.set_hold(next);
+        self.clock.set(vcpu, &self.ledger);
+        self.debugger = Some(debugger);
+    }
+
+    /// QEMU aborts, on whatever thread.
+    pub(crate) fn aborts(&mut self) {
+        let insns = self.ledger.insns(TIMEKEEPER);
+        if let Some(debugger) = &mut self.debugger {
+            debugger.aborts(insns);
+        }
+    }
+
+    /// Memory was accessed by the instruction at `pc`, by a store or a load of so many bytes.
+    pub(crate) fn accessed(&mut self, vcpu: u32, pc: u64, access: Access, is_store: bool) {
+        let insns = self.ledger.insns(vcpu);
+        let Some(debugger) = &mut self.debugger else { return };
+        let accessed = debug::Accessed { address: access.address, is_store, by: insns };
+        if debugger.accessed(accessed, access.bytes, pc, &mut self.guest) {
+            self.clock.set_hold(Some(insns + 1));
+            self.clock.set(vcpu, &self.ledger);
         }
     }
 
@@ -298,6 +364,9 @@ impl State {
 
     /// Ends the run here. The vCPU's events have been settled.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
+        if let Some(mut debugger) = self.debugger.take() {
+            debugger.ended(end, value, self.ledger.insns(TIMEKEEPER), pc, &mut self.guest, &self.ledger)
+        }
         // It may have come in another one's turn.
         (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
         if let Some(tasks) = &self.follow.tasks {

@@ -14,12 +14,14 @@ use wire::request::Semihosting;
 
 use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
 use crate::code::Code;
+use crate::debug::Debugger;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn,
-    OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnLoad, OnMask, OnMasked,
-    OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting, OnStackMove,
-    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnBreakpoint, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException,
+    OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnLoad, OnMask,
+    OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
+    OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
+    OnWatchedStore, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -84,11 +86,12 @@ enum AtInsn {
     TrapReturn,
     Wait,
     EventWait,
+    Watch,
     Store,
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 24] = [
+const AT_INSN: [AtInsn; 25] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -125,7 +128,8 @@ const AT_INSN: [AtInsn; 24] = [
     AtInsn::TrapReturn,
     AtInsn::Wait,
     AtInsn::EventWait,
-    // After the instruction's stores.
+    // After the instruction's accesses; one that ends the run is seen before.
+    AtInsn::Watch,
     AtInsn::Store,
 ];
 
@@ -213,9 +217,9 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     state.counting.translating = state.executing_vcpu().unwrap_or(0);
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
-    let is_oracle = state.counting.is_oracle;
+    let is_single = state.counting.is_oracle || state.counting.is_debugged;
     let parts: Vec<&[Planned]> =
-        plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_oracle).collect();
+        plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_single).collect();
     let is_whole = is_counted_whole(state, &plan, parts.len());
     let mut segments = Vec::new();
     for part in if is_whole { vec![&plan[..]] } else { parts.clone() } {
@@ -224,7 +228,11 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             sizes: part.iter().map(|insn| insn.size).collect(),
             transfer: part.last().and_then(|insn| insn.transfer),
         };
-        segments.push((state.ledger.segment(segment), part.len() as u32));
+        let slot = state.ledger.segment(segment);
+        if let Some(debugger) = &mut state.debugger {
+            debugger.translated(part[0].pc, slot, &state.ledger);
+        }
+        segments.push((slot, part.len() as u32));
     }
     let mut started = 0;
     let started = parts.iter().map(|part| {
@@ -318,6 +326,8 @@ fn register_at_block(
     prediction: Option<usize>,
 ) {
     match what {
+        // What goes on is the profile's matter.
+        AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
             let pc = plan[0].pc;
             if state.guest.may_be_handler(pc, state.code.may_be_entry(pc)) {
@@ -442,18 +452,20 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
                 register_count(state, count, at);
             }
         }
-        AtInsn::Transfer => {
+        AtInsn::Transfer if !state.counting.is_debugged => {
             if let Some(site) = &planned.site {
                 register_transfer(state, site, insn, planned.may_return_from_exception);
             }
         }
-        AtInsn::Vector if planned.moves_vector => insn.call::<OnVector>(id),
+        AtInsn::Vector if planned.moves_vector && !state.counting.is_debugged => insn.call::<OnVector>(id),
         AtInsn::Semihosting if planned.calls_host => insn.call::<OnSemihosting>(id),
+        AtInsn::TrapReturn if state.counting.is_debugged => {}
         AtInsn::TrapReturn if planned.trap_return => insn.call::<OnTrapReturn>(id),
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
+        AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
         // Where it would sleep already, the turns of its loop cost no callback.
         AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
@@ -462,6 +474,10 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Store if is_last && planned.may_store => {
             insn.call_after_store::<OnStore>(id);
             insn.call_after_load::<OnLoad>(id);
+        }
+        AtInsn::Watch if state.debugger.as_ref().is_some_and(Debugger::watches) => {
+            insn.call_after_store::<OnWatchedStore>(id);
+            insn.call_after_load::<OnWatchedLoad>(id);
         }
         _ => {}
     }
@@ -476,6 +492,12 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
     let clock = cell(state, CLOCK);
     match count {
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
+        // Its counter is a flag: the debugger stops here.
+        Count::Segment { slot, .. } if state.counting.is_debugged => {
+            insn.add(clock, 1);
+            insn.call_when_at_least::<OracleSample>(clock, DUE, id);
+            insn.call_when_at_least::<OnBreakpoint>(cell(state, slot), 1, id);
+        }
         Count::Segment { slot, .. } if state.counting.is_oracle => {
             insn.add(clock, 1);
             insn.call::<OracleCount>(slot as usize);

@@ -104,6 +104,11 @@ impl MainThread {
         str::from_utf8(number).ok()?.parse().ok()
     }
 
+    /// Whether it waits for file descriptors right now.
+    pub(crate) fn rests(&self) -> bool {
+        self.sleeps() != Some(false) && self.waits_in().is_some_and(|number| POLL.contains(&number))
+    }
+
     /// Whether [`MainThread::await_poll`] works on this host.
     pub(crate) fn can_be_seen(&self) -> bool {
         let syscall = self.syscall.as_ref().is_some_and(|syscall| syscall.read_at(&mut [0; 8], 0).is_ok());

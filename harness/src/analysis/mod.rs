@@ -18,3 +18,4 @@ mod rtic;
 pub mod source;
 pub mod stacks;
 pub mod timeline;
+pub mod visit;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::analysis::listing::Lister;
 use crate::analysis::lookup;
 use crate::analysis::source::{SourceMap, Sources};
+use crate::analysis::visit;
 use crate::cli::AnnotateArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
@@ -31,6 +32,7 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut out = BufWriter::new(Log::new(stdout().lock()));
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;
+    terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)
 }

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Result;
 
 use crate::analysis::lookup;
+use crate::analysis::visit;
 use crate::cli::CallersArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
@@ -21,5 +22,6 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     let mut out = BufWriter::new(terminal::stdout());
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
+    terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

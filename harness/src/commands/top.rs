@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Row};
+use crate::analysis::visit;
 use crate::cli::{Sort, TopArgs};
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
@@ -32,5 +33,6 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let size = TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide };
     overview::write(&profile, &table, &check, size, &mut out)?;
     out.flush()?;
+    terminal::notes(visit::sentence(&profile, &args.profile.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::analysis::visit;
 use crate::exit_code::ExitCode;
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::text::github;
@@ -70,6 +71,8 @@ pub fn remedies(case: &CaseResult, directory: Option<&Path>) -> Vec<(&'static st
     let path = |name: &String| directory.map_or_else(|| name.clone(), |above| above.join(name).display().to_string());
     let mut remedies = vec![("again:", case.repeat.clone())];
     remedies.extend(case.accept.iter().map(|accept| ("accept:", accept.clone())));
+    let debug = case.at.iter().zip(&case.profile);
+    remedies.extend(debug.map(|(at, profile)| ("debug:", visit::command(&path(profile), at))));
     remedies.extend(case.profile.iter().map(|profile| ("profile:", path(profile))));
     remedies.extend(case.picture.iter().map(|picture| ("picture:", path(picture))));
     remedies.retain(|(_, how)| !how.is_empty());

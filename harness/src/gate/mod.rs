@@ -7,6 +7,7 @@ pub mod defined;
 pub mod expect;
 pub mod filter;
 pub mod junit;
+pub mod landing;
 pub mod limit;
 pub mod lines;
 pub mod markdown;

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use crate::text::shell::quoted;
+
 /// What the commands have in common: how the suite was named and what it was compared with.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
@@ -42,15 +44,6 @@ fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
 }
 
-/// A word as shells take it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@".contains(c);
-    if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// A file as people know it wherever the checkout lies: from its repository on, else from the current directory, else
 /// its name.
 pub fn shown_path(path: &Path) -> String {
@@ -79,7 +72,6 @@ mod tests {
             assert!(filter.matches(name, &[]), "{name}");
             assert!(!filter.matches(&format!("{name}s"), &[]), "{name}");
         }
-        assert_eq!(["", "-x", "a/b.toml"].map(quoted), ["''", "'-x'", "a/b.toml"]);
     }
 
     #[test]

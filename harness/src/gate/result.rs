@@ -77,6 +77,8 @@ pub struct CaseResult {
     pub repeat: String,
     /// The command that takes its numbers for the baseline's, where that is what it fails by.
     pub accept: Option<String>,
+    /// Where a debugger is to be put to see what failed, as `harness debug --at` takes it.
+    pub at: Option<String>,
     /// Its profile, from the directory of the reports on.
     pub profile: Option<String>,
     /// The picture of its stacks there.
@@ -249,6 +251,7 @@ impl CaseResult {
             messages: Vec::new(),
             repeat: String::new(),
             accept: None,
+            at: None,
             profile: None,
             picture: None,
             console_tail: Vec::new(),

@@ -21,6 +21,7 @@ use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
 use crate::gate::defined::defined;
 use crate::gate::expect::{self, Finding, FindingKind};
+use crate::gate::landing;
 use crate::gate::lines;
 use crate::gate::remedy::{self, Command};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
@@ -327,6 +328,7 @@ impl Session {
             messages,
             repeat: String::new(),
             accept: None,
+            at: None,
             picture: Some(format!("{directory}/{FLAMEGRAPH}")),
             profile: Some(directory),
             console_tail: Vec::new(),
@@ -345,6 +347,7 @@ impl Session {
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
         }
+        result.at = landing::of_failure(case, profile, &result.findings);
         self.compare(case, profile, (&new, ended_well), deadline, &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
@@ -385,6 +388,12 @@ impl Session {
             result.raise(ExitCode::Usage);
         }
         result.findings.extend(unclear);
+        if findings.iter().any(|finding| !finding.passed) && result.at.is_none() {
+            let judgements = judge(&case.thresholds, &meant, &compared);
+            let mut crossed = judgements.iter().filter(|judgement| judgement.crossed);
+            let function = crossed.find(|judgement| judgement.metric.subject() == Subject::Function);
+            result.at = landing::of_growth(profile, &compared, function.map(|judgement| &*judgement.subject));
+        }
         if findings.iter().any(|finding| !finding.passed) {
             result.raise(ExitCode::Regression);
         }

@@ -25,7 +25,8 @@ pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: 
     let of_tasks =
         fits(tasks.iter().map(|task| task.insns), MOST) && fits(tasks.iter().map(|task| task.switches), MOST);
     let of_tree = fits(tree.iter().map(|node| node.insns), MOST) && fits(tree.iter().map(|node| node.calls), MOST);
-    let of_spans = fits(spans.iter().map(|span| span.count), MOST);
+    let of_spans = fits(spans.iter().map(|span| span.count), MOST)
+        && spans.iter().all(|span| span.longest_since_insns <= MAX_INSNS);
     ensure!(of_vcpus && of_tasks && of_tree && of_spans, "the counts are damaged: they are larger than any run's");
     Ok(())
 }
@@ -76,9 +77,9 @@ mod tests {
         let kind = wire::definition::NodeKind::Root { task: 0 };
         assert_refused(&interrupted().node(0, kind, MOST).node(0, kind, 1));
         let mut spans = interrupted();
-        let span =
-            Span { kind: SpanKind::Masked, count: MOST + 1, min_insns: 0, max_insns: 0, sum_insns: 0, longest_at: 0 };
-        spans.spans.push(span);
+        spans.spans.push(Span { count: MOST + 1, ..Span::none(SpanKind::Masked) });
+        assert_refused(&spans);
+        spans.spans[0] = Span { count: 1, longest_since_insns: MAX_INSNS + 1, ..Span::none(SpanKind::Masked) };
         assert_refused(&spans);
         let mut facts = interrupted();
         facts.facts.unresolved_transfers = u64::MAX;

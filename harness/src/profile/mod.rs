@@ -34,7 +34,7 @@ pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0e\n";
+const MAGIC: &[u8; 8] = b"fwprof\x0f\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,9 +133,18 @@ pub struct Span {
     /// Address of the instruction with which the longest began: the first of the function, the handler, or
     /// what `--span` names; the one that masked interrupts; the store that pended PendSV.
     pub longest_at: u64,
+    /// Instructions that the vCPU had started in the window as the longest began; the next one was its first. Of
+    /// masked interrupts and a pended PendSV `longest_at` may be the last before it.
+    pub longest_since_insns: u64,
 }
 
 impl Span {
+    /// None of a kind.
+    pub(crate) fn none(kind: SpanKind) -> Span {
+        let (count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns) = (0, 0, 0, 0, 0, 0);
+        Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns }
+    }
+
     /// Mean of its instructions, rounded down; 0 where there was none.
     pub fn mean_insns(&self) -> u64 {
         self.sum_insns.checked_div(self.count).unwrap_or(0)
@@ -147,7 +156,8 @@ impl Span {
             return;
         }
         if self.count == 0 || other.max_insns > self.max_insns {
-            (self.max_insns, self.longest_at) = (other.max_insns, other.longest_at);
+            self.max_insns = other.max_insns;
+            (self.longest_at, self.longest_since_insns) = (other.longest_at, other.longest_since_insns);
         }
         self.min_insns = if self.count == 0 { other.min_insns } else { self.min_insns.min(other.min_insns) };
         self.count = self.count.saturating_add(other.count);
@@ -293,10 +303,10 @@ impl Profile {
             Definition::Span { slot: FIRST_DEFINED, kind }.put(&mut trees)?;
         }
         let span_counts = self.spans.iter().map(|span| {
-            let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at } = span;
-            [count, min_insns, max_insns, sum_insns, longest_at]
+            let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns } = span;
+            [count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns]
         });
-        let span_counts: Vec<[u64; 5]> = span_counts.collect();
+        let span_counts: Vec<[u64; 6]> = span_counts.collect();
         let counts: Vec<(u64, u64)> = self.tree.iter().map(|node| (node.insns, node.calls)).collect();
         let body = Body {
             facts: Cow::Borrowed(&self.facts),
@@ -344,9 +354,10 @@ impl Profile {
                     tree.push(Node { parent, kind, insns, calls });
                 }
                 Definition::Span { kind, .. } => {
-                    let &[count, min_insns, max_insns, sum_insns, longest_at] =
+                    let &[count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns] =
                         span_counts.next().context("the profile's spans are cut short")?;
-                    spans.push(Span { kind, count, min_insns, max_insns, sum_insns, longest_at });
+                    let span = Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns };
+                    spans.push(span);
                 }
                 _ => bail!("the profile's stacks are damaged"),
             }
@@ -396,8 +407,8 @@ struct Body<'a> {
     samples: Cow<'a, [u8]>,
     trees: Cow<'a, [u8]>,
     counts: Cow<'a, [(u64, u64)]>,
-    /// Count, min, max, sum, address of each span.
-    span_counts: Cow<'a, [[u64; 5]]>,
+    /// Count, min, max, sum of each span, and where and when the longest began.
+    span_counts: Cow<'a, [[u64; 6]]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,
     notes: Cow<'a, [Note]>,

@@ -12,6 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use wire::control::Word;
 use wire::refusal::Refusal;
+use wire::request::Request;
 
 use crate::error::{EmulatorError, InputError};
 use crate::image::mcount;
@@ -82,9 +83,17 @@ impl Plan<'_> {
     /// # Errors
     /// When they cannot be written.
     pub fn prepare(&self, workspace: &Workspace, api: i32) -> io::Result<()> {
+        self.prepare_for(&request::of(self)?, workspace, api)
+    }
+
+    /// Writes them for a run that is asked for something else than a profile.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) fn prepare_for(&self, request: &Request, workspace: &Workspace, api: i32) -> io::Result<()> {
         fs::write(workspace.plugin(), plugin::library(api)?)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
-        request::write(self, &workspace.records())?;
+        request::write(request, &workspace.records())?;
         if !self.options.input.is_empty() {
             for pipe in [workspace.console_input(), workspace.readc_input()] {
                 mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR)?;
@@ -94,7 +103,7 @@ impl Plan<'_> {
     }
 
     /// Holds the console's pipes open: QEMU opens them before it loads the plugin, and would wait for a writer.
-    fn hold_input(&self, workspace: &Workspace) -> io::Result<Vec<File>> {
+    pub(crate) fn hold_input(&self, workspace: &Workspace) -> io::Result<Vec<File>> {
         let pipes = [workspace.console_input(), workspace.readc_input()];
         let pipes = pipes.iter().filter(|_| !self.options.input.is_empty());
         pipes.map(|pipe| File::options().read(true).write(true).open(pipe)).collect()
@@ -102,7 +111,7 @@ impl Plan<'_> {
 
     /// All of the input as one file: what the firmware reads from `:tt`, which waits for nothing. QEMU shares the place
     /// in it that was read up to.
-    fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
+    pub(crate) fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
         let bytes: Vec<u8> = self.options.input.iter().flat_map(|input| &input.bytes).copied().collect();
         fs::write(workspace.standard_input(), bytes)?;
         File::open(workspace.standard_input())
@@ -198,7 +207,7 @@ impl Plan<'_> {
         loop {
             let shared = standard_input.try_clone().map_err(unwritable)?;
             let arguments = self.arguments(Some(api));
-            let mut process = Process::start(self.emulator, walls, &arguments, workspace, shared.into())?;
+            let mut process = Process::start(self.emulator, walls, &arguments, workspace, shared.into(), None)?;
             let mut start = Start::begin(self, &mut process);
             let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
             let said = workspace.said();

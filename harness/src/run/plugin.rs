@@ -75,7 +75,7 @@ impl Refusal {
 ///
 /// # Errors
 /// When it takes none that the plugin knows; the message says what to do.
-pub(super) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<bool, EmulatorError> {
+pub(crate) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<bool, EmulatorError> {
     if said.lines().any(|line| line.ends_with(NO_PLUGINS)) {
         return Err(emulator::unfit(format!(
             "{} was built without plugins (QEMU's configure has --enable-plugins for them), as some vendors' are",

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -50,18 +51,23 @@ impl Process {
     /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is what the
     /// firmware reads from `:tt`. It is killed when the calling thread ends.
     ///
-    /// Of our descriptors QEMU has its standard ones, and its end of the monitor.
+    /// Of our descriptors QEMU has its standard ones, its end of the monitor, and the plugin's of a debugger's socket, if
+    /// there is one.
     pub fn start(
         emulator: &Path,
         walls: &Walls,
         arguments: &[OsString],
         workspace: &Workspace,
         input: Stdio,
+        debugger: Option<OwnedFd>,
     ) -> Result<Process> {
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         // What QEMU says by itself. The plugin gives the firmware the console in its place.
         let messages = File::options().append(true).create(true).open(workspace.stderr()).map_err(unwritable)?;
         let (mut monitor, qemus_end) = Monitor::new()?;
+        let mut descriptors = vec![FdMapping { parent_fd: qemus_end, child_fd: monitor::DESCRIPTOR }];
+        let debugger = debugger.map(|parent_fd| FdMapping { parent_fd, child_fd: wire::debug::DESCRIPTOR });
+        descriptors.extend(debugger);
         let mut command = launcher::command(emulator, walls);
         command
             .args(arguments)
@@ -72,7 +78,7 @@ impl Process {
             .stdin(input)
             .stdout(messages.try_clone()?)
             .stderr(messages)
-            .fd_mappings(vec![FdMapping { parent_fd: qemus_end, child_fd: monitor::DESCRIPTOR }])?;
+            .fd_mappings(descriptors)?;
         let child = command.spawn().map_err(|cause| cannot_be_run(emulator, &cause))?;
         // It holds QEMU's end, which is open for as long as it has not ended.
         drop(command);
@@ -255,6 +261,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id().cast_signed())
     }
@@ -262,16 +273,7 @@ impl Process {
     /// Host CPU time that QEMU has used, and whether any of its threads could use more right now.
     /// None where the host does not say (no /proc).
     pub fn cpu_use(&self) -> Option<CpuUse> {
-        let mut use_ = CpuUse { ticks: 0, busy: false };
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()? {
-            let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
-            // proc(5): the fields after the parenthesised name; state is the first, utime and stime
-            // are the 12th and 13th.
-            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-            use_.busy |= !matches!(*fields.first()?, "S" | "I");
-            use_.ticks += fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-        }
-        Some(use_)
+        CpuUse::of(self.child.id())
     }
 }
 
@@ -282,6 +284,22 @@ pub struct CpuUse {
     pub ticks: u64,
     /// Whether a thread is running or ready to.
     pub busy: bool,
+}
+
+impl CpuUse {
+    /// Of a process, by its number.
+    pub(crate) fn of(process: u32) -> Option<CpuUse> {
+        let mut use_ = CpuUse { ticks: 0, busy: false };
+        for task in fs::read_dir(format!("/proc/{process}/task")).ok()? {
+            let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+            // proc(5): the fields after the parenthesised name; state is the first, utime and stime
+            // are the 12th and 13th.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            use_.busy |= !matches!(*fields.first()?, "S" | "I");
+            use_.ticks += fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+        }
+        Some(use_)
+    }
 }
 
 impl Drop for Process {

@@ -147,7 +147,7 @@ impl Records {
                 }),
                 Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
                 Definition::Span { slot, kind } => {
-                    let mut span = Span { kind, count: 0, min_insns: 0, max_insns: 0, sum_insns: 0, longest_at: 0 };
+                    let mut span = Span::none(kind);
                     for vcpu in (0..vcpus).filter(|_| is_open) {
                         let counter = |of: SpanCounter| counter(slot + of as u32, vcpu);
                         span.add(Span {
@@ -157,6 +157,7 @@ impl Records {
                             max_insns: counter(SpanCounter::Max)?,
                             sum_insns: counter(SpanCounter::Sum)?,
                             longest_at: counter(SpanCounter::LongestAt)?,
+                            longest_since_insns: counter(SpanCounter::LongestSince)?,
                         });
                     }
                     // What was asked for is said to have never come; the rest is only defined before the window.

@@ -16,10 +16,10 @@ const CONSOLE: &str = "../console";
 ///
 /// # Errors
 /// When it cannot be written, or something in the plan cannot be asked for.
-pub fn write(plan: &Plan<'_>, records: &Path) -> io::Result<()> {
+pub fn write(request: &Request, records: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-    build(plan)?.put(&mut bytes).map_err(invalid)?;
+    request.put(&mut bytes).map_err(invalid)?;
     fs::write(records.join(request::FILE_NAME), bytes)?;
     fs::write(records.join(wire::refusal::FILE_NAME), [0; wire::refusal::BYTES])
 }
@@ -30,7 +30,11 @@ pub fn refusal(records: &Path) -> Option<Refusal> {
     Refusal::read(&bytes).ok().flatten()
 }
 
-fn build(plan: &Plan<'_>) -> io::Result<Request> {
+/// What a plan asks of the plugin.
+///
+/// # Errors
+/// When it cannot be asked for.
+pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
     let Plan { image, choice, options, .. } = plan;
     let machine = &choice.machine;
     let isa: decode::Isa = machine.isa.parse().map_err(io::Error::other)?;
@@ -66,6 +70,8 @@ fn build(plan: &Plan<'_>) -> io::Result<Request> {
         is_exact: options.exact,
         has_marks: options.console_marks,
         is_oracle: options.oracle,
+        is_debugged: false,
+        is_watched: false,
         semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),

@@ -11,6 +11,9 @@ use crate::run::walls::{self, Sandbox};
 /// All that it can deny.
 const ARGUMENTS: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"];
 
+/// The same for a QEMU that the plugin makes copies of. What it may execute, the walls say.
+const COPIED: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny"];
+
 /// What a QEMU says that has none: of its options, and of its build.
 const REFUSALS: [&str; 2] = ["There is no option group 'sandbox'", "-sandbox support is not enabled"];
 
@@ -21,16 +24,21 @@ fn is_lacking(emulator: &Path) -> bool {
     LACKING.lock().unwrap_or_else(PoisonError::into_inner).contains(emulator)
 }
 
-/// The arguments that ask an emulator for it; none where it is known to refuse them.
-pub(super) fn arguments(emulator: &Path) -> &'static [&'static str] {
-    if is_lacking(emulator) { &[] } else { &ARGUMENTS }
+/// The arguments that ask an emulator for it; none where it is known to refuse them. `is_copied`: the plugin makes copies of
+/// the process.
+pub(super) fn arguments(emulator: &Path, is_copied: bool) -> &'static [&'static str] {
+    match is_copied {
+        _ if is_lacking(emulator) => &[],
+        true => &COPIED,
+        false => &ARGUMENTS,
+    }
 }
 
 /// Whether an emulator has refused the sandbox that it was asked for, and is to be started without from now on.
 ///
 /// # Errors
 /// When all walls are required.
-pub(super) fn is_refused(emulator: &Path, sandbox: Sandbox, said: &str) -> Result<bool, EmulatorError> {
+pub(crate) fn is_refused(emulator: &Path, sandbox: Sandbox, said: &str) -> Result<bool, EmulatorError> {
     if is_lacking(emulator) || !REFUSALS.iter().any(|refusal| said.contains(refusal)) {
         return Ok(false);
     }

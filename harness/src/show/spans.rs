@@ -83,6 +83,7 @@ mod tests {
             max_insns: insns[1],
             sum_insns: insns[2],
             longest_at,
+            longest_since_insns: 0,
         };
         profile.spans = vec![
             span(SpanKind::Call { entry: 0x40 }, 1, [10, 10, 10], 0x40),

@@ -9,5 +9,6 @@ pub mod markdown;
 pub mod markup;
 pub mod number;
 pub mod screen;
+pub mod shell;
 pub mod table;
 pub mod terminal;

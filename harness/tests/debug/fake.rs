@@ -17,7 +17,7 @@ use harness::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Registe
 use object::{Object, ObjectSegment, ObjectSymbol};
 use wire::control::End;
 
-use crate::images::image;
+use crate::common::image;
 
 /// How many instructions it has.
 pub(crate) const INSNS: u64 = 200;

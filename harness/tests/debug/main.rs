@@ -1,12 +1,13 @@
-//! The debugger's server, without a machine: a run of 200 instructions that is made up, packets as GDB sends them, and
-//! GDB itself.
+//! Time travel: the run put at any of its instructions ([`places`]); and the debugger's server without a machine: a run of
+//! 200 instructions that is made up, packets as GDB sends them, and GDB itself.
 
-#[path = "../common/images.rs"]
-#[allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-mod images;
+#[path = "../common/mod.rs"]
+mod common;
 
 mod client;
 mod fake;
+mod find;
 mod gdb;
+mod places;
 mod protocol;
 mod tasks;

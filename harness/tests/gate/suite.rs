@@ -447,6 +447,7 @@ fn less_work_in_a_window_is_a_regression_and_a_suite_that_would_not_see_it_says_
         assert_eq!(found.len(), failures.len(), "{limits}: {found:?}");
         assert!(found.iter().zip(failures).all(|(found, wanted)| found.starts_with(wanted)), "{limits}: {found:?}");
         assert!(seen.stdout.contains("endless.c:") || failures == ["lines printed"], "{}", seen.stdout);
+        assert!(seen.stdout.contains("/endless.profile --at sample:"), "{}", seen.stdout);
     }
     for limits in [
         "thresholds = { work = \"20%\" }",
@@ -545,6 +546,13 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
         result.failures("overflows")
     );
     assert!(result.failures("missing")[0].contains("missing.elf"), "{:?}", result.failures("missing"));
+    let at: Vec<Option<&str>> = report.cases.iter().map(|case| case.at.as_deref()).collect();
+    assert_eq!(at[..1], [None]);
+    assert!(at[1].is_some_and(|at| at.starts_with("sample:") || at == "call:reset"), "{at:?}");
+    assert_eq!(at[2..], [Some("end"), Some("crash"), Some("crash"), None, None]);
+    assert!(result.stdout.contains("      debug:   harness debug harness-report/crashes.profile --at crash\n"));
+    let summary = fs::read_to_string(result.reports.join("summary.md")).unwrap();
+    assert!(summary.contains("debug: `harness debug crashes.profile --at crash`"), "{summary}");
     // What the good one gives alone.
     suite.write(&(String::from(defaults) + &entry(&good, "")));
     let alone = suite.run(&["--no-cache", "-o", "alone"]).expect_code(0).report();
@@ -553,6 +561,7 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
     let junit = result.reports.join("junit.xml");
     let xml = fs::read_to_string(&junit).unwrap();
     assert!(xml.contains("<testsuites name=\"") && xml.contains("tests=\"7\" failures=\"4\" errors=\"2\""), "{xml}");
+    assert!(xml.contains("debug: harness debug crashes.profile --at crash"), "{xml}");
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/junit.xsd");
     built::run(Command::new("xmllint").arg("--noout").arg("--schema").arg(schema).arg(junit));
 }
@@ -579,6 +588,7 @@ fn the_console_is_held_against_texts_in_order_and_deadlines() {
     expect(&format!("console = [{{ text = {last:?}, by = \"25M\" }}]")).expect_code(0);
     let late = expect(&format!("console = [{{ text = {last:?}, by = \"20M\" }}]")).expect_code(1);
     assert!(late.stdout.contains("printed before instruction 24,"), "{}", late.stdout);
+    assert!(late.stdout.contains("/riscv64-bare.profile --at insn:20000000\n"), "{}", late.stdout);
 }
 
 #[test]

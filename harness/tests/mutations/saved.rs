@@ -154,12 +154,13 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
         }
         13 => {
             let span = any(random, &mut profile.spans)?;
-            match random.below(6) {
+            match random.below(7) {
                 0 => span.count = value,
                 1 => span.min_insns = value,
                 2 => span.max_insns = value,
                 3 => span.sum_insns = value,
                 4 => span.longest_at = value,
+                5 => span.longest_since_insns = value,
                 _ => span.kind = SpanKind::Between { from: value, until: u64::MAX },
             }
         }

@@ -222,6 +222,37 @@ fn exceptions_take_what_their_handlers_execute_without_those_that_interrupt_them
 }
 
 #[test]
+fn the_longest_begins_at_the_instruction_that_it_names() {
+    for name in
+        ["cortex-m3-crew", "cortex-m3-masked", "cortex-m3-nested", "riscv64-crew", "riscv64-masked", "riscv64-nested"]
+    {
+        for window in [&["--for", "300k"][..], &["--for", "300k", "--from", "main"]] {
+            let exact = run(name, &[window, &["--exact"]].concat()).profile();
+            let every = run(name, &[window, &["--period", "1"]].concat()).profile();
+            let mut compared = 0;
+            for span in &exact.spans {
+                let first = &every.samples[span.longest_since_insns as usize];
+                assert_eq!(first.at_insns, span.longest_since_insns + 1);
+                match span.kind {
+                    SpanKind::Call { .. } | SpanKind::Exception { .. } => {
+                        assert_eq!(first.pc, span.longest_at, "{name}: {span:?}");
+                        compared += 1;
+                    }
+                    // The instruction that masks or pends is over, or, where it came to effect at once, is not.
+                    SpanKind::Masked | SpanKind::PendSv => {
+                        let around = [span.longest_since_insns as usize, span.longest_since_insns as usize - 1];
+                        let is_there = around.iter().any(|&index| every.samples[index].pc == span.longest_at);
+                        assert!(is_there, "{name}: {span:?}");
+                    }
+                    SpanKind::Between { .. } => panic!("{name}: not asked for"),
+                }
+            }
+            assert!(compared > 3, "{name}: {compared}");
+        }
+    }
+}
+
+#[test]
 fn pendsv_waits_from_the_store_that_pends_it_to_its_first_instruction() {
     for name in ["cortex-m3-crew", "cortex-m3-tasks-ends", "cortex-m4-crew"] {
         let profile = measured(name, &["--exact"]).profile();

@@ -38,6 +38,8 @@ pub(crate) struct Active {
     pub(crate) entry_sp: u64,
     /// What goes on after it. None: a task that has not run yet.
     pub(crate) interrupted: Option<Context>,
+    /// The vCPU's instructions as it was taken.
+    pub(crate) began_at: u64,
     /// The handler's code; only for the exact tree.
     pub(crate) path: Path,
     /// Its node in the exact tree.
@@ -94,6 +96,8 @@ pub(crate) struct Call {
     pub(crate) depth: usize,
     /// The context's clock at its entry.
     pub(crate) since: u64,
+    /// The vCPU's.
+    pub(crate) began_at: u64,
 }
 
 impl Active {

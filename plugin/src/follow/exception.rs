@@ -87,7 +87,8 @@ fn push(
         node = tree.exception_node(core, number, ledger);
     }
     let path = Path::default();
-    core.exceptions.push(Active { number, handler, entry_sp, interrupted, path, node, is_preempted });
+    let began_at = ledger.insns(core.vcpu);
+    core.exceptions.push(Active { number, handler, entry_sp, interrupted, began_at, path, node, is_preempted });
     changed(core, tree, ledger);
 }
 
@@ -133,13 +134,14 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
             tree.spans.end_calls(core, 0, ledger);
         }
         let Some(active) = core.exceptions.pop() else { return };
-        let Active { number, handler, path, is_preempted, interrupted, .. } = active;
+        let Active { number, handler, began_at, path, is_preempted, interrupted, .. } = active;
         core.resumed = interrupted;
         if let Some(tree) = &mut tree
             && !is_preempted
             && !path.calls.began_before_window
         {
-            tree.spans.count(SpanKind::Exception { number }, core.vcpu, path.calls.insns, handler, ledger);
+            let kind = SpanKind::Exception { number };
+            tree.spans.count(kind, core.vcpu, path.calls.insns, (handler, began_at), ledger);
         }
     }
 }

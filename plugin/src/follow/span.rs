@@ -3,7 +3,7 @@
 //! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception) has
 //! a clock of its own for them, which stands still while others execute. Masked interrupts, a pending PendSV and
 //! `--span` go by the vCPU's clock. What began before the window opened, or has not ended as the run does, is no
-//! span. Memory is bounded by the firmware's code: a span has five counters, however often it comes.
+//! span. Memory is bounded by the firmware's code: a span has six counters, however often it comes.
 
 use std::collections::HashMap;
 
@@ -68,8 +68,9 @@ struct Open {
     last: u64,
 }
 
-/// Counts spans of one kind: how many, their sum, the shortest, the longest, and where that began.
-fn count(slot: u32, vcpu: u32, [count, sum, min, max]: [u64; 4], at: u64, ledger: &Ledger) {
+/// Counts spans of one kind: how many, their sum, the shortest, the longest, and where and after how many of the
+/// vCPU's instructions that began.
+fn count(slot: u32, vcpu: u32, [count, sum, min, max]: [u64; 4], (at, since): (u64, u64), ledger: &Ledger) {
     let raise = |of: SpanCounter, value: u64| {
         let slot = slot + of as u32;
         let higher = value > ledger.get(slot, vcpu);
@@ -83,6 +84,7 @@ fn count(slot: u32, vcpu: u32, [count, sum, min, max]: [u64; 4], at: u64, ledger
     raise(SpanCounter::MinComplement, !min);
     if raise(SpanCounter::Max, max) || is_first {
         ledger.set(slot + SpanCounter::LongestAt as u32, vcpu, at);
+        ledger.set(slot + SpanCounter::LongestSince as u32, vcpu, since);
     }
 }
 
@@ -111,10 +113,10 @@ impl Spans {
         Some(slot)
     }
 
-    /// Counts one span of so many instructions, which began at that address.
-    pub(crate) fn count(&mut self, kind: SpanKind, vcpu: u32, insns: u64, at: u64, ledger: &mut Ledger) {
+    /// Counts one span of so many instructions, which began at that address, after so many of the vCPU's.
+    pub(crate) fn count(&mut self, kind: SpanKind, vcpu: u32, insns: u64, began: (u64, u64), ledger: &mut Ledger) {
         if let Some(slot) = self.slot(kind, ledger) {
-            count(slot, vcpu, [1, insns, insns, insns], at, ledger);
+            count(slot, vcpu, [1, insns, insns, insns], began, ledger);
         }
     }
 
@@ -124,9 +126,10 @@ impl Spans {
             self.end_calls(core, depth - 1, ledger);
         }
         let Some(slot) = self.slot(SpanKind::Call { entry }, ledger) else { return };
+        let began_at = ledger.insns(core.vcpu);
         let calls = core.calls();
         let since = calls.insns;
-        calls.open.push(Call { entry, slot, depth, since });
+        calls.open.push(Call { entry, slot, depth, since, began_at });
     }
 
     /// Functions beyond this length of the shadow stack were left.
@@ -135,7 +138,7 @@ impl Spans {
         let calls = core.calls();
         while let Some(call) = calls.open.pop_if(|call| call.depth > depth) {
             let insns = calls.insns - call.since;
-            count(call.slot, vcpu, [1, insns, insns, insns], call.entry, ledger);
+            count(call.slot, vcpu, [1, insns, insns, insns], (call.entry, call.began_at), ledger);
         }
     }
 
@@ -163,7 +166,7 @@ impl Spans {
             && let Some((since, at)) = self.moments[vcpu as usize].pended.take()
         {
             let insns = ledger.insns(vcpu) - since;
-            self.count(SpanKind::PendSv, vcpu, insns, at, ledger);
+            self.count(SpanKind::PendSv, vcpu, insns, (at, since), ledger);
         }
     }
 
@@ -191,7 +194,7 @@ impl Spans {
         moment.was_clear |= !is_masked;
         if !is_masked {
             if let Some((since, at)) = moment.masked.take() {
-                self.count(SpanKind::Masked, vcpu, insns - since, at, ledger);
+                self.count(SpanKind::Masked, vcpu, insns - since, (at, since), ledger);
             }
         } else if !was_masked && (moment.was_clear || !guest.facts.is_masked_at_reset) {
             moment.masked = Some((insns, at));
@@ -256,7 +259,8 @@ impl Betweens {
             let Open { count: spans, sum, first, last } = std::mem::take(&mut between.open[vcpu as usize]);
             if spans > 0 {
                 let sum = (u128::from(insns) * u128::from(spans) - sum) as u64;
-                count(between.slot, vcpu, [spans, sum, insns - last, insns - first], between.from[0], ledger);
+                let began = (between.from[0], first);
+                count(between.slot, vcpu, [spans, sum, insns - last, insns - first], began, ledger);
             }
         }
     }

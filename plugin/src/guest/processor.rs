@@ -277,6 +277,11 @@ impl Guest {
         self.is_readable
     }
 
+    /// The registers of the vCPU that executes.
+    pub(crate) fn registers(&mut self) -> Option<&mut Registers> {
+        self.registers.as_mut()
+    }
+
     /// Number of the vCPU that executes, as the processor says it.
     pub(crate) fn vcpu(&mut self) -> Option<u32> {
         self.arch.vcpu(self)

@@ -6,7 +6,7 @@ use wire::control::{End, Word};
 
 use super::find;
 use crate::guest::{FaultReader, Stored};
-use crate::qemu::{self, AbortHook, AccessCallback, AccessHook, ExitHook, FaultBuffer};
+use crate::qemu::{self, AbortHook, Access, AccessCallback, AccessHook, ExitHook, FaultBuffer};
 use crate::records::Control;
 use crate::state::{self, State};
 
@@ -14,7 +14,7 @@ use crate::state::{self, State};
 pub(crate) struct OnStore;
 
 impl AccessHook for OnStore {
-    const CALL: AccessCallback = |vcpu, address, value, id| {
+    const CALL: AccessCallback = |vcpu, Access { address, value, .. }, id| {
         let (mut state, here) = find(vcpu, id);
         if !state.guest.is_memory(address) {
             state.follow.device.forget();
@@ -43,7 +43,7 @@ impl AccessHook for OnStore {
 pub(crate) struct OnLoad;
 
 impl AccessHook for OnLoad {
-    const CALL: AccessCallback = |vcpu, address, value, id| {
+    const CALL: AccessCallback = |vcpu, Access { address, value, .. }, id| {
         let (mut state, here) = find(vcpu, id);
         if state.guest.is_memory(address) {
             return;
@@ -91,6 +91,7 @@ impl AbortHook for OnAbort {
         if let Some(state) = &mut state {
             state.guest.read_here();
             state.settle_all();
+            state.aborts();
         }
         record_fault();
         if let Some(state) = &mut state {

@@ -6,7 +6,7 @@ use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
 use crate::follow::{event, exception};
-use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Hook};
+use crate::qemu::{self, Access, AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
 
 /// At the start of a block that may be a handler's first.
@@ -249,7 +249,7 @@ impl Hook for OnFirstTask {
 pub(crate) struct OnSwitch;
 
 impl AccessHook for OnSwitch {
-    const CALL: AccessCallback = |vcpu, address, _, id| {
+    const CALL: AccessCallback = |vcpu, Access { address, .. }, id| {
         let (mut state, here) = find(vcpu, id);
         if !state.follow.tasks.as_ref().is_some_and(|tasks| tasks.may_switch_by(address)) {
             return;

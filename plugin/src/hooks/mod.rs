@@ -2,12 +2,14 @@
 //!
 //! The order in which they run at an instruction is that of [`crate::translate`]'s lists.
 
+mod debug;
 mod end;
 mod follow;
 mod time;
 
 use std::sync::MutexGuard;
 
+pub(crate) use debug::{OnBreakpoint, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
@@ -29,7 +31,7 @@ pub(crate) struct VcpuInit;
 impl VcpuHook for VcpuInit {
     const CALL: VcpuCallback = |_| {
         Thread::current().executes_guest();
-        state::lock().guest.appear();
+        state::lock().appear();
     };
 }
 

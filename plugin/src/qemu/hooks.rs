@@ -6,8 +6,20 @@ use super::{raw, versions};
 
 /// Called for a block or instruction with the number that was given at registration.
 pub(crate) type ExecCallback = fn(vcpu: u32, id: usize);
-/// Called after a load or a store: vCPU, guest virtual address, value, number given at registration.
-pub(crate) type AccessCallback = fn(vcpu: u32, address: u64, value: u64, id: usize);
+/// Called after a load or a store with the number given at registration.
+pub(crate) type AccessCallback = fn(vcpu: u32, access: Access, id: usize);
+
+/// A load or a store.
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    /// Guest virtual address.
+    pub(crate) address: u64,
+    /// What was loaded or stored; of 16 bytes the low half.
+    pub(crate) value: u64,
+    /// How many bytes.
+    pub(crate) bytes: u64,
+}
+
 /// Called once per vCPU before it runs.
 pub(crate) type VcpuCallback = fn(vcpu: u32);
 
@@ -31,15 +43,17 @@ pub(super) extern "C" fn access_trampoline<H: AccessHook>(vcpu: c_uint, access: 
     // SAFETY: the access is the one QEMU passed to this very callback.
     let value = unsafe { raw::qemu_plugin_mem_get_value(access) };
     // SAFETY: the width says which member of the union was written; of 16 bytes these are the low half.
-    let value = unsafe {
-        match value.width {
+    let (bytes, value) = unsafe {
+        let bytes = 1 << value.width.min(4);
+        let value = match value.width {
             0 => u64::from(value.low.u8),
             1 => u64::from(value.low.u16),
             2 => u64::from(value.low.u32),
             _ => value.low.u64,
-        }
+        };
+        (bytes, value)
     };
-    H::CALL(vcpu, vaddr, value, id as usize);
+    H::CALL(vcpu, Access { address: vaddr, value, bytes }, id as usize);
 }
 
 /// Names the function called for a new vCPU.

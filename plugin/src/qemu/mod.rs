@@ -8,13 +8,16 @@ mod abort;
 mod address;
 mod api;
 mod clock;
+mod fork;
 mod hooks;
 mod install;
 mod raw;
 mod registers;
 mod reserve;
+mod socket;
 mod streams;
 mod thread;
+mod turns;
 mod vcpu;
 mod versions;
 mod virtual_time;
@@ -23,14 +26,17 @@ pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use clock::Clock;
+pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{
-    AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
+    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
 pub(crate) use install::{Installation, install_by, installation};
 pub(crate) use raw::Info;
 pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
+pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
+pub(crate) use turns::Turns;
 pub(crate) use vcpu::Vcpus;
 pub(crate) use versions::wfe_sleeps;
 pub(crate) use virtual_time::{answer as answer_clocks, answers as clock_answers};

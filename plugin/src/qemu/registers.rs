@@ -16,6 +16,8 @@ pub(crate) const MAX_READ_BYTES: usize = 4096;
 pub(crate) struct Registers {
     handles: HashMap<String, *mut raw::Register>,
     general: Vec<Option<Register>>,
+    /// All of them, in QEMU's order: feature, name, handle.
+    all: Vec<(String, String, Register)>,
     buffer: *mut GByteArray,
 }
 
@@ -34,15 +36,21 @@ impl Registers {
     /// registers by number.
     pub(crate) fn find(general: &[&str]) -> Self {
         let mut handles = HashMap::new();
+        let mut all = Vec::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
         let array = unsafe { raw::qemu_plugin_get_registers() };
         // SAFETY: a GArray of descriptions, `len` of them and as large as it says, each of which begins as is declared
-        // and has a NUL-terminated name.
+        // and has a NUL-terminated name and, if any, feature.
         unsafe {
             let bytes = g_array_get_element_size(array) as usize;
             for index in 0..(*array).len as usize {
                 let description = &*(*array).data.add(index * bytes).cast::<Description>();
                 let name = CStr::from_ptr(description.name).to_string_lossy().into_owned();
+                let feature = match description.feature {
+                    feature if feature.is_null() => String::new(),
+                    feature => CStr::from_ptr(feature).to_string_lossy().into_owned(),
+                };
+                all.push((feature, name.clone(), Register(description.handle)));
                 handles.entry(name).or_insert(description.handle);
             }
             g_array_free(array, 1);
@@ -50,7 +58,7 @@ impl Registers {
         // SAFETY: no precondition; kept for the life of the process.
         let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
         let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
-        Registers { handles, general, buffer }
+        Registers { handles, general, all, buffer }
     }
 
     /// The first register of that name.
@@ -64,18 +72,29 @@ impl Registers {
         self.read(register)
     }
 
-    /// Reads a register; only inside callbacks of the vCPU. Wider ones are cut to 64 bits.
-    pub(crate) fn read(&mut self, register: Register) -> Option<u64> {
-        // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced.
-        let bytes = unsafe {
+    /// Feature, name and handle of all of them, in QEMU's order.
+    pub(crate) fn all(&self) -> &[(String, String, Register)] {
+        &self.all
+    }
+
+    /// The bytes of a register in the guest's order; only inside callbacks of the vCPU.
+    pub(crate) fn read_bytes(&mut self, register: Register) -> Option<&[u8]> {
+        // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced; what is borrowed of the
+        // buffer ends before the next read.
+        unsafe {
             g_byte_array_set_size(self.buffer, 0);
             // How much it has written says what it returns in any version.
             versions::qemu_plugin_read_register(register.0, self.buffer);
             if (*self.buffer).len == 0 {
                 return None;
             }
-            std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize)
-        };
+            Some(std::slice::from_raw_parts((*self.buffer).data, (*self.buffer).len as usize))
+        }
+    }
+
+    /// Reads a register; only inside callbacks of the vCPU. Wider ones are cut to 64 bits.
+    pub(crate) fn read(&mut self, register: Register) -> Option<u64> {
+        let bytes = self.read_bytes(register)?;
         let mut value = [0; 8];
         let len = bytes.len().min(8);
         value[..len].copy_from_slice(&bytes[..len]);

@@ -79,10 +79,12 @@ pub enum Word {
     PollValue,
     /// See [`Word::PollValue`].
     PollAddress,
+    /// 1: of several vCPUs each has its turn to the end, whatever the host does.
+    TurnsKept,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::PollAddress as usize + 1;
+pub const WORDS: usize = Word::TurnsKept as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +122,11 @@ impl End {
         End::Output,
         End::UnknownCall,
     ];
+
+    /// The end of a number.
+    pub(crate) fn from_number(number: u64) -> Option<End> {
+        End::ALL.into_iter().find(|&end| end as u64 == number)
+    }
 }
 
 /// The page as read.
@@ -153,7 +160,7 @@ impl Control {
             return Err(malformed(Word::Vcpus));
         }
         let code = words[Word::End as usize];
-        let end = End::ALL.into_iter().find(|&end| end as u64 == code);
+        let end = End::from_number(code);
         if code != 0 && end.is_none() {
             return Err(malformed(Word::End));
         }

@@ -242,10 +242,12 @@ pub enum SpanCounter {
     MinComplement,
     /// Address where the longest began.
     LongestAt,
+    /// Instructions of the window that had started before it.
+    LongestSince,
 }
 
 /// Counters of one kind of span.
-pub const SPAN_COUNTERS: u32 = 5;
+pub const SPAN_COUNTERS: u32 = 6;
 
 /// A direct call or jump that always goes to one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -675,10 +677,10 @@ mod tests {
             Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
             Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },
             Definition::Span { slot: slot(12), kind: SpanKind::Call { entry: 0x100 } },
-            Definition::Span { slot: slot(17), kind: SpanKind::Exception { number: 1 << 63 | 7 } },
-            Definition::Span { slot: slot(22), kind: SpanKind::Masked },
-            Definition::Span { slot: slot(27), kind: SpanKind::PendSv },
-            Definition::Span { slot: slot(32), kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
+            Definition::Span { slot: slot(18), kind: SpanKind::Exception { number: 1 << 63 | 7 } },
+            Definition::Span { slot: slot(24), kind: SpanKind::Masked },
+            Definition::Span { slot: slot(30), kind: SpanKind::PendSv },
+            Definition::Span { slot: slot(36), kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
         ]
     }
 

@@ -29,6 +29,7 @@
 pub mod api;
 pub mod control;
 pub mod counters;
+pub mod debug;
 pub mod definition;
 pub mod errors;
 pub mod input;
@@ -43,7 +44,7 @@ mod varint;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of the four files changes its meaning.
-pub const VERSION: u64 = 7;
+pub const VERSION: u64 = 8;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -117,6 +117,10 @@ pub struct Request {
     pub has_marks: bool,
     /// One callback per instruction replaces the inline counters, for the tests.
     pub is_oracle: bool,
+    /// The run is held and asked over a socket, see [`crate::debug`].
+    pub is_debugged: bool,
+    /// Accesses of memory can be watched in it, which makes it slow.
+    pub is_watched: bool,
     /// Which calls of the host are let through.
     pub semihosting: Semihosting,
     /// The console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
@@ -203,7 +207,7 @@ impl Request {
         ] {
             put_option(out, number);
         }
-        for flag in [self.is_exact, self.has_marks, self.is_oracle] {
+        for flag in [self.is_exact, self.has_marks, self.is_oracle, self.is_debugged, self.is_watched] {
             out.push(flag.into());
         }
         out.push(self.semihosting as u8);
@@ -264,11 +268,11 @@ impl Request {
         let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
-        let mut flags = [false; 3];
+        let mut flags = [false; 5];
         for flag in &mut flags {
             *flag = read_flag(reader)?;
         }
-        let [is_exact, has_marks, is_oracle] = flags;
+        let [is_exact, has_marks, is_oracle, is_debugged, is_watched] = flags;
         let semihosting = usize::from(reader.byte("request's semihosting")?);
         let semihosting = *Semihosting::ALL.get(semihosting).ok_or(malformed("request's semihosting", reader))?;
         let from = read_addresses(reader)?;
@@ -315,6 +319,8 @@ impl Request {
             is_exact,
             has_marks,
             is_oracle,
+            is_debugged,
+            is_watched,
             semihosting,
             console,
             input,
@@ -527,6 +533,8 @@ mod tests {
             is_exact: false,
             has_marks: false,
             is_oracle: false,
+            is_debugged: false,
+            is_watched: false,
             semihosting: Semihosting::Scratch,
             console: "../console".into(),
             input: vec![],

@@ -2,6 +2,7 @@
 
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
+use crate::analysis::visit;
 use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
@@ -80,6 +81,9 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     }
     for producer in &profile.names.producers {
         say("Compiled by", producer.clone());
+    }
+    if let Some(line) = visit::sentence(profile, visit::PROFILE) {
+        say("In a debugger", line);
     }
     say("Made by", format!("harness {}", facts.harness_version));
     say("The same again", command(profile, view));

@@ -4,6 +4,7 @@
 //! through DWARF.
 
 mod control_block;
+pub mod lists;
 
 use std::ops::Range;
 
@@ -155,6 +156,12 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         delete: table.entry("vTaskDelete"),
     };
     (Some(kernel), warnings)
+}
+
+/// Looks for the lists of tasks of FreeRTOS; None: they are not there, or not laid out as any version's.
+pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists::Lists> {
+    let file = object::File::parse(elf?).ok()?;
+    lists::find(&Table::read(&file, load_bias, arm), if file.is_64() { 8 } else { 4 })
 }
 
 /// Asks DWARF. Every failure costs something that is said here and nowhere else.

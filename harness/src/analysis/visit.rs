@@ -1,0 +1,177 @@
+//! Instructions of a run that are worth a look with a debugger, as `harness debug --at` takes them.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::metrics::key_name;
+use crate::analysis::place::Place;
+use crate::analysis::{functions, lookup, stacks};
+use crate::profile::{Profile, SpanKind};
+use crate::text::shell::quoted;
+
+/// Stands for the profile in a command where its path is not known.
+pub const PROFILE: &str = "PROFILE";
+
+/// An instruction that is worth a visit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// What it is.
+    pub what: &'static str,
+    /// How `--at` takes it.
+    pub place: String,
+}
+
+/// The command that lands there.
+pub fn command(profile: &str, place: &str) -> String {
+    format!("harness debug {} --at {}", quoted(profile), quoted(place))
+}
+
+/// The hottest sample, the call that was longest beyond others, the deepest stack: what there is of them. A debugger
+/// can be put into runs of one CPU.
+pub fn worth(profile: &Profile) -> Vec<Visit> {
+    if profile.vcpus.len() > 1 {
+        return Vec::new();
+    }
+    let hottest = hottest(profile, |_| true).map(|place| Visit { what: "the hottest sample", place });
+    let peak = profile.tasks.iter().any(|task| task.deepest_sp.is_some());
+    let peak = peak.then(|| Visit { what: "the deepest stack", place: "peak-stack".to_owned() });
+    [hottest, longest(profile), peak].into_iter().flatten().collect()
+}
+
+/// The same in one sentence with the command for the first; None: there is nothing to visit.
+pub fn sentence(profile: &Profile, path: &str) -> Option<String> {
+    let visits = worth(profile);
+    let (first, rest) = visits.split_first()?;
+    let rest: Vec<String> = rest.iter().map(|visit| format!("{} for {}", visit.place, visit.what)).collect();
+    let or = if rest.is_empty() { String::new() } else { format!("; {}", rest.join(", ")) };
+    Some(format!("{} puts GDB at {}{or}", command(path, &first.place), first.what))
+}
+
+/// The same of functions: their hottest sample, else their first call.
+pub fn of_functions(profile: &Profile, places: &[Place<'_>]) -> Option<Visit> {
+    if profile.vcpus.len() > 1 {
+        return None;
+    }
+    let keys: Vec<_> = places.iter().map(|place| place.key()).collect();
+    let sampled = hottest(profile, |pc| keys.contains(&Place::of(profile, pc).key()));
+    let what = "its hottest sample";
+    sampled.map(|place| Visit { what, place }).or_else(|| {
+        let rows = functions::table(profile).rows;
+        let called =
+            rows.iter().find(|row| row.calls > 0 && places.iter().any(|place| place.start() == row.start))?;
+        Some(Visit { what: "its first call", place: format!("call:{}", named(profile, called.start?)) })
+    })
+}
+
+/// The same in one sentence with the command.
+pub fn sentence_of(profile: &Profile, places: &[Place<'_>], path: &str) -> Option<String> {
+    let visit = of_functions(profile, places)?;
+    Some(format!("{} puts GDB at {}", command(path, &visit.place), visit.what))
+}
+
+/// Of a function by the name that [`key_name`] makes of it, the first sample that a run with so many of its instructions
+/// had not; else the last one.
+pub fn first_new_sample(profile: &Profile, key: &str, before_insns: u64) -> Option<String> {
+    if profile.vcpus.len() > 1 {
+        return None;
+    }
+    let is_in = |pc: u64| stacks::at(profile, pc).last().is_some_and(|frame| key_name(&frame.name) == key);
+    let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+    let samples = (1..).zip(&profile.samples);
+    let mut of_it = samples.filter(|(_, sample)| *known.entry(sample.pc).or_insert_with(|| is_in(sample.pc)));
+    let skip = before_insns / profile.facts.period_insns.max(1);
+    let mut last = None;
+    for _ in 0..=skip {
+        match of_it.next() {
+            Some((number, _)) => last = Some(number),
+            None => break,
+        }
+    }
+    last.map(|number: u64| format!("sample:{number}"))
+}
+
+/// The first sample at the instruction that has most of them.
+fn hottest(profile: &Profile, is_meant: impl Fn(u64) -> bool) -> Option<String> {
+    let counts = profile.samples_by_pc();
+    let meant = counts.into_iter().filter(|&(pc, _)| is_meant(pc));
+    let (hottest, _) = meant.max_by_key(|&(pc, count)| (count, std::cmp::Reverse(pc)))?;
+    let index = profile.samples.iter().position(|sample| sample.pc == hottest)?;
+    Some(format!("sample:{}", index + 1))
+}
+
+/// The call that took most longer than others of the same function.
+fn longest(profile: &Profile) -> Option<Visit> {
+    let calls = profile.spans.iter().filter_map(|span| match span.kind {
+        SpanKind::Call { entry } if span.count > 1 => Some((span.max_insns - span.mean_insns(), entry)),
+        _ => None,
+    });
+    let (beyond, entry) = calls.max_by_key(|&(beyond, entry)| (beyond, std::cmp::Reverse(entry)))?;
+    (beyond > 0).then(|| Visit { what: "the longest call", place: format!("max:{}", named(profile, entry)) })
+}
+
+/// How a function is typed: by its name, where that means no other.
+fn named(profile: &Profile, entry: u64) -> String {
+    let name = Place::of(profile, entry).to_string();
+    let found = lookup::places(profile, &name).unwrap_or_default();
+    let is_it = matches!(found[..], [place] if place.start() == Some(entry));
+    if is_it && !name.contains(char::is_control) { name } else { format!("{entry:#x}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Span;
+    use crate::profile::testing::{empty, freertos};
+
+    fn call(entry: u64, count: u64, sum_insns: u64, max_insns: u64) -> Span {
+        Span { count, max_insns, sum_insns, ..Span::none(SpanKind::Call { entry }) }
+    }
+
+    #[test]
+    fn what_is_worth_a_visit_is_what_stands_out() {
+        let mut profile = empty().function("main", 0x40, 0x10).function("f(int)", 0x50, 0x10);
+        assert_eq!(sentence(&profile, "x.profile"), None);
+        profile = profile.taken(1, 0x42, 0, 0).taken(2, 0x54, 0, 0).taken(1, 0x42, 0, 0).taken(1, 0x54, 0, 0);
+        assert_eq!(
+            sentence(&profile, "x.profile").unwrap(),
+            "harness debug x.profile --at sample:2 puts GDB at the hottest sample"
+        );
+        // The outermost call is the longest of all, and only one.
+        profile.spans = vec![call(0x40, 1, 900, 900), call(0x50, 4, 100, 70)];
+        let places: Vec<String> = worth(&profile).into_iter().map(|visit| visit.place).collect();
+        assert_eq!(places, ["sample:2", "max:f(int)"]);
+        assert_eq!(command("my profile", "max:f(int)"), "harness debug 'my profile' --at 'max:f(int)'");
+        // A namesake is told by its address.
+        profile = profile.function("f(int)", 0x60, 0x10);
+        assert_eq!(worth(&profile)[1].place, "max:0x50");
+        profile.vcpus.push(profile.vcpus[0].clone());
+        assert_eq!(worth(&profile), []);
+        assert!(sentence(&freertos(), PROFILE).unwrap().ends_with("; peak-stack for the deepest stack"));
+    }
+
+    #[test]
+    fn a_function_is_visited_at_its_hottest_sample_or_its_first_call() {
+        let profile = empty().function("main", 0x40, 0x10).function("f", 0x50, 0x10).function("g", 0x60, 0x10);
+        let profile = profile.taken(2, 0x42, 0, 0).taken(1, 0x54, 0, 0).insn(0x60, 3);
+        let place = |name: &str| {
+            let places = lookup::places(&profile, name).unwrap();
+            of_functions(&profile, &places).map(|visit| visit.place)
+        };
+        assert_eq!(place("f").unwrap(), "sample:3");
+        assert_eq!(place("g").unwrap(), "call:g");
+        let profile = empty().function("h", 0x70, 0x10);
+        assert_eq!(of_functions(&profile, &lookup::places(&profile, "h").unwrap()), None);
+    }
+
+    #[test]
+    fn the_first_new_sample_comes_after_as_many_as_there_were() {
+        let profile = empty().function("main", 0x40, 0x10).function("f", 0x50, 0x10);
+        let profile = profile.taken(2, 0x54, 0, 0).taken(1, 0x42, 0, 0).taken(2, 0x54, 0, 0);
+        let first = |before_insns| first_new_sample(&profile, "f", before_insns);
+        // A sample every 10 instructions.
+        assert_eq!(
+            [0, 9, 20, 30, 900].map(first).map(Option::unwrap),
+            ["sample:1", "sample:1", "sample:4", "sample:5", "sample:5"]
+        );
+        assert_eq!(first_new_sample(&profile, "g", 0), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! A run made by hand, for the tests of what is built on [`Travel`]: a list of instructions and what each stores.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use wire::control;
+
+use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
+
+/// An instruction of the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Insn {
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) link: u64,
+    /// Bytes that it stores, by address.
+    pub(crate) stores: Vec<(u64, u8)>,
+    /// Registers before it, beside those above.
+    pub(crate) registers: Vec<(&'static str, u64)>,
+}
+
+/// The run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fake {
+    pub(crate) insns: Vec<Insn>,
+    /// Memory before the first instruction.
+    pub(crate) memory: BTreeMap<u64, u8>,
+    /// Where it is held, from 1; 0: not yet anywhere, which is the first.
+    pub(crate) insn: u64,
+    pub(crate) breakpoints: Vec<u64>,
+    pub(crate) watches: Vec<Watch>,
+    /// Runs from the start, of lists of hits.
+    pub(crate) lists: u64,
+}
+
+impl Fake {
+    /// A run of these addresses with one stack pointer.
+    pub(crate) fn of(pcs: &[u64]) -> Fake {
+        let insns = pcs.iter().map(|&pc| Insn { pc, sp: 0x2000_1000, ..Insn::default() });
+        Fake { insns: insns.collect(), insn: 1, ..Fake::default() }
+    }
+
+    /// The same with a word stored by an instruction, from 1.
+    pub(crate) fn storing(mut self, insn: usize, address: u64, word: u32) -> Fake {
+        self.insns[insn - 1].stores.extend((address..).zip(word.to_le_bytes()));
+        self
+    }
+
+    /// The same with a word in memory.
+    pub(crate) fn holding(mut self, address: u64, word: u32) -> Fake {
+        self.memory.extend((address..).zip(word.to_le_bytes()));
+        self
+    }
+
+    fn stop(&self, why: Why) -> Stop {
+        Stop { at: self.at(), why }
+    }
+
+    fn ended(&mut self) -> Stop {
+        self.insn = self.insns.len() as u64;
+        self.stop(Why::End(Ended::At(control::End::Exit, self.insn)))
+    }
+
+    /// The first watched store of an instruction.
+    fn watched(&self, insn: u64) -> Option<u64> {
+        let stores = &self.insns[insn as usize - 1].stores;
+        let is_watched = |address: u64| self.watches.iter().any(|watch| watch.range.contains(&address));
+        stores.iter().map(|store| store.0).find(|&address| is_watched(address))
+    }
+}
+
+struct Never;
+
+impl Interrupt for Never {
+    fn interrupt(&self) {}
+}
+
+impl Travel for Fake {
+    fn at(&self) -> At {
+        At { insn: self.insn, pc: self.insns[self.insn as usize - 1].pc }
+    }
+
+    fn go(&mut self, insn: u64) -> Result<Stop> {
+        if insn > self.insns.len() as u64 {
+            return Ok(self.ended());
+        }
+        self.insn = insn;
+        Ok(self.stop(Why::Reached))
+    }
+
+    fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
+        let from = self.insn;
+        loop {
+            if until.is_some_and(|until| self.insn >= until) {
+                return Ok(self.stop(Why::Reached));
+            }
+            let by = self.insn;
+            let watched = self.watched(by);
+            if by == self.insns.len() as u64 {
+                return Ok(self.ended());
+            }
+            self.insn += 1;
+            if let Some(address) = watched {
+                return Ok(self.stop(Why::Watch { address, access: Access::Write, by }));
+            }
+            if self.insn > from && self.breakpoints.contains(&self.at().pc) {
+                return Ok(self.stop(Why::Breakpoint));
+            }
+        }
+    }
+
+    fn backward(&mut self, until: u64) -> Result<Stop> {
+        while self.insn > until {
+            self.insn -= 1;
+            if let Some(address) = self.watched(self.insn) {
+                return Ok(self.stop(Why::Watch { address, access: Access::Write, by: self.insn }));
+            }
+            if self.breakpoints.contains(&self.at().pc) {
+                return Ok(self.stop(Why::Breakpoint));
+            }
+        }
+        Ok(self.stop(if until <= 1 { Why::Start } else { Why::Reached }))
+    }
+
+    fn set_breakpoints(&mut self, addresses: &[u64]) {
+        self.breakpoints = addresses.to_vec();
+    }
+
+    fn set_watches(&mut self, watches: &[Watch]) {
+        self.watches = watches.to_vec();
+    }
+
+    fn hits(&mut self, addresses: &[u64], until: Option<u64>, most: usize) -> Result<(Vec<Hit>, u64)> {
+        self.lists += 1;
+        let all = (1..).zip(&self.insns).take_while(|(insn, _)| until.is_none_or(|until| *insn <= until));
+        let hits = all.filter(|(_, insn)| addresses.contains(&insn.pc));
+        let mut hits: Vec<Hit> = hits.map(|(insn, at)| Hit { insn, pc: at.pc, sp: at.sp, link: at.link }).collect();
+        let count = hits.len();
+        hits.drain(..count.saturating_sub(most));
+        Ok((hits, count as u64))
+    }
+
+    fn registers(&mut self) -> Result<Vec<Register>> {
+        let at = &self.insns[self.insn as usize - 1];
+        let own = [("sp", at.sp), ("lr", at.link), ("pc", at.pc)];
+        let all = own.iter().chain(&at.registers);
+        let register = |&(name, value): &(&str, u64)| Register {
+            feature: "org.gnu.gdb.arm.m-profile".to_owned(),
+            name: name.to_owned(),
+            bytes: (value as u32).to_le_bytes().to_vec(),
+        };
+        Ok(all.map(register).collect())
+    }
+
+    fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut memory = self.memory.clone();
+        let before = &self.insns[..self.insn as usize - 1];
+        memory.extend(before.iter().flat_map(|insn| &insn.stores).copied());
+        Ok((address..).take(bytes).map_while(|at| memory.get(&at).copied()).collect())
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<Result<(), Refused>> {
+        Ok(Err(Refused("it is made by hand".to_owned())))
+    }
+
+    fn write_register(&mut self, _: &str, _: &[u8]) -> Result<Result<(), Refused>> {
+        Ok(Err(Refused("it is made by hand".to_owned())))
+    }
+
+    fn interrupter(&self) -> Arc<dyn Interrupt> {
+        Arc::new(Never)
+    }
+
+    fn end(&self) -> Option<(At, Ended)> {
+        None
+    }
+}

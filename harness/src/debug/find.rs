@@ -1,0 +1,981 @@
+//! The search for places: from what a person names to the number of an instruction of the run.
+//!
+//! The profile knows most of them. What it does not hold is found by one more run, which is said before it starts: the
+//! debugger's own, over breakpoints and watched memory, or one that is measured with more than the first.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use anyhow::Result;
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use wire::request::Kernel;
+
+use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
+use crate::analysis::{describe, functions, lookup, place as code};
+use crate::debug::place::Place;
+use crate::debug::travel::{Access, Hit, Travel, Watch, Why};
+use crate::error::InputError;
+use crate::image::symbols;
+use crate::profile::{End, Profile, Span, SpanKind, Task};
+use crate::text::number::{Hex, group, parse_number, plural};
+
+/// Calls that are counted by stopping at each; more are found in a list of all.
+const MAX_STOPS: u64 = 1_000;
+
+/// Most names that a message lists.
+const MAX_LISTED: usize = 10;
+
+/// Samples of the run that looks when a text was printed: it is found that exactly.
+const MARKS: u64 = 1 << 20;
+
+/// Longest line of the console that is looked at as a text that may have been meant.
+const MAX_LINE_BYTES: usize = 200;
+
+/// How the run is to be measured once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// With `--exact`.
+    Exact,
+    /// With marks on the console, from sample to sample.
+    Marks {
+        /// Distance of the samples.
+        period_insns: u64,
+        /// Length of the window.
+        for_insns: u64,
+    },
+}
+
+/// Measures the run once more.
+pub type Again<'a> = dyn FnMut(More) -> Result<Profile> + 'a;
+
+/// A place that has been found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The instruction's number in the run, from 1 at reset.
+    pub insn: u64,
+    /// What is to be said of it beyond where it is.
+    pub note: Option<String>,
+}
+
+/// What places are looked for in.
+pub struct Finder<'a> {
+    /// The run.
+    pub profile: &'a Profile,
+    /// What the firmware printed, where it was kept.
+    pub console: Option<Vec<u8>>,
+    /// The file with the symbols.
+    pub elf: Option<&'a [u8]>,
+    /// The firmware's kernel.
+    pub kernel: Option<Kernel>,
+    /// Measures the run once more.
+    pub again: Box<Again<'a>>,
+    /// The run with `--exact`, once it was needed.
+    exact: Option<Profile>,
+}
+
+/// A place that never comes.
+fn never(message: impl Into<String>) -> anyhow::Error {
+    InputError::new(message).into()
+}
+
+impl<'a> Finder<'a> {
+    /// A finder in a profile's run.
+    pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
+        Finder { profile, console: None, elf: None, kernel: None, again, exact: None }
+    }
+
+    /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
+    /// of breakpoints none is left.
+    ///
+    /// # Errors
+    /// [`InputError`] where the place never comes, with the nearest that does; what the run reports.
+    pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        if self.profile.vcpus.len() > 1 {
+            return Err(never(format!(
+                "{place}: the machine has {} CPUs; a debugger can be put into runs of one",
+                self.profile.vcpus.len()
+            )));
+        }
+        let origin = travel.at().insn;
+        let found = self.look(travel, place, say);
+        travel.set_breakpoints(&[]);
+        travel.set_watches(&[]);
+        if found.is_err() && travel.at().insn != origin {
+            travel.go(origin)?;
+        }
+        found
+    }
+
+    /// Number in the run of the window's first instruction.
+    fn first(&self) -> u64 {
+        self.profile.facts.before_window_insns + 1
+    }
+
+    /// Number in the run of the window's last instruction.
+    fn last(&self) -> u64 {
+        (self.profile.facts.before_window_insns + self.profile.total_insns()).max(1)
+    }
+
+    fn look(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let at = |insn| Ok(Found { insn, note: None });
+        let profile = self.profile;
+        let before = profile.facts.before_window_insns;
+        match place {
+            Place::Sample(number) => {
+                let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
+                let count = profile.samples.len() as u64;
+                match profile.samples.get(index) {
+                    Some(sample) => at(before + sample.at_insns),
+                    None if count == 0 => Err(never(format!("{place}: no sample was taken"))),
+                    None => {
+                        Err(never(format!("{place}: {} taken; the last is sample:{count}", were(count, "sample"))))
+                    }
+                }
+            }
+            Place::Insn(number) => {
+                let total = profile.total_insns();
+                if *number > total {
+                    let all = were(total, "instruction");
+                    return Err(never(format!("{place}: {all} executed in the window; the last is insn:{total}")));
+                }
+                at(before + number)
+            }
+            Place::End => at(self.last()),
+            Place::Crash => self.crash(place),
+            Place::Call { function, nth } => self.call(travel, place, function, *nth, say),
+            Place::Max { function } => self.longest_call(place, function, say),
+            Place::MaxIrq { name } => self.longest_interrupt(place, name, say),
+            Place::MaskedMax => self.longest_masked(place, say),
+            Place::PeakStack { task } => self.peak_stack(travel, place, task.as_deref(), say),
+            Place::Console { text } => self.printed(place, text, say),
+            Place::Switch { task, nth } => self.switch(travel, place, task, *nth, say),
+            Place::Write { what, before } => self.write(travel, place, what, before.as_deref(), say),
+        }
+    }
+
+    fn crash(&self, place: &Place) -> Result<Found> {
+        let facts = &self.profile.facts;
+        let fault = facts.only.handler.as_ref().filter(|handler| handler.is_fault);
+        if let Some(fault) = fault.filter(|_| !matches!(facts.end, End::Exit { .. } | End::LockUp { .. })) {
+            let note = fault.fault.clone();
+            return Ok(Found { insn: facts.before_window_insns + fault.since_insns, note });
+        }
+        let failed = match &facts.end {
+            End::For | End::Until | End::MaxInsns | End::Exit { status: 0, .. } => false,
+            end => !end.is_by_host(),
+        };
+        let end = describe::describe_end(self.profile);
+        if !failed {
+            return Err(never(format!("{place}: the run did not crash: {end}; its last instruction is `end`")));
+        }
+        Ok(Found { insn: self.last(), note: Some(end) })
+    }
+
+    /// The first addresses of the functions that are meant.
+    fn entries(&self, function: &str) -> Result<Vec<u64>> {
+        let places = lookup::places(self.profile, function)?;
+        Ok(places.iter().map(|place| code::address_of(self.profile, place.start())).collect())
+    }
+
+    fn call(
+        &mut self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        function: &str,
+        nth: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let entries = self.entries(function)?;
+        let rows = functions::table(self.profile).rows;
+        let of_these = rows.iter().filter(|row| row.start.is_some_and(|start| entries.contains(&start)));
+        let calls: u64 = of_these.map(|row| row.calls).sum();
+        if nth > calls {
+            return Err(never(match calls {
+                0 => format!("{place}: {function} was never called in the window"),
+                _ => format!("{place}: {function} was called {}; the last is call:{function}:{calls}", times(calls)),
+            }));
+        }
+        let turns = Turns::new(self.profile, &entries);
+        let addresses = turns.addresses(&entries);
+        say(&format!("looking for call {} of {function}: one more run", group(nth)));
+        if turns.0.is_empty() && nth <= MAX_STOPS {
+            travel.go(self.first())?;
+            travel.set_breakpoints(&entries);
+            let mut seen = u64::from(entries.contains(&travel.at().pc));
+            while seen < nth {
+                let stop = travel.forward(Some(self.last()))?;
+                if stop.why != Why::Breakpoint {
+                    return Err(never(format!("{place}: {function} was called {} in this run", times(seen))));
+                }
+                seen += 1;
+            }
+            return Ok(Found { insn: travel.at().insn, note: None });
+        }
+        let insns = self.profile.insns();
+        let of_window: u64 = addresses.iter().map(|address| insns.get(address).copied().unwrap_or(0)).sum();
+        let most = usize::try_from(of_window).unwrap_or(usize::MAX);
+        let (hits, _) = travel.hits(&addresses, Some(self.last()), most)?;
+        let first = self.first();
+        let found = turns.calls(&entries, hits.iter().filter(|hit| hit.insn >= first));
+        let note = (found.len() as u64 != calls).then(|| {
+            format!("the profile counts {} of {function}, this run {}", group(calls), group(found.len() as u64))
+        });
+        match found.get((nth - 1) as usize) {
+            Some(hit) => Ok(Found { insn: hit.insn, note }),
+            None => Err(never(format!("{place}: {function} was called {} in this run", times(found.len() as u64)))),
+        }
+    }
+
+    /// The profile with all spans: this one, or one of one more run.
+    fn spans(&mut self, what: &str, say: &mut dyn FnMut(&str)) -> Result<&Profile> {
+        let is_followed = |span: &Span| !matches!(span.kind, SpanKind::Between { .. });
+        if !self.profile.tree.is_empty() || self.profile.spans.iter().any(is_followed) {
+            return Ok(self.profile);
+        }
+        if self.exact.is_none() {
+            say(&format!("the profile was made without --exact: one more run looks for {what}"));
+            self.exact = Some((self.again)(More::Exact)?);
+        }
+        Ok(self.exact.as_ref().unwrap_or(self.profile))
+    }
+
+    fn longest_call(&mut self, place: &Place, function: &str, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let entries = self.entries(function)?;
+        let profile = self.spans("the longest call", say)?;
+        let of_these = |span: &&Span| matches!(span.kind, SpanKind::Call { entry } if entries.contains(&entry));
+        let longest = longest(profile.spans.iter().filter(of_these));
+        longest.map(|span| found_span(profile, span)).ok_or_else(|| {
+            let rows = functions::table(self.profile).rows;
+            let of_these = rows.iter().filter(|row| row.start.is_some_and(|start| entries.contains(&start)));
+            match of_these.map(|row| row.calls).sum() {
+                0 => never(format!("{place}: {function} was never called in the window")),
+                calls => never(format!(
+                    "{place}: {function} was called {} and has not returned in the window; go to call:{function}",
+                    times(calls)
+                )),
+            }
+        })
+    }
+
+    fn longest_interrupt(&mut self, place: &Place, name: &str, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let profile = self.spans("the longest handler", say)?;
+        let exceptions = Exceptions::new(profile);
+        let named = profile.spans.iter().filter_map(|span| match span.kind {
+            SpanKind::Exception { number } => Some((exceptions.name(number, span.longest_at), span)),
+            _ => None,
+        });
+        let named: Vec<(String, &Span)> = named.collect();
+        let meant = named.iter().filter(|(shown, _)| is_interrupt(shown, name)).map(|(_, span)| *span);
+        longest(meant).map(|span| found_span(profile, span)).ok_or_else(|| {
+            let there: Vec<String> = named.iter().map(|(shown, _)| shown.clone()).collect();
+            never(match there.is_empty() {
+                true => format!("{place}: no interrupt came and returned in the window"),
+                false => {
+                    format!("{place}: no interrupt of that name came and returned; there are {}", listed(&there))
+                }
+            })
+        })
+    }
+
+    fn longest_masked(&mut self, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let profile = self.spans("where interrupts were masked", say)?;
+        let longest = longest(profile.spans.iter().filter(|span| span.kind == SpanKind::Masked));
+        let longest = longest.map(|span| found_span(profile, span));
+        longest.ok_or_else(|| never(format!("{place}: interrupts were never masked and let in again in the window")))
+    }
+
+    /// The task that is meant by a name; a namesake by its number, as reports show it.
+    fn task(&self, place: &Place, name: &str) -> Result<(&'a Task, String)> {
+        let names = task_names(self.profile);
+        match names.iter().position(|shown| shown == name.trim()) {
+            Some(index) => Ok((&self.profile.tasks[index], names[index].clone())),
+            None if names.is_empty() => {
+                Err(never(format!("{place}: no task ran in the window, or the firmware has no kernel that is known")))
+            }
+            None => Err(never(format!("{place}: no task is called `{name}`; there are {}", listed(&names)))),
+        }
+    }
+
+    fn switch(
+        &mut self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        name: &str,
+        nth: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let (task, name) = self.task(place, name)?;
+        let switches = task.switches;
+        let noun = if task.poll.is_some() { "polled" } else { "switched in" };
+        if nth > switches {
+            return Err(never(match switches {
+                0 => format!("{place}: {name} was running as the window opened and was not {noun} again"),
+                _ => format!("{place}: {name} was {noun} {}; the last is switch:{name}:{switches}", times(switches)),
+            }));
+        }
+        say(&format!("looking for switch {} to {name}: one more run", group(nth)));
+        travel.go(self.first())?;
+        let mut seen = 0;
+        if let Some(poll) = task.poll {
+            travel.set_breakpoints(&[poll]);
+            while seen < nth {
+                if travel.at().pc == poll && argument(travel, self.profile.facts.is_arm())? == Some(task.tcb) {
+                    seen += 1;
+                    if seen == nth {
+                        break;
+                    }
+                }
+                if travel.forward(Some(self.last()))?.why != Why::Breakpoint {
+                    return Err(never(format!("{place}: {name} was polled {} in this run", times(seen))));
+                }
+            }
+            return Ok(Found { insn: travel.at().insn, note: None });
+        }
+        let Some(kernel) = &self.kernel else {
+            return Err(never(format!("{place}: the file with the symbols does not show the firmware's kernel")));
+        };
+        let watch = |range: &Range<u64>| Watch { range: range.clone(), access: Access::Write };
+        let watches: Vec<Watch> =
+            [Some(&kernel.current), kernel.running.as_ref()].into_iter().flatten().map(watch).collect();
+        let mut current = current_task(travel, kernel)?;
+        travel.set_watches(&watches);
+        while seen < nth {
+            if !matches!(travel.forward(Some(self.last()))?.why, Why::Watch { .. }) {
+                return Err(never(format!("{place}: {name} was switched in {} in this run", times(seen))));
+            }
+            let now = current_task(travel, kernel)?;
+            seen += u64::from(now != current && now == Some(task.tcb));
+            current = now;
+        }
+        Ok(Found { insn: travel.at().insn, note: None })
+    }
+
+    fn peak_stack(
+        &mut self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        name: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let (task, name) = match name {
+            Some(name) => self.task(place, name)?,
+            None => {
+                let names = task_names(self.profile);
+                let with_stack = self.profile.tasks.iter().zip(names).filter(|(task, _)| task.deepest_sp.is_some());
+                let room = |task: &Task| Some(task.deepest_sp?.saturating_sub(task.stack_start?));
+                let least = with_stack.min_by_key(|(task, _)| room(task).unwrap_or(u64::MAX));
+                least.ok_or_else(|| {
+                    never(format!(
+                        "{place}: the profile knows the stack of no task: none ran, or the firmware has no kernel that \
+                         is known"
+                    ))
+                })?
+            }
+        };
+        let Some(deepest) = task.deepest_sp else {
+            return Err(never(format!("{place}: the profile does not know the stack of {name}")));
+        };
+        say(&format!("looking for where the stack of {name} was at {}: one more run", Hex(deepest)));
+        travel.go(self.first())?;
+        let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
+        travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
+        while let Why::Watch { .. } = travel.forward(Some(self.last()))?.why {
+            // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
+            // its stack pointer before it moves that.
+            let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
+            if stack_pointers(travel)?.iter().any(near) && self.runs(travel, task)? {
+                return Ok(Found { insn: travel.at().insn, note: None });
+            }
+        }
+        self.peak_by_moves(travel, place, &name, deepest)
+    }
+
+    /// Whether a task runs, as far as the kernel shows it.
+    fn runs(&self, travel: &mut dyn Travel, task: &Task) -> Result<bool> {
+        let Some(kernel) = &self.kernel else { return Ok(true) };
+        Ok(current_task(travel, kernel)? == Some(task.tcb))
+    }
+
+    /// The deepest place of a stack that no instruction wrote to: after one that makes room. What an interrupt saves is
+    /// not written by an instruction.
+    fn peak_by_moves(&self, travel: &mut dyn Travel, place: &Place, name: &str, deepest: u64) -> Result<Found> {
+        let isa = self.profile.facts.isa();
+        let insns = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+        let moves = insns.filter(|insn| {
+            let code = isa.zip(self.profile.code_at(insn.pc));
+            code.is_some_and(|(isa, bytes)| decode::moves_sp(isa, bytes))
+        });
+        let after: Vec<u64> = moves.map(|insn| insn.pc + u64::from(insn.size_bytes)).collect();
+        let (hits, _) = travel.hits(&after, Some(self.last()), MAX_MOVES)?;
+        let first = self.first();
+        let at = |sp: u64| hits.iter().find(|hit| hit.insn >= first && hit.sp == sp);
+        if let Some(hit) = at(deepest) {
+            return Ok(Found { insn: hit.insn, note: None });
+        }
+        let frames = if self.profile.facts.is_arm() { &ARM_FRAMES_BYTES[..] } else { &[] };
+        let hit = frames.iter().find_map(|bytes| at(deepest + bytes)).ok_or_else(|| {
+            never(format!("{place}: no instruction has left the stack of {name} at {}", Hex(deepest)))
+        })?;
+        let note = "from here on; the deepest came as an interrupt saved registers on it".to_owned();
+        Ok(Found { insn: hit.insn, note: Some(note) })
+    }
+
+    fn printed(&mut self, place: &Place, text: &str, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let Some(console) = &self.console else {
+            return Err(never(format!("{place}: what the firmware printed is not kept beside this profile")));
+        };
+        let wanted = text.as_bytes();
+        let Some(start) = console.windows(wanted.len()).position(|piece| piece == wanted) else {
+            return Err(never(match nearest_line(console, text) {
+                Some(line) => format!("{place}: that was never printed; the nearest is console:{line}"),
+                None => format!("{place}: that was never printed"),
+            }));
+        };
+        let end = (start + wanted.len()) as u64;
+        let (before, total) = (self.profile.facts.before_window_insns, self.profile.total_insns());
+        // What is printed by then, at the first mark that has it.
+        let marked = |profile: &Profile| profile.console_marks.iter().find(|mark| mark.1 >= end).map(|mark| mark.0);
+        let bound = marked(self.profile).unwrap_or(total).max(1);
+        let period_insns = bound.div_ceil(MARKS);
+        say("looking for when that was printed: one more run");
+        let marks = (self.again)(More::Marks { period_insns, for_insns: bound })?;
+        let Some(insn) = marked(&marks) else {
+            // The run's last words come after its last sample.
+            return Ok(Found { insn: before + bound, note: None });
+        };
+        let note = (period_insns > 1)
+            .then(|| format!("it was printed up to {} earlier", plural(period_insns, "instruction")));
+        Ok(Found { insn: before + insn, note })
+    }
+
+    /// The addresses of a variable, or of what is at one.
+    pub(crate) fn memory(&self, what: &str) -> Result<Range<u64>> {
+        if what.starts_with("0x") {
+            let address = parse_number("write", what)?;
+            return Ok(address..address.saturating_add(1));
+        }
+        variable(self.elf, self.profile.facts.load_bias, what)
+    }
+
+    fn write(
+        &mut self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        what: &str,
+        before: Option<&Place>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let range = self.memory(what)?;
+        let from = match before {
+            Some(before) => self.look(travel, before, say)?.insn,
+            None => self.last(),
+        };
+        say(&format!("looking for the last write of {what}: one more run"));
+        travel.go(from)?;
+        self.written_before(travel, &range)?.ok_or_else(|| {
+            let until = before.map_or("in the run".to_owned(), |before| format!("before {before}"));
+            never(format!("{place}: {what} was never written {until}"))
+        })
+    }
+
+    /// The last write of memory before where the run is held.
+    pub(crate) fn written_before(&self, travel: &mut dyn Travel, range: &Range<u64>) -> Result<Option<Found>> {
+        travel.set_watches(&[Watch { range: range.clone(), access: Access::Write }]);
+        let stop = travel.backward(1)?;
+        Ok(match stop.why {
+            Why::Watch { by, .. } => Some(Found { insn: by, note: None }),
+            _ => None,
+        })
+    }
+}
+
+/// Most moves of the stack pointer that are looked at.
+const MAX_MOVES: usize = 1 << 22;
+
+/// Most that a kernel saves of a task below its stack pointer.
+const MAX_SAVED_BYTES: u64 = 0x100;
+
+/// What a Cortex-M saves as an interrupt comes: with and without the FPU's registers, with and without a word that
+/// aligns it.
+const ARM_FRAMES_BYTES: [u64; 4] = [32, 36, 104, 108];
+
+/// The jumps back to a function's own start, which are no calls: address, address after it, target.
+struct Turns(Vec<(u64, u64, u64)>);
+
+impl Turns {
+    fn new(profile: &Profile, entries: &[u64]) -> Turns {
+        let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+        let size = |pc: u64| insns.clone().find(|insn| insn.pc == pc).map_or(0, |insn| u64::from(insn.size_bytes));
+        let arcs = profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+        let turns = arcs.filter(|arc| entries.contains(&arc.target) && !functions::is_call(profile, arc));
+        let mut turns: Vec<_> = turns.map(|arc| (arc.site, arc.site + size(arc.site), arc.target)).collect();
+        turns.sort_unstable();
+        turns.dedup();
+        Turns(turns)
+    }
+
+    /// What is to be followed: the entries, the jumps, and what comes where they are not taken.
+    fn addresses(&self, entries: &[u64]) -> Vec<u64> {
+        let of_jumps = self.0.iter().flat_map(|&(site, after, _)| [site, after]);
+        entries.iter().copied().chain(of_jumps).collect::<BTreeSet<u64>>().into_iter().collect()
+    }
+
+    /// The entries from outside, of hits in their order.
+    fn calls<'h>(&self, entries: &[u64], hits: impl Iterator<Item = &'h Hit>) -> Vec<Hit> {
+        let mut calls = Vec::new();
+        // Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
+        let mut open: Vec<(u64, u64)> = Vec::new();
+        for hit in hits {
+            if entries.contains(&hit.pc) {
+                match open.iter().rposition(|&(target, sp)| (target, sp) == (hit.pc, hit.sp)) {
+                    Some(index) => open.truncate(index),
+                    None => calls.push(*hit),
+                }
+            } else if self.0.iter().any(|&(_, after, _)| after == hit.pc) {
+                let is_left = |&(_, sp): &(u64, u64)| sp == hit.sp;
+                open.iter().rposition(is_left).into_iter().for_each(|index| open.truncate(index));
+            }
+            // An instruction may be a jump and an entry: the function is one endless loop.
+            if let Some(&(_, _, target)) = self.0.iter().find(|&&(site, _, _)| site == hit.pc) {
+                open.push((target, hit.sp));
+            }
+        }
+        calls
+    }
+}
+
+/// The longest span; the first of equal ones.
+fn longest<'s>(spans: impl Iterator<Item = &'s Span>) -> Option<&'s Span> {
+    let spans = spans.filter(|span| span.count > 0);
+    spans.min_by_key(|span| (std::cmp::Reverse(span.max_insns), span.longest_since_insns))
+}
+
+/// The first instruction of the longest span, and how long it is.
+fn found_span(profile: &Profile, span: &Span) -> Found {
+    let insn = profile.facts.before_window_insns + span.longest_since_insns + 1;
+    let [longest, mean] = [span.max_insns, span.mean_insns()].map(group);
+    Found { insn, note: Some(format!("{longest} instructions, the longest of {}; mean {mean}", group(span.count))) }
+}
+
+/// The running task's control block, by the kernel's own variables; None: the scheduler does not run.
+pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<Option<u64>> {
+    if let Some(running) = &kernel.running
+        && travel.read(running.start, (running.end - running.start) as usize)?.iter().all(|&byte| byte == 0)
+    {
+        return Ok(None);
+    }
+    // One core's.
+    let bytes = (kernel.current.end - kernel.current.start).min(8) as usize;
+    let read = travel.read(kernel.current.start, bytes)?;
+    Ok((read.len() == bytes).then(|| little_endian(&read)).filter(|&tcb| tcb != 0))
+}
+
+/// A number in the guest's order.
+pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The value of a register by one of its names.
+pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option<u64>> {
+    let registers = travel.registers()?;
+    let found = registers.iter().find(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
+    Ok(found.map(|register| little_endian(&register.bytes)))
+}
+
+/// A function's first argument, at its first instruction.
+fn argument(travel: &mut dyn Travel, is_arm: bool) -> Result<Option<u64>> {
+    register(travel, if is_arm { &["r0"] } else { &["a0", "x10"] })
+}
+
+/// The stack pointers that the processor has.
+fn stack_pointers(travel: &mut dyn Travel) -> Result<Vec<u64>> {
+    let names = ["sp", "x2", "r13", "psp", "msp"];
+    let registers = travel.registers()?;
+    let are = registers.iter().filter(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
+    Ok(are.map(|register| little_endian(&register.bytes)).collect())
+}
+
+/// Addresses of a variable of the firmware's.
+fn variable(elf: Option<&[u8]>, load_bias: u64, name: &str) -> Result<Range<u64>> {
+    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else {
+        return Err(never(format!("write:{name}: the image has no symbols; give an address (0x…)")));
+    };
+    let symbols = file.symbols().filter(|symbol| matches!(symbol.kind(), SymbolKind::Data | SymbolKind::Unknown));
+    let mut named: Vec<(String, Range<u64>)> = Vec::new();
+    for symbol in symbols.filter(|symbol| symbol.is_definition()) {
+        let Ok(linkage) = symbol.name() else { continue };
+        let start = symbol.address().wrapping_add(load_bias);
+        let range = start..start.saturating_add(symbol.size().max(1));
+        let shown = symbols::demangle(linkage).into_owned();
+        if linkage == name || shown == name {
+            return Ok(range);
+        }
+        named.push((shown, range));
+    }
+    let ends = |shown: &str| shown.strip_suffix(name).is_some_and(|outer| outer.ends_with("::"));
+    let mut by_path: Vec<&(String, Range<u64>)> = named.iter().filter(|(shown, _)| ends(shown)).collect();
+    by_path.dedup_by(|one, other| one.1 == other.1);
+    match by_path[..] {
+        [(_, range)] => Ok(range.clone()),
+        [] => {
+            let nearest = symbols::nearest(name, named.iter().map(|(shown, _)| &**shown));
+            Err(never(match nearest.is_empty() {
+                true => format!("write:{name}: no variable is called `{name}`; an address is written 0x…"),
+                false => {
+                    format!("write:{name}: no variable is called `{name}`; did you mean `{}`?", nearest.join("`, `"))
+                }
+            }))
+        }
+        _ => {
+            let names: Vec<String> =
+                by_path.iter().map(|(shown, range)| format!("{shown} ({:#x})", range.start)).collect();
+            Err(never(format!("write:{name}: `{name}` names several variables: {}", listed(&names))))
+        }
+    }
+}
+
+/// The line of the console that is most like a text.
+fn nearest_line(console: &[u8], text: &str) -> Option<String> {
+    let console = String::from_utf8_lossy(console);
+    let lines: BTreeSet<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let short = lines.into_iter().filter(|line| line.len() <= MAX_LINE_BYTES);
+    let (wanted, short) = (text.trim().to_lowercase(), short.take(10_000));
+    let scored = short.map(|line| {
+        let lower = line.to_lowercase();
+        let likeness =
+            if lower.contains(&wanted) { 1.0 } else { strsim::normalized_damerau_levenshtein(&lower, &wanted) };
+        (likeness, line)
+    });
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))?;
+    (best.0 > 0.0).then(|| best.1.to_owned())
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => plural(count, "time"),
+    }
+}
+
+/// `7 samples were`, `1 sample was`.
+fn were(count: u64, noun: &str) -> String {
+    format!("{} {}", plural(count, noun), if count == 1 { "was" } else { "were" })
+}
+
+/// Names in their order, cut short.
+fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(MAX_LISTED).cloned().collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = names.len().saturating_sub(MAX_LISTED) {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+    use crate::profile::testing::empty;
+
+    /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
+    fn profile(pcs: &[u64]) -> Profile {
+        let mut profile = empty().function("main", 0x40, 0x10).function("spin", 0x50, 0x10);
+        for pc in pcs.iter().collect::<BTreeSet<_>>() {
+            profile = profile.insn(*pc, pcs.iter().filter(|at| *at == pc).count() as u64);
+        }
+        let came = |from: u64, to: u64| pcs.windows(2).filter(|pair| *pair == [from, to]).count() as u64;
+        profile.arc((0x42, 0x50), Some(0x44), true, came(0x42, 0x50)).arc((0x52, 0x50), None, false, came(0x52, 0x50))
+    }
+
+    fn no_run(_: More) -> Result<Profile> {
+        panic!("it is in the profile")
+    }
+
+    struct Tried {
+        found: Result<Found, String>,
+        said: Vec<String>,
+        travel: Fake,
+    }
+
+    fn try_with(finder: &mut Finder<'_>, travel: &Fake, place: &str) -> Tried {
+        let (mut said, mut travel) = (Vec::new(), travel.clone());
+        let place = Place::parse(place).unwrap();
+        let found = finder.find(&mut travel, &place, &mut |line| said.push(line.to_owned()));
+        assert!(travel.breakpoints.is_empty() && travel.watches.is_empty(), "{place}");
+        let found = found.map_err(|error| {
+            assert!(error.is::<InputError>(), "{error}");
+            error.to_string()
+        });
+        Tried { found, said, travel }
+    }
+
+    /// The instruction, or the message.
+    fn find(profile: &Profile, travel: &Fake, place: &str) -> Result<u64, String> {
+        let tried = try_with(&mut Finder::new(profile, Box::new(no_run)), travel, place);
+        if tried.found.is_err() {
+            assert_eq!(tried.travel.insn, travel.insn, "{place}");
+        }
+        tried.found.map(|found| found.insn)
+    }
+
+    /// Two calls of `spin`: of two turns, and of one.
+    const PCS: [u64; 11] = [0x40, 0x42, 0x50, 0x52, 0x50, 0x52, 0x54, 0x44, 0x42, 0x50, 0x52];
+
+    #[test]
+    fn instructions_and_samples_are_counted_from_the_window() {
+        let mut profile = profile(&PCS).taken(1, 0x52, 0, 0);
+        profile.facts.before_window_insns = 100;
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&profile, &travel, "insn:3"), Ok(103));
+        assert_eq!(find(&profile, &travel, "sample:1"), Ok(110));
+        assert_eq!(find(&profile, &travel, "end"), Ok(111));
+        assert_eq!(
+            find(&profile, &travel, "insn:12").unwrap_err(),
+            "insn:12: 11 instructions were executed in the window; the last is insn:11"
+        );
+        assert_eq!(
+            find(&profile, &travel, "sample:2").unwrap_err(),
+            "sample:2: 1 sample was taken; the last is sample:1"
+        );
+        profile.vcpus.push(profile.vcpus[0].clone());
+        assert!(find(&profile, &travel, "end").unwrap_err().contains("has 2 CPUs"));
+    }
+
+    #[test]
+    fn the_turns_of_a_loop_at_a_functions_start_are_no_calls_of_it() {
+        let profile = profile(&PCS);
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&profile, &travel, "call:spin"), Ok(3));
+        assert_eq!(find(&profile, &travel, "call:spin:2"), Ok(10));
+        assert_eq!(
+            find(&profile, &travel, "call:spin:9").unwrap_err(),
+            "call:spin:9: spin was called 2 times; the last is call:spin:2"
+        );
+        assert_eq!(find(&profile, &travel, "call:main"), Ok(1));
+        assert!(find(&profile, &travel, "call:spim").unwrap_err().contains("did you mean `spin`?"));
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "call:spin:2");
+        assert_eq!(tried.said, ["looking for call 2 of spin: one more run"]);
+        assert_eq!((tried.travel.lists, tried.found.unwrap().note), (1, None));
+    }
+
+    #[test]
+    fn an_interrupt_between_a_jump_and_the_loops_start_may_call_the_function_itself() {
+        // The handler calls `spin` deeper in the stack, whose loop it turns once.
+        let pcs = [0x40, 0x42, 0x50, 0x52, 0x60, 0x50, 0x52, 0x50, 0x52, 0x54, 0x62, 0x50, 0x52, 0x54];
+        let mut travel = Fake::of(&pcs);
+        travel.insns[4..11].iter_mut().for_each(|insn| insn.sp -= 0x40);
+        let mut profile = profile(&pcs).function("handler", 0x60, 0x10);
+        profile.vcpus[0].arcs[1].count = 2;
+        assert_eq!(find(&profile, &travel, "call:spin:2"), Ok(6));
+        assert!(find(&profile, &travel, "call:spin:3").is_err());
+    }
+
+    #[test]
+    fn calls_before_the_window_do_not_count() {
+        let mut profile = profile(&PCS[7..]);
+        profile.facts.before_window_insns = 7;
+        assert_eq!(find(&profile, &Fake::of(&PCS), "call:spin"), Ok(10));
+        // Without the loop's jump the run is stopped at each.
+        let pcs = [0x42, 0x50, 0x54, 0x42, 0x50, 0x54, 0x42, 0x50, 0x54];
+        let mut profile = self::profile(&pcs[3..]);
+        profile.vcpus[0].arcs.pop();
+        profile.facts.before_window_insns = 3;
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &Fake::of(&pcs), "call:spin:2");
+        assert_eq!((tried.found.unwrap().insn, tried.travel.lists), (8, 0));
+    }
+
+    #[test]
+    fn the_longest_are_those_of_the_spans_and_else_of_one_more_run() {
+        let mut exact = profile(&PCS);
+        let span = |kind, longest_since_insns| Span {
+            count: 2,
+            min_insns: 1,
+            max_insns: 5,
+            sum_insns: 6,
+            longest_at: 0x60,
+            longest_since_insns,
+            ..Span::none(kind)
+        };
+        exact.spans.push(span(SpanKind::Call { entry: 0x50 }, 2));
+        exact.spans.push(span(SpanKind::Exception { number: 15 }, 6));
+        exact.spans.push(span(SpanKind::Masked, 8));
+        exact.facts.before_window_insns = 10;
+        let travel = Fake::of(&PCS);
+        assert_eq!(find(&exact, &travel, "max:spin"), Ok(13));
+        assert_eq!(find(&exact, &travel, "max-irq:SysTick"), Ok(17));
+        assert_eq!(find(&exact, &travel, "max-irq:[irq SysTick]"), Ok(17));
+        assert_eq!(find(&exact, &travel, "masked-max"), Ok(19));
+        assert_eq!(
+            find(&exact, &travel, "max-irq:UART0").unwrap_err(),
+            "max-irq:UART0: no interrupt of that name came and returned; there are [irq SysTick]"
+        );
+        assert_eq!(
+            find(&exact, &travel, "max:main").unwrap_err(),
+            "max:main: main was called once and has not returned in the window; go to call:main"
+        );
+
+        let mut plain = profile(&PCS);
+        plain.facts.before_window_insns = 10;
+        let mut runs = 0;
+        let again = |more: More| {
+            assert_eq!(more, More::Exact);
+            runs += 1;
+            Ok(exact.clone())
+        };
+        let mut finder = Finder::new(&plain, Box::new(again));
+        let tried = try_with(&mut finder, &travel, "max:spin");
+        let note = Some("5 instructions, the longest of 2; mean 3".to_owned());
+        assert_eq!(tried.found, Ok(Found { insn: 13, note }));
+        assert_eq!(tried.said, ["the profile was made without --exact: one more run looks for the longest call"]);
+        assert_eq!(try_with(&mut finder, &travel, "masked-max").said, [""; 0]);
+        drop(finder);
+        assert_eq!(runs, 1);
+    }
+
+    #[test]
+    fn a_crash_is_the_faulting_instruction_or_what_ended_the_run() {
+        let mut profile = profile(&PCS);
+        let travel = Fake::of(&PCS);
+        let error = find(&profile, &travel, "crash").unwrap_err();
+        assert!(error.starts_with("crash: the run did not crash: the window of 0 instructions"), "{error}");
+        profile.facts.end = End::Exit { status: 3, pc: 0x52 };
+        assert_eq!(find(&profile, &travel, "crash"), Ok(11));
+        profile.facts.end = End::Faulting { pc: 0x52 };
+        profile.facts.only.handler = Some(crate::profile::only::OnlyHandler {
+            number: 3,
+            handler: 0x52,
+            pc: 0x54,
+            since_insns: 7,
+            times: 1,
+            fault: None,
+            device: None,
+            is_fault: true,
+            yields: false,
+        });
+        assert_eq!(find(&profile, &travel, "crash"), Ok(7));
+    }
+
+    #[test]
+    fn the_last_write_is_looked_for_backwards_from_a_place() {
+        let profile = profile(&PCS);
+        let travel = Fake::of(&PCS).storing(2, 0x2000_0000, 1).storing(5, 0x2000_0000, 2).storing(5, 0x2000_0010, 2);
+        assert_eq!(find(&profile, &travel, "write:0x20000003"), Ok(5));
+        assert_eq!(find(&profile, &travel, "write:0x20000000@insn:5"), Ok(2));
+        assert_eq!(find(&profile, &travel, "write:0x20000000@write:0x20000010"), Ok(2));
+        assert_eq!(
+            find(&profile, &travel, "write:0x20000000@insn:2").unwrap_err(),
+            "write:0x20000000@insn:2: 0x20000000 was never written before insn:2"
+        );
+        assert_eq!(
+            find(&profile, &travel, "write:0x30000000").unwrap_err(),
+            "write:0x30000000: 0x30000000 was never written in the run"
+        );
+        assert!(find(&profile, &travel, "write:counter").unwrap_err().contains("the image has no symbols"));
+    }
+
+    fn kernel() -> Kernel {
+        Kernel {
+            current: 0x2000_0000..0x2000_0004,
+            running: Some(0x2000_0004..0x2000_0008),
+            idle: Vec::new(),
+            idle_entries: Vec::new(),
+            name: None,
+            saved_sp: Some(0),
+            stack: None,
+            stack_end: None,
+            paint: None,
+            switchers: Vec::new(),
+            delete: None,
+        }
+    }
+
+    /// Tasks at 0x20000000 and 0x20000100 by the profile, of which the second runs twice, from instructions 6 and 10 on.
+    fn switching() -> (Profile, Fake) {
+        let mut profile = profile(&PCS).task_called("blink").task_called("log");
+        profile.tasks[1].switches = 2;
+        let travel = Fake::of(&PCS)
+            .holding(0x2000_0000, 0)
+            .holding(0x2000_0004, 0)
+            // Before the scheduler runs nothing does.
+            .storing(1, 0x2000_0000, 0x2000_0100)
+            .storing(2, 0x2000_0000, 0x2000_0000)
+            .storing(3, 0x2000_0004, 1)
+            .storing(5, 0x2000_0000, 0x2000_0100)
+            .storing(6, 0x2000_0000, 0x2000_0100)
+            .storing(7, 0x2000_0000, 0x2000_0000)
+            .storing(9, 0x2000_0000, 0x2000_0100);
+        (profile, travel)
+    }
+
+    #[test]
+    fn a_task_is_switched_in_where_the_kernel_names_it() {
+        let (profile, travel) = switching();
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
+        assert_eq!(at("switch:blink"), Ok(4));
+        assert_eq!(at("switch:log"), Ok(6));
+        assert_eq!(at("switch:log:2"), Ok(10));
+        assert_eq!(
+            at("switch:log:3"),
+            Err("switch:log:3: log was switched in 2 times; the last is switch:log:2".to_owned())
+        );
+        assert_eq!(at("switch:lgo"), Err("switch:lgo: no task is called `lgo`; there are blink, log".to_owned()));
+        assert!(find(&self::profile(&PCS), &travel, "switch:log").unwrap_err().contains("no task ran"));
+    }
+
+    #[test]
+    fn the_deepest_stack_is_where_the_task_itself_wrote_or_made_room() {
+        let (mut profile, travel) = switching();
+        // Another task clears the stack first.
+        let mut travel = travel.storing(4, 0x2000_0f00, 0).storing(8, 0x2000_0f00, 0).storing(10, 0x2000_0f00, 7);
+        travel.insns[10].sp = 0x2000_0f00;
+        profile.tasks[1].deepest_sp = Some(0x2000_0f00);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
+        // The task with least room.
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack").found.unwrap().insn, 11);
+
+        drop(finder);
+        // Without a store: after `sub sp, #256` at 0x50.
+        profile.code.push(crate::profile::Code { start: 0x50, bytes: vec![0xc0, 0xb0, 0x00, 0xbf] });
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        travel.insns[9].stores.clear();
+        travel.insns[10].sp = 0x2000_1000;
+        travel.insns[5].sp = 0x2000_0f00;
+        assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 6);
+        travel.insns[5].sp = 0x2000_0f20;
+        let found = try_with(&mut finder, &travel, "peak-stack:log").found.unwrap();
+        assert!(found.insn == 6 && found.note.unwrap().contains("an interrupt saved"));
+        drop(finder);
+        profile.tasks.clear();
+        assert!(find(&profile, &travel, "peak-stack").unwrap_err().contains("knows the stack of no task"));
+    }
+
+    #[test]
+    fn a_text_is_printed_by_the_first_mark_that_has_it() {
+        let mut plain = profile(&PCS);
+        plain.facts.before_window_insns = 2;
+        let mut marked = plain.clone();
+        marked.console_marks = vec![(3, 4), (7, 9), (9, 20)];
+        let again = |more: More| {
+            assert_eq!(more, More::Marks { period_insns: 1, for_insns: 11 });
+            Ok(marked.clone())
+        };
+        let mut finder = Finder::new(&plain, Box::new(again));
+        let travel = Fake::of(&PCS);
+        let error = try_with(&mut finder, &travel, "console:ready").found.unwrap_err();
+        assert_eq!(error, "console:ready: what the firmware printed is not kept beside this profile");
+        finder.console = Some(b"boot\nready\nlisting ok".to_vec());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
+        assert_eq!(at("console:boot"), Ok(5));
+        assert_eq!(at("console:read"), Ok(9));
+        assert_eq!(at("console:ready"), Ok(11));
+        // After the last mark it is the end.
+        assert_eq!(at("console:ok"), Ok(13));
+        let error = at("console:raedy").unwrap_err();
+        assert_eq!(error, "console:raedy: that was never printed; the nearest is console:ready");
+    }
+}

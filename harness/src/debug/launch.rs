@@ -1,0 +1,153 @@
+//! QEMU started so that its run can be held at any instruction.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use wire::counters::MAX_INSNS;
+use wire::request::Request;
+
+use crate::debug::vehicle::{Interrupted, Original, Vehicle};
+use crate::error::{EmulatorError, InputError};
+use crate::image::unwind;
+use crate::measure::{Listener, Loaded, give_files, load};
+use crate::run::emulator;
+use crate::run::options::Options;
+use crate::run::plan::Plan;
+use crate::run::process::Process;
+use crate::run::start::Start;
+use crate::run::walls::Walls;
+use crate::run::workspace::Workspace;
+use crate::run::{plugin, request, sandbox};
+
+/// How long QEMU may take to come to the first instruction.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything that the run is started from, as often as it takes.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    options: Options,
+    loaded: Loaded,
+    emulator: PathBuf,
+    root: tempfile::TempDir,
+    started: u32,
+}
+
+impl Launch {
+    /// Reads what the options name.
+    ///
+    /// # Errors
+    /// As a profiling run.
+    pub(crate) fn new(options: &Options, listener: &mut dyn Listener) -> Result<Launch> {
+        let loaded = load(options, listener)?;
+        let emulator = emulator::locate(loaded.choice.machine.qemu)?;
+        let root = tempfile::Builder::new().prefix("harness-debug-").tempdir();
+        let root = root.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
+        Ok(Launch { options: options.clone(), loaded, emulator, root, started: 0 })
+    }
+
+    /// The image, its machine and names.
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Starts QEMU, held before the first instruction. `watches`: accesses of memory can be watched in it.
+    ///
+    /// # Errors
+    /// [`EmulatorError`] when it does not come to that.
+    pub(crate) fn start(&mut self, watches: bool, interrupted: &Interrupted) -> Result<Vehicle> {
+        // Each thing is refused once.
+        for _ in 0..3 {
+            if let Some(vehicle) = self.try_start(watches, interrupted)? {
+                return Ok(vehicle);
+            }
+        }
+        Err(EmulatorError::new("QEMU refuses the plugin".to_owned()).into())
+    }
+
+    fn request(&self, plan: &Plan<'_>, watches: bool) -> io::Result<Request> {
+        let mut request = request::of(plan)?;
+        request.is_debugged = true;
+        request.is_watched = watches;
+        // What a profile counts and follows is none of this run's matter. Limits are: the run ends where it did.
+        request.period_insns = MAX_INSNS - 1;
+        (request.jitter_seed, request.for_insns, request.max_insns, request.max_depth) = (None, None, None, None);
+        (request.is_exact, request.has_marks, request.is_oracle) = (false, false, false);
+        (request.loops, request.pointed) = (Vec::new(), Vec::new());
+        Ok(request)
+    }
+
+    fn try_start(&mut self, watches: bool, interrupted: &Interrupted) -> Result<Option<Vehicle>> {
+        self.started += 1;
+        let root = self.root.path().join(self.started.to_string());
+        let workspace = make(&root)?;
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        give_files(&self.options, &workspace)?;
+        let unwind = unwind::Table::default();
+        let plan = Plan {
+            image: &self.loaded.image,
+            choice: &self.loaded.choice,
+            emulator: &self.emulator,
+            options: &self.options,
+            icount_shift: self.options.icount_shift.unwrap_or(self.loaded.choice.machine.shift),
+            functions: &[],
+            from: &[],
+            until: &[],
+            spans: &[],
+            unwind: &unwind,
+            kernel: None,
+            polls: &[],
+            mcount: None,
+            stubs: &[],
+        };
+        let api = plugin::api(&self.emulator);
+        let request = self.request(&plan, watches).map_err(unwritable)?;
+        plan.prepare_for(&request, &workspace, api).map_err(unwritable)?;
+        let input = plan.hold_input(&workspace).map_err(unwritable)?;
+        let Options { sandbox, qemu_args, max_output_bytes, .. } = &self.options;
+        let walls = Walls::around(&self.emulator, &workspace, *sandbox, qemu_args, *max_output_bytes)?;
+        let standard_input = plan.standard_input(&workspace).map_err(unwritable)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let arguments = plan.arguments_for(Some(api), true);
+        let process = Process::start(
+            &self.emulator,
+            &walls,
+            &arguments,
+            &workspace,
+            standard_input.into(),
+            Some(theirs.into()),
+        )?;
+        let original = Original { process, workspace: workspace.clone(), _input: input };
+        let mut vehicle = Vehicle::starting(ours, original, interrupted.clone())?;
+        let mut start = None;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let original = vehicle.original().context("QEMU is starting")?;
+            let start = start.get_or_insert_with(|| Start::begin(&plan, &mut original.process));
+            if let Some(status) = original.process.wait_for_answer(Duration::from_millis(1))? {
+                let said = workspace.said();
+                if sandbox::is_refused(&self.emulator, *sandbox, &said)?
+                    || plugin::takes_another(&self.emulator, api, &said)?
+                {
+                    return Ok(None);
+                }
+                original.process.version(&self.emulator)?;
+                bail!(EmulatorError::new(format!("QEMU did not start ({status}); it said: {}", said.trim())));
+            }
+            start.proceed(&mut original.process, &workspace)?;
+            if let Ok(Some(_)) = vehicle.poll() {
+                return Ok(Some(vehicle));
+            }
+            if Instant::now() > deadline {
+                bail!(EmulatorError::new("QEMU has not come to the first instruction within a minute".to_owned()));
+            }
+        }
+    }
+}
+
+fn make(root: &Path) -> Result<Workspace> {
+    std::fs::create_dir(root).map_err(|error| InputError::new(format!("{}: {error}", root.display())))?;
+    Ok(Workspace::create(root.to_owned(), root)?)
+}

@@ -1,0 +1,423 @@
+//! The commands that GDB's `monitor` passes on: where the run is, and to go to a place by its name.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use wire::definition::FrameKind;
+
+use crate::analysis::stacks::{Exceptions, task_names};
+use crate::analysis::{describe, place as code};
+use crate::debug::find::{Finder, current_task, register};
+use crate::debug::place::{FORMS, Place};
+use crate::debug::threads::{State, Thread, Threads};
+use crate::debug::travel::Travel;
+use crate::profile::{Facts, Profile};
+use crate::text::number::{Hex, group, plural, share};
+
+/// Most rows of a list.
+const MAX_ROWS: usize = 10;
+
+/// The commands, and what they say.
+const COMMANDS: [(&str, &str); 9] = [
+    ("where", "instruction, time, function, task, interrupt"),
+    ("goto PLACE", "go to a place, forwards or backwards"),
+    ("profile", "the functions that the samples up to here were taken in"),
+    ("bins", "the same by address"),
+    ("stack", "the call stack of the last sample up to here"),
+    ("task", "the firmware's tasks"),
+    ("irq", "the interrupt that executes"),
+    ("last-write ADDR|SYMBOL", "what wrote it last before here"),
+    ("help", "this"),
+];
+
+/// Answers the commands.
+pub struct Monitor<'a> {
+    /// What places are looked for in.
+    pub finder: Finder<'a>,
+    /// The firmware's tasks, where its kernel is known.
+    pub threads: Option<Threads>,
+}
+
+impl Monitor<'_> {
+    /// Answers one command; its errors are answers, too. Ends with a line's end.
+    pub fn monitor(&mut self, travel: &mut dyn Travel, words: &str) -> String {
+        let mut said = String::new();
+        let words = words.trim();
+        let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+        let answer = self.answer(travel, command, rest.trim(), &mut said);
+        said += &answer.unwrap_or_else(|error| format!("{error:#}"));
+        if !said.ends_with('\n') {
+            said.push('\n');
+        }
+        said
+    }
+
+    fn answer(&mut self, travel: &mut dyn Travel, command: &str, rest: &str, said: &mut String) -> Result<String> {
+        if !rest.is_empty() && !["goto", "last-write"].contains(&command) && is_command(command) {
+            return Ok(format!("{command} takes nothing after it"));
+        }
+        match command {
+            "where" => self.place(travel),
+            "goto" => {
+                let place = Place::parse(rest)?;
+                let found = self.finder.find(travel, &place, &mut |line| *said += &format!("{line}\n"))?;
+                travel.go(found.insn)?;
+                if let Some(note) = found.note {
+                    *said += &format!("{note}\n");
+                }
+                self.place(travel)
+            }
+            "profile" => Ok(self.profile(travel.at().insn)),
+            "bins" => Ok(self.bins(travel.at().insn)),
+            "stack" => Ok(self.stack(travel.at().insn)),
+            "task" => self.tasks(travel),
+            "irq" => self.interrupt(travel),
+            "last-write" => {
+                let here = travel.at().insn;
+                let range = match rest {
+                    "" => return Ok("last-write wants an address (0x…) or a variable".to_owned()),
+                    what => self.finder.memory(what)?,
+                };
+                let found = self.finder.written_before(travel, &range);
+                travel.set_watches(&[]);
+                let found = found?.map(|found| (found.insn, travel.at().pc));
+                travel.go(here)?;
+                Ok(match found {
+                    Some((insn, pc)) => {
+                        let earlier = plural(here - insn, "instruction");
+                        let place = describe::place(&self.finder.profile.names, pc);
+                        format!("{place}, {}, {earlier} earlier", self.counted(insn))
+                    }
+                    None => format!("{rest} was not written before here"),
+                })
+            }
+            "help" | "" => Ok(help()),
+            _ => {
+                let names = COMMANDS.map(|(form, _)| form.split(' ').next().unwrap_or(form));
+                let near = names.iter().map(|name| (strsim::damerau_levenshtein(command, name), *name)).min();
+                Ok(match near {
+                    Some((distance, near)) if distance <= near.len() / 2 => {
+                        format!("no command is called `{command}`; did you mean `{near}`?")
+                    }
+                    _ => format!("no command is called `{command}`; there are {}", names.join(", ")),
+                })
+            }
+        }
+    }
+
+    /// `instruction 17 of the window (insn:17)`.
+    fn counted(&self, insn: u64) -> String {
+        let facts = &self.finder.profile.facts;
+        match insn.checked_sub(facts.before_window_insns) {
+            Some(of_window @ 1..) if facts.before_window_insns == 0 => format!("instruction {}", group(of_window)),
+            Some(of_window @ 1..) => {
+                format!("instruction {} of the window, {} of the run", group(of_window), group(insn))
+            }
+            _ => format!("instruction {} of the run, before the window", group(insn)),
+        }
+    }
+
+    fn place(&self, travel: &mut dyn Travel) -> Result<String> {
+        let at = travel.at();
+        let profile = self.finder.profile;
+        let mut text = format!("{}: {}\n", self.counted(at.insn), describe::place(&profile.names, at.pc));
+        if let Some(kernel) = &self.finder.kernel {
+            let tcb = current_task(travel, kernel)?;
+            let _ = writeln!(text, "task {}", tcb.map_or("none yet".to_owned(), |tcb| task_name(profile, tcb)));
+        }
+        text += &self.interrupt(travel)?;
+        text.push('\n');
+        text += &time(&profile.facts, at.insn);
+        Ok(text)
+    }
+
+    /// The samples of the profile up to an instruction.
+    fn samples(&self, insn: u64) -> &[wire::sample::Sample] {
+        let profile = self.finder.profile;
+        let of_window = insn.saturating_sub(profile.facts.before_window_insns);
+        &profile.samples[..profile.samples.partition_point(|sample| sample.at_insns <= of_window)]
+    }
+
+    fn profile(&self, insn: u64) -> String {
+        let profile = self.finder.profile;
+        let by_function = |sample: &wire::sample::Sample| code::Place::of(profile, sample.pc).to_string();
+        self.counts(insn, "function", by_function)
+    }
+
+    fn bins(&self, insn: u64) -> String {
+        let profile = self.finder.profile;
+        let bin = |sample: &wire::sample::Sample| {
+            let start = sample.pc & !(profile.facts.bin_bytes - 1);
+            describe::place(&profile.names, start)
+        };
+        self.counts(insn, "address", bin)
+    }
+
+    /// What the samples up to an instruction were taken in, most first.
+    fn counts(&self, insn: u64, what: &str, of: impl Fn(&wire::sample::Sample) -> String) -> String {
+        let samples = self.samples(insn);
+        let total = samples.len() as u64;
+        if total == 0 {
+            return "no sample has been taken up to here".to_owned();
+        }
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for sample in samples {
+            *counts.entry(of(sample)).or_default() += 1;
+        }
+        let mut rows: Vec<(String, u64)> = counts.into_iter().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.1));
+        let mut text = format!("{} up to here, by {what}\n", plural(total, "sample"));
+        for (name, count) in rows.iter().take(MAX_ROWS) {
+            let _ = writeln!(text, "{:>8}  {:>10}  {name}", share(*count, total), group(*count));
+        }
+        if let more @ 1.. = rows.len().saturating_sub(MAX_ROWS) {
+            let _ = writeln!(text, "and {more} more");
+        }
+        text
+    }
+
+    fn stack(&self, insn: u64) -> String {
+        let profile = self.finder.profile;
+        let samples = self.samples(insn);
+        let Some(sample) = samples.last() else { return "no sample has been taken up to here; use bt".to_owned() };
+        let ago = insn - profile.facts.before_window_insns - sample.at_insns;
+        let when = match ago {
+            0 => "here".to_owned(),
+            ago => format!("{} ago; bt is the stack here", plural(ago, "instruction")),
+        };
+        let exceptions = Exceptions::new(profile);
+        let mut text = format!("sample:{}, {when}\n", samples.len());
+        let _ = writeln!(text, "  {}", describe::place(&profile.names, sample.pc));
+        for frame in profile.stack(sample.stack).iter().rev() {
+            let _ = match frame.kind {
+                // The call itself is before where it returns to.
+                FrameKind::Caller { return_addr } => {
+                    let call = (return_addr & !1).saturating_sub(1);
+                    writeln!(text, "  {}", describe::place(&profile.names, call))
+                }
+                FrameKind::Exception { number, handler, pc } => {
+                    let name = exceptions.name(number, handler);
+                    writeln!(text, "  {name} in {}", describe::place(&profile.names, pc))
+                }
+                FrameKind::Unknown(why) => writeln!(text, "  {}", crate::analysis::stacks::why(why)),
+            };
+        }
+        text
+    }
+
+    fn tasks(&self, travel: &mut dyn Travel) -> Result<String> {
+        let profile = self.finder.profile;
+        let Some(threads) = &self.threads else {
+            return Ok("the firmware has no kernel that is known".to_owned());
+        };
+        let mut text = String::new();
+        for thread in threads.list(travel)? {
+            let pc = thread.registers.iter().find(|(name, _)| name == "pc").map(|&(_, pc)| pc);
+            let place = match (thread.state, pc) {
+                (State::Running, _) => describe::place(&profile.names, travel.at().pc),
+                (_, Some(pc)) => describe::place(&profile.names, pc),
+                (_, None) => String::new(),
+            };
+            let _ = writeln!(text, "{:<9}  {:<16}  {place}", state(thread.state), shown(profile, &thread));
+        }
+        Ok(if text.is_empty() { "no task has been made yet".to_owned() } else { text })
+    }
+
+    fn interrupt(&self, travel: &mut dyn Travel) -> Result<String> {
+        let profile = self.finder.profile;
+        if !profile.facts.is_arm() {
+            let [cause, pc] = [register(travel, &["mcause"])?, register(travel, &["mepc"])?];
+            let (Some(cause), Some(pc)) = (cause, pc) else { return Ok("mcause cannot be read here".to_owned()) };
+            let bits = if profile.facts.isa.starts_with("riscv64") { 64 } else { 32 };
+            // As the profile numbers them: the highest of 64 bits for interrupts.
+            let number = (cause & !(1 << (bits - 1))) | (cause >> (bits - 1) & 1) << 63;
+            let place = describe::place(&profile.names, pc);
+            if number == 0 && pc == 0 {
+                return Ok("no trap has come yet".to_owned());
+            }
+            return Ok(format!("last trap {} at {place} (mcause {cause:#x})", name(profile, number)));
+        }
+        let Some(xpsr) = register(travel, &["xpsr"])? else { return Ok("xpsr cannot be read here".to_owned()) };
+        Ok(match xpsr & 0x1ff {
+            0 => "no interrupt".to_owned(),
+            number => format!("in {} (exception {number})", name(profile, number)),
+        })
+    }
+}
+
+fn is_command(word: &str) -> bool {
+    COMMANDS.iter().any(|(form, _)| form.split(' ').next() == Some(word))
+}
+
+/// What can be asked, and what cannot be read.
+fn help() -> String {
+    let mut text = String::new();
+    for (form, meaning) in COMMANDS {
+        let _ = writeln!(text, "monitor {form:<24}{meaning}");
+    }
+    text += "PLACE is one of\n";
+    for (form, takes, meaning) in FORMS {
+        let _ = writeln!(text, "  {:<30}{meaning}", format!("{form}{takes}"));
+    }
+    text += "Devices cannot be read: a read of a UART would eat its input, and one of a timer end the run.\n\
+             Where the run cannot be written to, GDB says so: what came after a write would not be the run that was\n\
+             profiled. After one, the run goes on from there and not back.\n";
+    text
+}
+
+/// The name of an exception, by the handler that the profile has seen of it.
+fn name(profile: &Profile, number: u64) -> String {
+    let seen = profile.stacks.iter().find_map(|frame| match frame.kind {
+        FrameKind::Exception { number: other, handler, .. } if other == number => Some(handler),
+        _ => None,
+    });
+    Exceptions::new(profile).name(number, seen.unwrap_or(0))
+}
+
+/// The name of a task by its control block.
+fn task_name(profile: &Profile, tcb: u64) -> String {
+    // A task that was deleted may have had the same: the last one is the likeliest.
+    let index = profile.tasks.iter().rposition(|task| task.tcb == tcb);
+    index.map_or_else(|| Hex(tcb).to_string(), |index| task_names(profile)[index].clone())
+}
+
+fn shown(profile: &Profile, thread: &Thread) -> String {
+    if thread.name.is_empty() { task_name(profile, thread.id) } else { thread.name.clone() }
+}
+
+/// A task's state as people read it.
+pub fn state(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Ready => "ready",
+        State::Blocked => "blocked",
+        State::Suspended => "suspended",
+        State::Deleted => "deleted",
+    }
+}
+
+/// Virtual time before an instruction. A processor that sleeps passes time without instructions.
+fn time(facts: &Facts, insn: u64) -> String {
+    let ns = u128::from(insn.saturating_sub(1)) << facts.icount_shift;
+    let (ms, rest) = (ns / 1_000_000, ns % 1_000_000);
+    let ms = format!("{}.{rest:06} ms", group(u64::try_from(ms).unwrap_or(u64::MAX)));
+    if facts.waits == 0 {
+        format!("virtual time {ms}")
+    } else {
+        format!("virtual time {ms} and what was slept through")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+    use crate::profile::testing::empty;
+
+    fn profile() -> Profile {
+        let mut profile = empty()
+            .function("main", 0x40, 0x10)
+            .function("UART0_Handler", 0x80, 0x10)
+            .exception(0, 20, 0x80, 0x42)
+            .insn(0x40, 60)
+            .taken(2, 0x42, 0, 0)
+            .taken(1, 0x82, 1, 0);
+        profile.facts.before_window_insns = 5;
+        profile
+    }
+
+    fn travel() -> Fake {
+        let mut travel = Fake::of(&[0x42; 60]).storing(12, 0x2000_0000, 7);
+        travel.insns.iter_mut().for_each(|insn| insn.registers.push(("xpsr", 0x0100_0000)));
+        travel.insns[34].registers[0].1 |= 20;
+        travel
+    }
+
+    fn answers(words: &[&str]) -> (Vec<String>, u64) {
+        let profile = profile();
+        let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
+        let mut monitor = Monitor { finder, threads: None };
+        let mut travel = travel();
+        let said = words.iter().map(|words| monitor.monitor(&mut travel, words)).collect();
+        (said, travel.insn)
+    }
+
+    fn answer(words: &str) -> String {
+        answers(&[words]).0.remove(0)
+    }
+
+    #[test]
+    fn where_counts_as_the_profile_and_as_the_run() {
+        assert_eq!(
+            answer("where"),
+            "instruction 1 of the run, before the window: 0x00000042 in main\nno interrupt\nvirtual time 0.000000 ms\n"
+        );
+        assert_eq!(
+            answer("goto sample:3"),
+            "instruction 30 of the window, 35 of the run: 0x00000042 in main\nin [irq UART0] (exception 20)\n\
+             virtual time 0.001088 ms\n"
+        );
+    }
+
+    #[test]
+    fn goto_takes_every_place_and_stays_where_there_is_none() {
+        let (said, insn) = answers(&["goto insn:20", "goto insn:99", "goto nowhere", "goto"]);
+        assert_eq!(insn, 25);
+        assert_eq!(said[1], "insn:99: 60 instructions were executed in the window; the last is insn:60\n");
+        assert!(said[2].contains("no place is called `nowhere`"), "{}", said[2]);
+        assert!(said[3].contains("there are sample:N"), "{}", said[3]);
+        let (said, insn) = answers(&["goto write:0x20000000"]);
+        assert!(
+            insn == 12 && said[0].starts_with("looking for the last write of 0x20000000: one more run\n"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn the_last_write_is_said_and_the_run_stays() {
+        let (said, insn) = answers(&["goto insn:20", "last-write 0x20000000", "last-write 0x20000010"]);
+        assert_eq!(insn, 25);
+        assert_eq!(
+            said[1],
+            "0x00000042 in main, instruction 7 of the window, 12 of the run, 13 instructions earlier\n"
+        );
+        assert_eq!(said[2], "0x20000010 was not written before here\n");
+    }
+
+    #[test]
+    fn what_has_run_is_what_was_sampled_up_to_here() {
+        let (said, _) =
+            answers(&["profile", "goto insn:20", "profile", "stack", "goto insn:33", "profile", "bins", "stack"]);
+        assert_eq!(said[0], "no sample has been taken up to here\n");
+        assert_eq!(said[2], "2 samples up to here, by function\n 100.00%           2  main\n");
+        assert_eq!(said[3], "sample:2, here\n  0x00000042 in main\n");
+        assert_eq!(
+            said[5],
+            "3 samples up to here, by function\n  66.67%           2  main\n  33.33%           1  UART0_Handler\n"
+        );
+        assert!(said[6].ends_with("  33.33%           1  0x00000082 in UART0_Handler\n"), "{}", said[6]);
+        assert_eq!(
+            said[7],
+            "sample:3, 3 instructions ago; bt is the stack here\n  0x00000082 in UART0_Handler\n  \
+             [irq UART0] in 0x00000042 in main\n"
+        );
+    }
+
+    #[test]
+    fn unknown_commands_and_help_say_what_there_is() {
+        assert_eq!(answer("wehre"), "no command is called `wehre`; did you mean `where`?\n");
+        assert!(answer("frobnicate").contains("there are where, goto, profile"));
+        assert_eq!(answer("where now"), "where takes nothing after it\n");
+        assert_eq!(answer("task"), "the firmware has no kernel that is known\n");
+        assert_eq!(answer("last-write"), "last-write wants an address (0x…) or a variable\n");
+        let help = answer("help");
+        for (form, _) in COMMANDS {
+            assert!(help.contains(&format!("monitor {form}")), "{help}");
+        }
+        for (form, takes, _) in FORMS {
+            assert!(help.contains(&format!("  {form}{takes}")), "{help}");
+        }
+        assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+    }
+}

@@ -1,0 +1,325 @@
+//! A debugging session: the run put at any of its instructions.
+
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use wire::debug::{self, AtStops, Command, Reply};
+
+use crate::debug::launch::Launch;
+use crate::debug::pool::Pool;
+use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
+use crate::measure::{Listener, Loaded};
+use crate::run::options::Options;
+
+/// Memory that checkpoints may take unless it is said otherwise.
+pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
+
+/// A run that is debugged.
+#[derive(Debug)]
+pub struct Session {
+    launch: Launch,
+    /// Where the debugger is.
+    pool: Pool,
+    /// Whether accesses can be watched in it.
+    is_watching: bool,
+    /// The other one of the two, which is kept for when it is wanted.
+    other: Option<Pool>,
+    /// The pool has been written to: it is another run than that of the profile.
+    is_written: bool,
+    breakpoints: Vec<u64>,
+    watches: Vec<Watch>,
+    end: Option<(At, Ended)>,
+    line: Arc<Line>,
+    checkpoint_bytes: u64,
+}
+
+/// The way to the process that executes, for whoever wants it held.
+#[derive(Debug, Default)]
+struct Line {
+    stream: Mutex<Option<UnixStream>>,
+    interrupted: Interrupted,
+}
+
+impl Line {
+    fn lead_to(&self, stream: Option<UnixStream>) {
+        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+    }
+
+    /// Has a process execute, which can be interrupted meanwhile.
+    fn run(&self, vehicle: &mut Vehicle, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
+        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.lead_to(Some(vehicle.line()?));
+        let held = vehicle.go(until, at_stops);
+        self.lead_to(None);
+        held
+    }
+}
+
+impl Interrupt for Line {
+    fn interrupt(&self) {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = stream.as_mut() {
+            // One that is held already does not mind.
+            let _ = debug::send(stream, &Command::Interrupt.bytes());
+            *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
+}
+
+/// What is said where the run that was profiled is asked for after a write.
+const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
+
+impl Session {
+    /// Starts the run that the options describe, held at its first instruction. Its checkpoints may take so much memory.
+    ///
+    /// # Errors
+    /// As a profiling run.
+    pub fn open(options: &Options, checkpoint_mib: u64, listener: &mut dyn Listener) -> Result<Session> {
+        let mut launch = Launch::new(options, listener)?;
+        let line = Arc::new(Line::default());
+        let checkpoint_bytes = checkpoint_mib << 20;
+        let pool = Pool::new(launch.start(false, &line.interrupted)?, checkpoint_bytes)?;
+        Ok(Session {
+            launch,
+            pool,
+            is_watching: false,
+            other: None,
+            is_written: false,
+            breakpoints: Vec::new(),
+            watches: Vec::new(),
+            end: None,
+            line,
+            checkpoint_bytes,
+        })
+    }
+
+    /// The image that is debugged, its machine and names.
+    pub fn loaded(&self) -> &Loaded {
+        self.launch.loaded()
+    }
+
+    /// Whether places behind take no other run.
+    pub fn has_checkpoints(&self) -> bool {
+        self.pool.can_copy()
+    }
+
+    fn fresh(&mut self, watching: bool) -> Result<Pool> {
+        Pool::new(self.launch.start(watching, &self.line.interrupted)?, self.checkpoint_bytes)
+    }
+
+    /// Has the debugger in a run whose accesses can be watched, or not; at the same instruction.
+    fn watch(&mut self, watching: bool) -> Result<()> {
+        if watching == self.is_watching {
+            return Ok(());
+        }
+        if self.is_written {
+            bail!("memory cannot be watched any more once it was written to: start the debugger again");
+        }
+        let insn = self.pool.at().insn;
+        let pool = match self.other.take() {
+            Some(other) => other,
+            None => self.fresh(watching)?,
+        };
+        self.other = Some(std::mem::replace(&mut self.pool, pool));
+        self.is_watching = watching;
+        self.put(insn)?;
+        Ok(())
+    }
+
+    /// Puts the debugger at an instruction, or the run's end.
+    fn put(&mut self, insn: u64) -> Result<Held> {
+        if insn < self.pool.base {
+            bail!(WRITTEN);
+        }
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let held = match self.pool.go(insn, run)? {
+            Some(held) => held,
+            None => {
+                self.run_again()?;
+                self.pool.go(insn, run)?.context("the run did not come to the same place again")?
+            }
+        };
+        self.note_end(&held);
+        Ok(held)
+    }
+
+    /// Starts from the first instruction, where there are no checkpoints.
+    fn run_again(&mut self) -> Result<()> {
+        if self.is_written {
+            bail!(WRITTEN);
+        }
+        let end = self.pool.ended.take().map(|ended| (self.pool.frontier().insn, ended));
+        self.pool = self.fresh(self.is_watching)?;
+        self.pool.known_end = end;
+        Ok(())
+    }
+
+    fn note_end(&mut self, held: &Held) {
+        if let (Halt::Ended(ended), false) = (&held.why, self.is_written) {
+            self.end = Some((held.at, ended.clone()));
+        }
+    }
+
+    fn wired(&self) -> Vec<debug::Watch> {
+        let wired = |watch: &Watch| debug::Watch {
+            start: watch.range.start,
+            end: watch.range.end,
+            loads: watch.access != Access::Write,
+            stores: watch.access != Access::Read,
+        };
+        self.watches.iter().map(wired).collect()
+    }
+
+    /// The last stop from one instruction on and before another one.
+    fn last_stop(&mut self, from: u64, before: u64) -> Result<Option<debug::Hit>> {
+        let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        if self.pool.can_copy() {
+            return self.pool.last_stop(from, before, (&breakpoints, &watches), run);
+        }
+        if self.is_written {
+            bail!(WRITTEN);
+        }
+        let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+        if from > 1 {
+            run(&mut scout, Some(from), AtStops::Pass)?;
+        }
+        scout.set_stops(&breakpoints, &watches)?;
+        Ok(run(&mut scout, Some(before), AtStops::Log(1))?.last_hits.last().copied())
+    }
+
+    fn change(&mut self, command: &Command) -> Result<Result<(), Refused>> {
+        match self.pool.current()?.ask(command)? {
+            Reply::Done => {}
+            Reply::Refused(why) => return Ok(Err(Refused(why))),
+            other => bail!("the plugin answered {other:?} to a write"),
+        }
+        // From here on it is a run of its own.
+        let written = self.pool.take_written().context("no process was written to")?;
+        self.pool = Pool::new(written, self.checkpoint_bytes)?;
+        (self.is_written, self.other) = (true, None);
+        Ok(Ok(()))
+    }
+}
+
+fn access(accessed: debug::Accessed) -> Why {
+    let access = if accessed.is_store { Access::Write } else { Access::Read };
+    Why::Watch { address: accessed.address, access, by: accessed.by }
+}
+
+impl Travel for Session {
+    fn at(&self) -> At {
+        self.pool.at()
+    }
+
+    fn go(&mut self, insn: u64) -> Result<Stop> {
+        Ok(stop(self.put(insn.max(1))?))
+    }
+
+    fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
+        let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
+        self.watch(!watches.is_empty() || (self.is_written && self.is_watching))?;
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let held = match self.pool.forward(until, (&breakpoints, &watches), run)? {
+            Some(held) => held,
+            None => {
+                // QEMU has gone, and where it was can only be come to by another run.
+                let at = self.pool.frontier().insn;
+                self.run_again()?;
+                self.put(at)?
+            }
+        };
+        self.note_end(&held);
+        Ok(stop(held))
+    }
+
+    fn backward(&mut self, until: u64) -> Result<Stop> {
+        let watching = !self.watches.is_empty();
+        self.watch(watching || (self.is_written && self.is_watching))?;
+        let now = self.pool.at().insn;
+        let until = until.max(self.pool.base);
+        let hit = if now > until { self.last_stop(until, now)? } else { None };
+        let (insn, why) = match hit {
+            Some(debug::Hit { insn, accessed: None, .. }) => (insn, Why::Breakpoint),
+            Some(debug::Hit { insn, accessed: Some(accessed), .. }) => (insn, access(accessed)),
+            None if until <= self.pool.base => (self.pool.base, Why::Start),
+            None => (until, Why::Reached),
+        };
+        let held = self.put(insn)?;
+        Ok(Stop { at: held.at, why })
+    }
+
+    fn set_breakpoints(&mut self, addresses: &[u64]) {
+        self.breakpoints = addresses.to_vec();
+    }
+
+    fn set_watches(&mut self, watches: &[Watch]) {
+        self.watches = watches.to_vec();
+    }
+
+    fn hits(&mut self, addresses: &[u64], until: Option<u64>, most: usize) -> Result<(Vec<Hit>, u64)> {
+        let line = Arc::clone(&self.line);
+        let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+        let (hits, total) = if self.pool.can_copy() {
+            self.pool.hits(addresses, until, most, run)?
+        } else {
+            let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+            scout.set_stops(addresses, &[])?;
+            let held = run(&mut scout, until, AtStops::Log((most as u64).min(debug::MAX_HITS)))?;
+            (held.last_hits, held.hits)
+        };
+        let hit = |debug::Hit { insn, pc, sp, link, .. }: debug::Hit| Hit { insn, pc, sp, link };
+        Ok((hits.into_iter().map(hit).collect(), total))
+    }
+
+    fn registers(&mut self) -> Result<Vec<Register>> {
+        match self.pool.current()?.ask(&Command::Registers)? {
+            Reply::Registers(registers) => {
+                let register = |debug::Register { feature, name, bytes }| Register { feature, name, bytes };
+                Ok(registers.into_iter().map(register).collect())
+            }
+            other => bail!("the plugin answered {other:?} to registers"),
+        }
+    }
+
+    fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
+        match self.pool.current()?.ask(&Command::Read { address, bytes: bytes as u64 })? {
+            Reply::Memory(bytes) => Ok(bytes),
+            other => bail!("the plugin answered {other:?} to memory"),
+        }
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>> {
+        self.change(&Command::Write { address, bytes: bytes.to_vec() })
+    }
+
+    fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>> {
+        self.change(&Command::WriteRegister { name: name.to_owned(), bytes: bytes.to_vec() })
+    }
+
+    fn interrupter(&self) -> Arc<dyn Interrupt> {
+        Arc::clone(&self.line) as Arc<dyn Interrupt>
+    }
+
+    fn end(&self) -> Option<(At, Ended)> {
+        self.end.clone()
+    }
+}
+
+fn stop(held: Held) -> Stop {
+    let why = match held.why {
+        Halt::Held(debug::Why::Reached) => Why::Reached,
+        Halt::Held(debug::Why::Breakpoint) => Why::Breakpoint,
+        Halt::Held(debug::Why::Watch(accessed)) => access(accessed),
+        Halt::Held(debug::Why::Interrupted) => Why::Interrupted,
+        Halt::Held(debug::Why::End(end, value)) => Why::End(Ended::At(end, value)),
+        Halt::Ended(ended) => Why::End(ended),
+    };
+    Stop { at: held.at, why }
+}

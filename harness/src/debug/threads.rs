@@ -1,0 +1,400 @@
+//! The firmware's tasks at the instruction where the run is held: what a debugger shows as threads.
+//!
+//! All of it is read from the kernel's own variables and from the stacks of the tasks that wait. A kernel that is in the
+//! middle of changing a list may show a task in none, or in two: it is then shown once, or as ready.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use wire::request::Kernel;
+
+use crate::debug::find::little_endian;
+use crate::debug::travel::Travel;
+use crate::image::kernel::freertos;
+pub use crate::image::kernel::freertos::lists::{Lists, State};
+
+/// A task of the firmware's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Address of its control block.
+    pub id: u64,
+    /// Its name; empty where none could be read.
+    pub name: String,
+    /// What it does.
+    pub state: State,
+    /// Where it goes on: registers by QEMU's names, as far as the kernel has saved them. Empty: it runs, or how the
+    /// kernel saves them is not known.
+    pub registers: Vec<(String, u64)>,
+}
+
+/// What is known of a firmware's kernel.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    kernel: Kernel,
+    lists: Lists,
+    is_arm: bool,
+}
+
+/// Most tasks that are believed.
+const MAX_TASKS: usize = 4096;
+
+/// Longest name of a task that is read.
+const MAX_NAME_BYTES: u64 = 256;
+
+impl Threads {
+    /// The tasks of an image's kernel; None: it has none whose lists are known.
+    pub fn new(kernel: Option<&Kernel>, elf: Option<&[u8]>, load_bias: u64, is_arm: bool) -> Option<Threads> {
+        let lists = freertos::find_lists(elf, load_bias, is_arm)?;
+        Some(Threads { kernel: kernel?.clone(), lists, is_arm })
+    }
+
+    /// All tasks that there are now: the running ones first, then as the lists have them.
+    ///
+    /// # Errors
+    /// What the run reports.
+    pub fn list(&self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
+        let word = self.lists.pointer_bytes;
+        let mut seen = BTreeSet::new();
+        let mut threads = Vec::new();
+        for core in 0..u64::from(self.lists.cores) {
+            let tcb = self.pointer(travel, self.lists.current + core * word)?.unwrap_or(0);
+            // Before the scheduler runs none of them does, but is in its list already.
+            if tcb != 0 && self.is_scheduling(travel)? && seen.insert(tcb) {
+                let name = self.name(travel, tcb)?;
+                threads.push(Thread { id: tcb, name, state: State::Running, registers: Vec::new() });
+            }
+        }
+        for &(list, state) in &self.lists.lists {
+            let end = list + self.lists.end;
+            let mut item = self.pointer(travel, end + self.lists.next)?;
+            // A list that is not in order may lead round for ever.
+            for _ in 0..MAX_TASKS {
+                let Some(at) = item.filter(|&at| at != end && at != 0) else { break };
+                let Some(tcb) = self.pointer(travel, at + self.lists.owner)?.filter(|&tcb| tcb != 0) else { break };
+                if seen.insert(tcb) {
+                    let state = self.state(travel, state, list, (at, tcb))?;
+                    let (name, registers) = (self.name(travel, tcb)?, self.registers(travel, tcb)?);
+                    threads.push(Thread { id: tcb, name, state, registers });
+                }
+                item = self.pointer(travel, at + self.lists.next)?;
+            }
+        }
+        Ok(threads)
+    }
+
+    /// The state of a task in a list. What waits without a time limit is kept with what was suspended.
+    fn state(&self, travel: &mut dyn Travel, state: State, list: u64, (item, tcb): (u64, u64)) -> Result<State> {
+        let is_own_item = self.pointer(travel, item + self.lists.container)? == Some(list);
+        let event = item + self.lists.item_bytes;
+        if state != State::Suspended || !is_own_item || self.pointer(travel, event + self.lists.owner)? != Some(tcb) {
+            return Ok(state);
+        }
+        let waits_for = self.pointer(travel, event + self.lists.container)?;
+        Ok(if waits_for.is_some_and(|container| container != 0) { State::Blocked } else { state })
+    }
+
+    fn is_scheduling(&self, travel: &mut dyn Travel) -> Result<bool> {
+        let Some(running) = &self.kernel.running else { return Ok(true) };
+        let read = travel.read(running.start, (running.end - running.start) as usize)?;
+        Ok(read.iter().any(|&byte| byte != 0))
+    }
+
+    fn pointer(&self, travel: &mut dyn Travel, address: u64) -> Result<Option<u64>> {
+        words(travel, address, self.lists.pointer_bytes, 1).map(|words| words.first().copied())
+    }
+
+    fn name(&self, travel: &mut dyn Travel, tcb: u64) -> Result<String> {
+        let Some(name) = &self.kernel.name else { return Ok(String::new()) };
+        let bytes = travel.read(tcb + name.start, (name.end - name.start).min(MAX_NAME_BYTES) as usize)?;
+        let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
+    }
+
+    /// The registers that the kernel has saved of a task that waits.
+    ///
+    /// # Errors
+    /// What the run reports.
+    pub fn registers(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Vec<(String, u64)>> {
+        let Some(offset) = self.kernel.saved_sp else { return Ok(Vec::new()) };
+        let Some(sp) = self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0) else { return Ok(Vec::new()) };
+        if self.is_arm { arm(travel, sp) } else { riscv(travel, sp, self.lists.pointer_bytes) }
+    }
+}
+
+/// Words of memory, as many as can be read.
+fn words(travel: &mut dyn Travel, address: u64, word_bytes: u64, count: usize) -> Result<Vec<u64>> {
+    let bytes = travel.read(address, count * word_bytes as usize)?;
+    Ok(bytes.chunks_exact(word_bytes as usize).map(little_endian).collect())
+}
+
+/// What FreeRTOS's ports for Cortex-M save of a task along with r4 to r11: words in all, where r4 is, and where the
+/// handler's `lr` is.
+const ARM_PORTS: [(u64, usize, Option<usize>); 5] = [
+    // ARM_CM4F, ARM_CM7.
+    (9, 0, Some(8)),
+    // Those of Armv8-M without TrustZone: the stack's limit, lr.
+    (10, 2, Some(1)),
+    // With it: the secure context before those.
+    (11, 3, Some(2)),
+    // ARM_CM0 since V11.
+    (9, 1, Some(0)),
+    // ARM_CM3, and ARM_CM0 before.
+    (8, 0, None),
+];
+
+/// What a Cortex-M's `lr` is in a handler that interrupted a task: with a secure stack or without one.
+const EXC_RETURN: [u64; 4] = [0xffff_fffd, 0xffff_ffed, 0xffff_ffbc, 0xffff_ffac];
+
+/// The registers that FreeRTOS's ports for Cortex-M save, and above them the hardware's. Which port it is shows by
+/// where the handler's `lr` is.
+fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
+    const WORD: u64 = 4;
+    let saved = words(travel, sp, WORD, 11)?;
+    for (count, first, at_lr) in ARM_PORTS {
+        let lr = at_lr.and_then(|index| saved.get(index)).copied();
+        let Some(kept) = saved.get(first..first + 8) else { continue };
+        if at_lr.is_some() && !lr.is_some_and(|lr| EXC_RETURN.contains(&lr)) {
+            continue;
+        }
+        let has_fpu = lr.is_some_and(|lr| lr & 0x10 == 0);
+        let high = words(travel, sp + count * WORD, WORD, if has_fpu { 16 } else { 0 })?;
+        let at = sp + (count + high.len() as u64) * WORD;
+        let frame = words(travel, at, WORD, if has_fpu { 26 } else { 8 })?;
+        let &[r0, r1, r2, r3, r12, lr, pc, xpsr, ref low @ ..] = &frame[..] else { continue };
+        // Thumb, and in no exception.
+        if xpsr & 0x0100_01ff != 0x0100_0000 {
+            continue;
+        }
+        let mut registers = Vec::new();
+        let mut name = |name: &str, value: u64| registers.push((name.to_owned(), value));
+        for (number, &value) in (0..).zip([r0, r1, r2, r3].iter().chain(kept)) {
+            name(&format!("r{number}"), value);
+        }
+        name("r12", r12);
+        // Bit 9: a word was put in between to align the frame.
+        name("sp", at + frame.len() as u64 * WORD + if xpsr & 0x200 == 0 { 0 } else { WORD });
+        name("lr", lr);
+        name("pc", pc & !1);
+        name("xpsr", xpsr & !0x200);
+        if let ([low @ .., fpscr, _], 16) = (low, high.len()) {
+            let both: Vec<u64> = low.iter().chain(&high).copied().collect();
+            for (number, pair) in both.as_chunks::<2>().0.iter().enumerate() {
+                name(&format!("d{number}"), pair[0] | pair[1] << 32);
+            }
+            name("fpscr", *fpscr);
+        }
+        return Ok(registers);
+    }
+    Ok(Vec::new())
+}
+
+/// Names of x5 to x31, as QEMU has them.
+const RISCV: [&str; 27] = [
+    "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7",
+    "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];
+
+/// Machine mode before the trap, in mstatus.
+const MPP_MACHINE: u64 = 0x1800;
+
+/// The registers that FreeRTOS's port for RISC-V saves: mepc, x1, x5 and on, the depth of critical sections, mstatus.
+fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(String, u64)>> {
+    let saved = words(travel, sp, word_bytes, 31)?;
+    let is_mstatus = |index: usize| saved.get(index).is_some_and(|word| word & 0x1fff == (word & 0x88) | MPP_MACHINE);
+    // All registers, and before V10.5 without the depth; RV32E's.
+    let (count, last) = if is_mstatus(30) {
+        (31, 28)
+    } else if is_mstatus(29) {
+        (30, 28)
+    } else if is_mstatus(14) {
+        (15, 12)
+    } else {
+        return Ok(Vec::new());
+    };
+    let mut registers = vec![("ra".to_owned(), saved[1]), ("sp".to_owned(), sp + count * word_bytes)];
+    registers.extend(RISCV.iter().zip(&saved[2..=last]).map(|(name, &value)| ((*name).to_owned(), value)));
+    registers.push(("pc".to_owned(), saved[0]));
+    Ok(registers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+
+    const RAM: u64 = 0x2000_0000;
+
+    fn kernel() -> Kernel {
+        Kernel {
+            current: RAM..RAM + 4,
+            running: Some(RAM + 4..RAM + 8),
+            idle: Vec::new(),
+            idle_entries: Vec::new(),
+            name: Some(0x40..0x48),
+            saved_sp: Some(0),
+            stack: None,
+            stack_end: None,
+            paint: None,
+            switchers: Vec::new(),
+            delete: None,
+        }
+    }
+
+    /// Ready, delayed and suspended tasks, as the kernel of 32 bits lays lists out.
+    fn threads() -> Threads {
+        let lists = vec![(RAM + 0x100, State::Ready), (RAM + 0x120, State::Blocked), (RAM + 0x140, State::Suspended)];
+        let lists = Lists {
+            current: RAM,
+            cores: 1,
+            pointer_bytes: 4,
+            lists,
+            end: 8,
+            next: 4,
+            owner: 12,
+            container: 16,
+            item_bytes: 20,
+        };
+        Threads { kernel: kernel(), lists, is_arm: true }
+    }
+
+    /// Puts tasks into a list.
+    fn list(mut run: Fake, list: u64, tcbs: &[u64]) -> Fake {
+        let (end, items) = (list + 8, tcbs.iter().map(|tcb| tcb + 4));
+        let chain: Vec<u64> = std::iter::once(end).chain(items).chain([end]).collect();
+        for pair in chain.windows(2) {
+            run = run.holding(pair[0] + 4, pair[1] as u32);
+        }
+        for &tcb in tcbs {
+            run = run.holding(tcb + 4 + 12, tcb as u32).holding(tcb + 4 + 16, list as u32);
+            // Its other item, which waits for nothing.
+            run = run.holding(tcb + 24 + 12, tcb as u32).holding(tcb + 24 + 16, 0);
+        }
+        run
+    }
+
+    fn named(mut run: Fake, tcb: u64, name: &str, sp: u64) -> Fake {
+        run.memory.extend((tcb + 0x40..).zip(name.bytes().chain([0; 8])));
+        run.holding(tcb, sp as u32)
+    }
+
+    fn words(mut run: Fake, address: u64, words: &[u32]) -> Fake {
+        for (index, &word) in words.iter().enumerate() {
+            run = run.holding(address + 4 * index as u64, word);
+        }
+        run
+    }
+
+    const FRAME: [u32; 8] = [0x10, 0x11, 0x12, 0x13, 0x1c, 0x1e, 0x400, 0x0100_0000];
+
+    fn made() -> Fake {
+        let [one, two, three, four] = [0x1000, 0x2000, 0x3000, 0x4000].map(|offset| RAM + offset);
+        let mut run = Fake::of(&[0x40]).holding(RAM, one as u32).holding(RAM + 4, 1);
+        for (tcb, name) in [(one, "one"), (two, "two"), (three, "three"), (four, "four")] {
+            run = named(run, tcb, name, 0);
+        }
+        run = list(list(run, RAM + 0x100, &[two, one]), RAM + 0x120, &[]);
+        // The last one waits without a limit for something.
+        list(run, RAM + 0x140, &[three, four]).holding(four + 24 + 16, 0x2000_0180)
+    }
+
+    #[test]
+    fn tasks_have_the_state_of_the_list_that_they_are_in() {
+        let mut run = made();
+        let list = threads().list(&mut run).unwrap();
+        let states: Vec<(&str, State)> = list.iter().map(|thread| (&*thread.name, thread.state)).collect();
+        assert_eq!(
+            states,
+            [("one", State::Running), ("two", State::Ready), ("three", State::Suspended), ("four", State::Blocked)]
+        );
+        assert_eq!(list[1].id, RAM + 0x2000);
+        // Before the scheduler runs the first one is ready, too.
+        let list = threads().list(&mut run.holding(RAM + 4, 0)).unwrap();
+        assert!(list.len() == 4 && list.iter().all(|thread| thread.state != State::Running), "{list:?}");
+    }
+
+    #[test]
+    fn a_list_that_leads_round_or_nowhere_ends() {
+        let two = RAM + 0x2000;
+        let mut round = made().holding(two + 8, two as u32 + 4);
+        assert_eq!(threads().list(&mut round).unwrap().len(), 4);
+        let mut nowhere = made().holding(two + 8, 0x9000_0000);
+        assert_eq!(threads().list(&mut nowhere).unwrap().len(), 4);
+        assert_eq!(threads().list(&mut Fake::of(&[0x40])).unwrap(), []);
+    }
+
+    fn saved(run: Fake, sp: u64) -> Vec<(String, u64)> {
+        threads().registers(&mut named(run, RAM + 0x2000, "two", sp), RAM + 0x2000).unwrap()
+    }
+
+    fn value(registers: &[(String, u64)], name: &str) -> Option<u64> {
+        registers.iter().find(|(of, _)| of == name).map(|&(_, value)| value)
+    }
+
+    #[test]
+    fn each_port_for_cortex_m_is_known_by_what_it_saves() {
+        let kept: Vec<u32> = (4..12).collect();
+        let sp = RAM + 0x8000;
+        let frame = FRAME.as_slice();
+        for (what, before, after) in [
+            ("ARM_CM3", vec![], vec![]),
+            ("ARM_CM4F", vec![], vec![0xffff_fffd]),
+            ("ARM_CM33_NTZ", vec![RAM as u32, 0xffff_ffbc], vec![]),
+            ("ARM_CM33", vec![0, RAM as u32, 0xffff_fffd], vec![]),
+            ("ARM_CM0", vec![0xffff_fffd], vec![]),
+        ] {
+            let all = [&before[..], &kept, &after, frame].concat();
+            let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+            for (name, expected) in
+                [("r0", 0x10), ("r3", 0x13), ("r4", 4), ("r11", 11), ("r12", 0x1c), ("lr", 0x1e), ("pc", 0x400)]
+            {
+                assert_eq!(value(&registers, name), Some(expected), "{what}: {name} {registers:x?}");
+            }
+            assert_eq!(value(&registers, "sp"), Some(sp + 4 * all.len() as u64), "{what}");
+            assert_eq!(registers.len(), 17, "{what}");
+        }
+        // A frame that was aligned, and no frame at all.
+        let aligned = [&kept[..], &frame[..7], &[0x0100_0200]].concat();
+        assert_eq!(value(&saved(words(Fake::of(&[0x40]), sp, &aligned), sp), "sp"), Some(sp + 68));
+        assert_eq!(saved(words(Fake::of(&[0x40]), sp, &[0; 40]), sp), []);
+        assert_eq!(saved(Fake::of(&[0x40]), sp), []);
+    }
+
+    #[test]
+    fn a_task_that_used_the_fpu_has_its_registers() {
+        let sp = RAM + 0x8000;
+        let kept: Vec<u32> = (4..12).chain([0xffff_ffed]).collect();
+        let (high, low): (Vec<u32>, Vec<u32>) = ((0x116..0x126).collect(), (0x100..0x110).collect());
+        let all = [&kept[..], &high, &FRAME, &low, &[0x5, 0]].concat();
+        let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+        assert_eq!(value(&registers, "d0"), Some(0x101_0000_0100));
+        assert_eq!(value(&registers, "d7"), Some(0x10f_0000_010e));
+        assert_eq!(value(&registers, "d8"), Some(0x117_0000_0116));
+        assert_eq!(value(&registers, "fpscr"), Some(5));
+        assert_eq!(value(&registers, "sp"), Some(sp + 4 * (9 + 16 + 26)));
+    }
+
+    #[test]
+    fn the_ports_for_riscv_are_known_by_where_mstatus_is() {
+        let sp = RAM + 0x8000;
+        let mut all: Vec<u32> = (0..29).collect();
+        all[0] = 0x8000_0100;
+        let threads = Threads { is_arm: false, ..threads() };
+        let registers = |tail: &[u32], count: usize| {
+            let saved = [&all[..count], tail].concat();
+            let run = words(Fake::of(&[0x40]), sp, &saved);
+            threads.registers(&mut named(run, RAM + 0x2000, "two", sp), RAM + 0x2000).unwrap()
+        };
+        for (tail, bytes) in [(&[0, 0x1880][..], 31 * 4), (&[0x7880, 0][..], 30 * 4)] {
+            let registers = registers(tail, 29);
+            assert_eq!(value(&registers, "pc"), Some(0x8000_0100));
+            assert_eq!(value(&registers, "ra"), Some(1));
+            assert_eq!(value(&registers, "t0"), Some(2));
+            assert_eq!(value(&registers, "a0"), Some(7));
+            assert_eq!(value(&registers, "t6"), Some(28));
+            assert_eq!(value(&registers, "sp"), Some(sp + bytes));
+        }
+        let small = registers(&[0, 0x1880], 13);
+        assert_eq!((value(&small, "a5"), value(&small, "s2"), value(&small, "sp")), (Some(12), None, Some(sp + 60)));
+        assert_eq!(registers(&[0, 0], 29), []);
+    }
+}

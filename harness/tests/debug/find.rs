@@ -1,0 +1,201 @@
+//! Places of real runs are where a sample at each instruction saw them, and tasks go on where they were said to.
+
+use clap::Parser;
+use harness::analysis::functions;
+use harness::cli::Cli;
+use harness::debug::find::{Finder, Found, More};
+use harness::debug::place::Place;
+use harness::debug::session::{DEFAULT_CHECKPOINT_MIB, Session};
+use harness::debug::threads::{State, Threads};
+use harness::debug::travel::Travel;
+use harness::image::kernel;
+use harness::measure::Listener;
+use harness::profile::{Profile, SpanKind};
+use harness::run::options::Options;
+use harness::run::records::Progress;
+
+use crate::common::{image, image_args, run};
+
+struct Silent;
+
+impl Listener for Silent {
+    fn say(&mut self, _: &str) {}
+    fn progress(&mut self, _: Progress) {}
+}
+
+/// Instructions that are compared.
+const WINDOW: [&str; 2] = ["--for", "400k"];
+
+/// A run that can be travelled, and a sample at each of its instructions.
+struct Trip {
+    name: &'static str,
+    profile: Profile,
+    every: Profile,
+    elf: Vec<u8>,
+    session: Session,
+}
+
+impl Trip {
+    fn new(name: &'static str, more: &[&str]) -> Trip {
+        let args = |last: &[&'static str]| [&WINDOW[..], more, last].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let profile_of = |args: Vec<String>| run(name, &args.iter().map(String::as_str).collect::<Vec<_>>()).profile();
+        let file = image(name);
+        let words: Vec<&str> = ["harness"].iter().chain(image_args(name)).chain([&file.to_str().unwrap()]).copied().collect();
+        let options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
+        Trip {
+            name,
+            profile: profile_of(args(&[])),
+            every: profile_of(args(&["--period", "1"])),
+            elf: std::fs::read(&file).unwrap(),
+            session: Session::open(&options, DEFAULT_CHECKPOINT_MIB, &mut Silent).unwrap(),
+        }
+    }
+
+    /// The place, or the message.
+    fn find(&mut self, place: &str) -> Result<Found, String> {
+        let name = self.name;
+        let again = |more: More| {
+            Ok(match more {
+                More::Exact => run(name, &[&WINDOW[..], &["--exact"]].concat()).profile(),
+                More::Marks { .. } => panic!("{name}: no text is looked for"),
+            })
+        };
+        let mut finder = Finder::new(&self.profile, Box::new(again));
+        finder.elf = Some(&self.elf);
+        finder.kernel = kernel::find(Some(&self.elf), 0, self.profile.facts.is_arm()).0;
+        let found = finder.find(&mut self.session, &Place::parse(place).unwrap(), &mut |_| ());
+        found.map_err(|error| error.to_string())
+    }
+
+    fn pc(&self, insn: u64) -> u64 {
+        self.every.samples[(insn - 1 - self.profile.facts.before_window_insns) as usize].pc
+    }
+}
+
+#[test]
+fn the_kth_call_is_found_where_the_profile_counts_it() {
+    for (name, more) in [
+        ("cortex-m3-bare", &[][..]),
+        ("cortex-m3-jumps-Os", &[]),
+        ("riscv64-jumps-O3", &[]),
+        ("riscv64-freertos", &["--from", "main"]),
+        ("cortex-m3-rust-hello-Oz", &[]),
+    ] {
+        let mut trip = Trip::new(name, more);
+        let arcs = trip.profile.vcpus[0].arcs.clone();
+        let mut rows = functions::table(&trip.profile).rows;
+        rows.retain(|row| row.calls > 0 && row.start.is_some());
+        // Those whose loops begin at their first instruction come first.
+        let turns = |start: Option<u64>| {
+            let turns = arcs.iter().filter(|arc| Some(arc.target) == start && !arc.links && arc.return_addr.is_none());
+            turns.map(|arc| arc.count).sum::<u64>()
+        };
+        rows.sort_by_key(|row| std::cmp::Reverse((turns(row.start), row.calls)));
+        for row in rows.iter().take(4) {
+            let start = row.start.unwrap();
+            let mut before = 0;
+            for nth in [1, row.calls / 2, row.calls].into_iter().filter(|&nth| nth > 0) {
+                let found = trip.find(&format!("call:{start:#x}:{nth}")).unwrap();
+                assert_eq!(found.note, None, "{name}: {} {nth}", row.name);
+                assert_eq!(trip.pc(found.insn), start, "{name}: {} {nth}", row.name);
+                // The samples in between that are at its start are calls, but for the turns of its loop.
+                let until = found.insn - trip.profile.facts.before_window_insns;
+                let seen = trip.every.samples[..until as usize].iter().filter(|sample| sample.pc == start).count() as u64;
+                assert!(seen >= nth && seen <= nth + turns(Some(start)), "{name}: {} {nth}: {seen}", row.name);
+                assert!(turns(Some(start)) > 0 || seen == nth, "{name}: {} {nth}: {seen}", row.name);
+                assert!(found.insn > before || nth == 1, "{name}: {} {nth}", row.name);
+                before = found.insn;
+            }
+            let error = trip.find(&format!("call:{start:#x}:{}", row.calls + 1)).unwrap_err();
+            assert!(error.contains("the last is call:"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_are_found_with_one_more_run() {
+    for name in ["cortex-m3-masked", "riscv64-nested"] {
+        let mut trip = Trip::new(name, &[]);
+        let exact = run(name, &[&WINDOW[..], &["--exact"]].concat()).profile();
+        for span in exact.spans.iter().filter(|span| span.count > 2) {
+            let place = match span.kind {
+                SpanKind::Call { entry } => format!("max:{entry:#x}"),
+                SpanKind::Masked => "masked-max".to_owned(),
+                _ => continue,
+            };
+            let found = trip.find(&place).unwrap();
+            trip.session.go(found.insn).unwrap();
+            assert_eq!(trip.session.at().pc, trip.pc(found.insn), "{name}: {place}");
+            assert!(span.kind == SpanKind::Masked || trip.session.at().pc == span.longest_at, "{name}: {place}");
+        }
+    }
+}
+
+#[test]
+fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say() {
+    for name in ["cortex-m3-crew", "cortex-m4-crew", "riscv64-crew", "riscv64-tasks-ends"] {
+        let mut trip = Trip::new(name, &[]);
+        let names = harness::analysis::stacks::task_names(&trip.profile);
+        let is_arm = trip.profile.facts.is_arm();
+        let kernel = kernel::find(Some(&trip.elf), 0, is_arm).0;
+        let threads = Threads::new(kernel.as_ref(), Some(&trip.elf), 0, is_arm).unwrap();
+        let mut compared = 0;
+        for (index, task) in names.iter().enumerate() {
+            let switches = trip.profile.tasks[index].switches;
+            for nth in [2, switches / 2, switches].into_iter().filter(|&nth| nth > 1) {
+                let found = trip.find(&format!("switch:{task}:{nth}")).unwrap();
+                let task_at = |insn: u64| trip.every.samples[insn as usize - 1].task as usize;
+                assert_eq!(task_at(found.insn), index + 1, "{name}: {task} {nth}");
+                assert_ne!(task_at(found.insn - 1), index + 1, "{name}: {task} {nth}");
+                assert_eq!(trip.find(&format!("write:pxCurrentTCB@insn:{}", found.insn)).unwrap().insn, found.insn - 1);
+
+                // Before the switch it waits, with what it goes on with.
+                trip.session.go(found.insn - 1).unwrap();
+                let list = threads.list(&mut trip.session).unwrap();
+                let tcb = trip.profile.tasks[index].tcb;
+                let thread = list.iter().find(|thread| thread.id == tcb).unwrap();
+                assert_eq!(thread.state, State::Ready, "{name}: {task} {nth}: {list:x?}");
+                assert_eq!(list.iter().filter(|thread| thread.state == State::Running).count(), 1, "{name}");
+                let value = |name: &str| thread.registers.iter().find(|register| register.0 == name).map(|register| register.1);
+                let (pc, sp) = (value("pc").unwrap(), value("sp").unwrap());
+                let after = trip.every.samples[found.insn as usize..].iter().take(200);
+                let Some(goes_on) = after.into_iter().position(|sample| sample.pc == pc) else {
+                    // The window ends, or another interrupt comes first.
+                    continue;
+                };
+                let insn = found.insn + 1 + goes_on as u64;
+                trip.session.go(insn).unwrap();
+                let registers = trip.session.registers().unwrap();
+                for (saved, expected) in &thread.registers {
+                    let register = registers.iter().find(|register| register.name == *saved);
+                    let bytes = register.map(|register| &register.bytes[..]).unwrap_or_default();
+                    let now = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+                    let is_status = ["xpsr", "fpscr"].contains(&&**saved);
+                    assert!(now == *expected || is_status || bytes.is_empty(), "{name}: {task} {nth}: {saved} {now:x} {expected:x}");
+                }
+                assert!(sp > 0);
+                compared += 1;
+            }
+        }
+        assert!(compared > 3, "{name}: {compared}");
+    }
+}
+
+#[test]
+fn the_deepest_stack_of_each_task_is_found() {
+    for name in ["cortex-m3-crew", "riscv64-crew"] {
+        let mut trip = Trip::new(name, &[]);
+        let names = harness::analysis::stacks::task_names(&trip.profile);
+        for (index, task) in names.iter().enumerate() {
+            let found = trip.find(&format!("peak-stack:{task}")).unwrap();
+            let deepest = trip.profile.tasks[index].deepest_sp.unwrap();
+            trip.session.go(found.insn).unwrap();
+            let registers = trip.session.registers().unwrap();
+            let stacks = registers.iter().filter(|register| ["sp", "psp"].contains(&&*register.name));
+            let stacks: Vec<u64> =
+                stacks.map(|register| register.bytes.iter().rev().fold(0, |sp, &byte| sp << 8 | u64::from(byte))).collect();
+            let near = stacks.iter().any(|sp| (deepest..=deepest + 0x100).contains(sp));
+            assert!(near, "{name}: {task}: {stacks:x?} {deepest:x} {found:?}");
+        }
+    }
+}

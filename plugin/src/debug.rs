@@ -1,0 +1,355 @@
+//! A debugger's view of the run: the vCPU held in the callback of an instruction, and what the harness asks meanwhile
+//! ([`wire::debug`]).
+//!
+//! The state of the processor is that before the instruction; virtual time stands still, for it is counted in
+//! instructions. Nothing that is answered changes the run. Peripherals are not read, for reading them may.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::control::End;
+use wire::counters::MAX_INSNS;
+use wire::debug::{self, Accessed, AtStops, Command, Hit, MAX_FRAME_BYTES, Register, Reply, Watch, Why};
+use wire::request::Request;
+
+use crate::clock::TIMEKEEPER;
+use crate::guest::Guest;
+use crate::ledger::Ledger;
+use crate::marks::printed;
+use crate::qemu::{self, Copier, MAX_READ_BYTES, Side, Socket};
+use crate::wait::MainThread;
+
+/// How often a run that executes looks whether it is to be held.
+const SLICE_INSNS: u64 = 1 << 20;
+
+/// All watched memory lies between these.
+static WATCHED_START: AtomicU64 = AtomicU64::new(u64::MAX);
+static WATCHED_END: AtomicU64 = AtomicU64::new(0);
+
+/// Longest access, in bytes.
+const MAX_ACCESS_BYTES: u64 = 16;
+
+/// Whether an access to an address may be one of watched memory: for callbacks that come often.
+pub(crate) fn may_be_watched(address: u64) -> bool {
+    address < WATCHED_END.load(Ordering::Relaxed)
+        && address.saturating_add(MAX_ACCESS_BYTES) > WATCHED_START.load(Ordering::Relaxed)
+}
+
+/// The harness, and what it wants.
+pub(crate) struct Debugger {
+    socket: Socket,
+    /// Accesses are watched for in this run.
+    watches_memory: bool,
+    /// The instruction to be held at.
+    until: Option<u64>,
+    at_stops: AtStops,
+    breakpoints: BTreeSet<u64>,
+    watches: Vec<Watch>,
+    /// Flags that generated code asks, by the address of the instruction.
+    flags: HashMap<u64, Vec<u32>>,
+    /// The instruction that the run was last held at.
+    held_at: u64,
+    hits: u64,
+    last_hits: VecDeque<Hit>,
+    /// Watched memory was accessed: the next instruction is to be held at.
+    accessed: Option<Accessed>,
+    /// None: this QEMU has not what it takes.
+    copier: Option<Copier>,
+    main_thread: MainThread,
+    console: String,
+    records: String,
+}
+
+/// What a command has the run do.
+enum Next {
+    /// It goes on.
+    Go,
+    /// It stays held.
+    Stay,
+}
+
+impl Debugger {
+    /// The harness on its socket, where the run is to be debugged.
+    pub(crate) fn open(
+        request: &Request,
+        records: &str,
+        api: i64,
+        main_thread: &MainThread,
+    ) -> io::Result<Option<Debugger>> {
+        if !request.is_debugged {
+            return Ok(None);
+        }
+        Ok(Some(Debugger {
+            socket: Socket::inherited(debug::DESCRIPTOR)?,
+            watches_memory: request.is_watched,
+            until: Some(1),
+            at_stops: AtStops::Pass,
+            breakpoints: BTreeSet::new(),
+            watches: Vec::new(),
+            flags: HashMap::new(),
+            held_at: 0,
+            hits: 0,
+            last_hits: VecDeque::new(),
+            accessed: None,
+            // What is typed takes QEMU's main thread.
+            copier: Copier::find(api).filter(|_| main_thread.can_be_seen() && request.input.is_empty()),
+            main_thread: main_thread.clone(),
+            console: printed(request),
+            records: records.to_owned(),
+        }))
+    }
+
+    /// Whether accesses are watched for.
+    pub(crate) fn watches(&self) -> bool {
+        self.watches_memory
+    }
+
+    /// An instruction has been translated, whose generated code asks a flag.
+    pub(crate) fn translated(&mut self, pc: u64, flag: u32, ledger: &Ledger) {
+        let flags = self.flags.entry(pc).or_default();
+        if !flags.contains(&flag) {
+            flags.push(flag);
+        }
+        ledger.set(flag, TIMEKEEPER, self.breakpoints.contains(&pc).into());
+    }
+
+    /// The instruction at which to ask again.
+    fn next(&self, insns: u64) -> Option<u64> {
+        Some(self.until.unwrap_or(MAX_INSNS).min(insns + SLICE_INSNS))
+    }
+
+    /// The run has come to the instruction at which to ask. Returns the next one.
+    pub(crate) fn arrived(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
+        if let Some(accessed) = self.accessed.take() {
+            self.serve(Why::Watch(accessed), insns, pc, guest, ledger);
+        } else if self.until.is_some_and(|until| until <= insns) {
+            self.serve(Why::Reached, insns, pc, guest, ledger);
+        } else if self.socket.is_readable() {
+            // Anything that comes while the run executes asks for it to be held.
+            self.serve(Why::Interrupted, insns, pc, guest, ledger);
+        }
+        self.next(insns)
+    }
+
+    /// The run has come to a breakpoint. Returns the instruction at which to ask again.
+    pub(crate) fn breakpoint(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
+        match self.at_stops {
+            // It has been held here already, for another reason.
+            AtStops::Hold if self.held_at == insns => {}
+            AtStops::Hold => self.serve(Why::Breakpoint, insns, pc, guest, ledger),
+            AtStops::Log(_) => self.log(insns, pc, None, guest),
+            AtStops::Pass => {}
+        }
+        self.next(insns)
+    }
+
+    /// Memory was accessed. Whether the run is to be held at the next instruction for it.
+    pub(crate) fn accessed(&mut self, accessed: Accessed, bytes: u64, pc: u64, guest: &mut Guest) -> bool {
+        let Accessed { address, is_store, by } = accessed;
+        let is_watched = self.watches.iter().any(|watch| {
+            address < watch.end
+                && address.saturating_add(bytes) > watch.start
+                && if is_store { watch.stores } else { watch.loads }
+        });
+        if !is_watched {
+            return false;
+        }
+        match self.at_stops {
+            AtStops::Hold => self.accessed = Some(accessed),
+            AtStops::Log(_) => self.log(by, pc, Some(accessed), guest),
+            AtStops::Pass => {}
+        }
+        self.accessed.is_some()
+    }
+
+    fn log(&mut self, insn: u64, pc: u64, accessed: Option<Accessed>, guest: &mut Guest) {
+        let AtStops::Log(most) = self.at_stops else { return };
+        self.hits += 1;
+        let hit = Hit { insn, pc, sp: guest.stack_pointer(), link: guest.return_register(), accessed };
+        self.last_hits.push_back(hit);
+        if self.last_hits.len() as u64 > most {
+            self.last_hits.pop_front();
+        }
+    }
+
+    /// The run is over. It is held until the harness has seen enough.
+    pub(crate) fn ended(
+        &mut self,
+        end: End,
+        value: u64,
+        insns: u64,
+        pc: u64,
+        guest: &mut Guest,
+        ledger: &Ledger,
+    ) -> ! {
+        loop {
+            self.serve(Why::End(end, value), insns, pc, guest, ledger);
+        }
+    }
+
+    /// QEMU aborts.
+    pub(crate) fn aborts(&mut self, insns: u64) {
+        // There is nothing better to do if this fails.
+        let _ = debug::send(self.socket.stream(), &Reply::Aborts { insns }.bytes());
+    }
+
+    /// Holds the run, and answers until it is to go on.
+    fn serve(&mut self, why: Why, insn: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) {
+        self.held_at = insn;
+        qemu::executes(false);
+        self.say_held(why, insn, pc);
+        loop {
+            let (command, socket) = self.hear();
+            if let (Command::Fork, Some(socket)) = (&command, socket) {
+                self.fork(socket, ledger, || (why, insn, pc));
+                continue;
+            }
+            match self.act(command, pc, guest, ledger) {
+                (Next::Go, _) => break,
+                (Next::Stay, None) => {}
+                (Next::Stay, Some(reply)) => self.say(&reply),
+            }
+        }
+        qemu::executes(true);
+    }
+
+    fn say_held(&mut self, why: Why, insn: u64, pc: u64) {
+        let held = Reply::Held {
+            process: std::process::id().into(),
+            insn,
+            pc,
+            why,
+            hits: std::mem::take(&mut self.hits),
+            last_hits: std::mem::take(&mut self.last_hits).into(),
+        };
+        self.say(&held);
+    }
+
+    /// Makes a copy of this process, which is held here, too, and says so over a socket of its own.
+    fn fork(&mut self, socket: Socket, ledger: &Ledger, held: impl Fn() -> (Why, u64, u64)) {
+        let Debugger { copier, main_thread, console, records, .. } = self;
+        let Some(copier) = copier else {
+            self.say(&Reply::Refused("this QEMU does not show the functions that a copy needs".to_owned()));
+            return;
+        };
+        match copier.fork(console, records, &socket, || main_thread.rests()) {
+            Ok(Side::Original) => self.say(&Reply::Done),
+            Ok(Side::Copy) => {
+                if ledger.keep().is_err() {
+                    qemu::exit(1);
+                }
+                std::mem::replace(&mut self.socket, socket).give_up();
+                let (why, insn, pc) = held();
+                self.say_held(why, insn, pc);
+            }
+            Err(error) => self.say(&Reply::Refused(error.to_string())),
+        }
+    }
+
+    fn say(&mut self, reply: &Reply) {
+        if debug::send(self.socket.stream(), &reply.bytes()).is_err() {
+            // The harness has gone.
+            qemu::exit(0);
+        }
+    }
+
+    /// The next command, and the socket that came with it.
+    fn hear(&mut self) -> (Command, Option<Socket>) {
+        let mut length = [0; 4];
+        let received = self.socket.receive_first(&mut length).and_then(|socket| {
+            let frame = debug::receive(&mut length.chain(self.socket.stream()))?;
+            let command = Command::read(&frame).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            Ok((command, socket))
+        });
+        received.unwrap_or_else(|error| {
+            // Its end is how the harness ends this, too.
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                qemu::say(&error.to_string());
+            }
+            qemu::exit(0)
+        })
+    }
+
+    fn act(&mut self, command: Command, pc: u64, guest: &mut Guest, ledger: &Ledger) -> (Next, Option<Reply>) {
+        let reply = match command {
+            Command::Go { until, at_stops } => {
+                (self.until, self.at_stops) = (until, at_stops);
+                return (Next::Go, None);
+            }
+            // It is held already.
+            Command::Interrupt => return (Next::Stay, None),
+            Command::Quit => qemu::exit(0),
+            Command::SetStops { breakpoints, watches } => {
+                self.set_stops(breakpoints, watches, ledger);
+                Reply::Done
+            }
+            Command::Registers => Reply::Registers(registers(pc, guest)),
+            Command::Read { address, bytes } => Reply::Memory(read(address, bytes, guest)),
+            Command::Write { .. } | Command::WriteRegister { .. } => {
+                Reply::Refused("this QEMU has no way for it".to_owned())
+            }
+            Command::Fork => Reply::Refused("no socket came with it".to_owned()),
+        };
+        (Next::Stay, Some(reply))
+    }
+
+    fn set_stops(&mut self, breakpoints: Vec<u64>, watches: Vec<Watch>, ledger: &Ledger) {
+        let raise = |debugger: &Debugger, value| {
+            let flags = debugger.breakpoints.iter().filter_map(|pc| debugger.flags.get(pc)).flatten();
+            flags.for_each(|&flag| ledger.set(flag, TIMEKEEPER, value));
+        };
+        raise(self, 0);
+        self.breakpoints = breakpoints.into_iter().collect();
+        raise(self, 1);
+        WATCHED_START.store(watches.iter().map(|watch| watch.start).min().unwrap_or(u64::MAX), Ordering::Relaxed);
+        WATCHED_END.store(watches.iter().map(|watch| watch.end).max().unwrap_or(0), Ordering::Relaxed);
+        self.watches = watches;
+    }
+}
+
+/// Registers that QEMU computes from its clock: it ends where that is asked for from here.
+const CLOCKED: [&str; 9] =
+    ["cycle", "time", "instret", "hpmcounter", "mcycle", "minstret", "mhpmcounter", "seed", "htime"];
+
+/// Whether reading a register leaves the run as it is.
+fn is_readable(name: &str) -> bool {
+    !CLOCKED.iter().any(|clocked| {
+        // And their upper halves, and those that are numbered.
+        name.strip_prefix(clocked).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'h'))
+    })
+}
+
+fn registers(pc: u64, guest: &mut Guest) -> Vec<Register> {
+    let Some(registers) = guest.registers() else { return Vec::new() };
+    let all = registers.all().to_vec();
+    let read = all.into_iter().map(|(feature, name, handle)| {
+        let mut bytes = if is_readable(&name) {
+            registers.read_bytes(handle).map(<[u8]>::to_vec).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        // QEMU's own is that of the block's start.
+        if name == "pc" && bytes.len() <= 8 {
+            let length = bytes.len();
+            bytes.copy_from_slice(&pc.to_le_bytes()[..length]);
+        }
+        Register { feature, name, bytes }
+    });
+    read.collect()
+}
+
+/// Memory from an address on, as much of it as can be read.
+fn read(mut address: u64, bytes: u64, guest: &mut Guest) -> Vec<u8> {
+    let mut read = Vec::new();
+    let mut left = bytes.min(MAX_FRAME_BYTES as u64 / 2);
+    while left > 0 {
+        let Some(there) = guest.memory_from(address) else { break };
+        let length = left.min(there).min(MAX_READ_BYTES as u64);
+        let Some(part) = guest.memory(address, length as usize) else { break };
+        read.extend(part);
+        address = address.wrapping_add(length);
+        left -= length;
+    }
+    read
+}

@@ -1,0 +1,37 @@
+//! Callbacks of a run that is debugged.
+
+use super::find;
+use crate::debug;
+use crate::qemu::{Access, AccessCallback, AccessHook, ExecCallback, Hook};
+
+/// At an instruction that has a breakpoint.
+pub(crate) struct OnBreakpoint;
+
+impl Hook for OnBreakpoint {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        state.stop_at(here.vcpu, here.pc);
+    };
+}
+
+/// After a load, in a run that watches memory.
+pub(crate) struct OnWatchedLoad;
+
+impl AccessHook for OnWatchedLoad {
+    const CALL: AccessCallback = |vcpu, access, id| on_access(vcpu, access, false, id);
+}
+
+/// After a store, in a run that watches memory.
+pub(crate) struct OnWatchedStore;
+
+impl AccessHook for OnWatchedStore {
+    const CALL: AccessCallback = |vcpu, access, id| on_access(vcpu, access, true, id);
+}
+
+fn on_access(vcpu: u32, access: Access, is_store: bool, id: usize) {
+    // Most accesses are of something else.
+    if debug::may_be_watched(access.address) {
+        let (mut state, here) = find(vcpu, id);
+        state.accessed(here.vcpu, here.pc, access, is_store);
+    }
+}

@@ -1,0 +1,517 @@
+//! What harness and plugin say to each other while a run is debugged: frames over a socket.
+//!
+//! Whenever the run is held, the plugin has said so ([`Reply::Held`]) and answers each [`Command`] with one [`Reply`];
+//! [`Command::Go`] is answered when the run is held again. Only [`Command::Interrupt`] may come while it executes, and it is
+//! not answered. A frame is its length in four bytes, little-endian, and so many bytes.
+//!
+//! Instructions are counted from 1 at reset: held *at* instruction N, the N-th is the next one to execute.
+
+use std::io::{self, Read, Write};
+
+use crate::Malformed;
+use crate::control::End;
+use crate::varint::{self, Reader};
+
+/// The descriptor that the plugin finds its end of the socket at.
+pub const DESCRIPTOR: i32 = 4;
+
+/// Longest frame, in bytes.
+pub const MAX_FRAME_BYTES: usize = 1 << 24;
+
+/// Most hits that are kept.
+pub const MAX_HITS: u64 = 1 << 18;
+
+/// What is done at breakpoints and at accesses of watched memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtStops {
+    /// The run is held.
+    Hold,
+    /// They are counted, and the last ones kept, this many at most.
+    Log(u64),
+    /// Nothing.
+    Pass,
+}
+
+/// Memory that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// First address.
+    pub start: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// Loads count.
+    pub loads: bool,
+    /// Stores count.
+    pub stores: bool,
+}
+
+/// What the harness says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Execute up to this instruction, or for ever.
+    Go {
+        /// The instruction to be held at; None: none.
+        until: Option<u64>,
+        /// What is done on the way.
+        at_stops: AtStops,
+    },
+    /// These are the breakpoints, and this is watched (which takes a run that was started for it).
+    SetStops {
+        /// Addresses.
+        breakpoints: Vec<u64>,
+        /// Memory.
+        watches: Vec<Watch>,
+    },
+    /// All registers.
+    Registers,
+    /// Memory from an address on.
+    Read {
+        /// The address.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Memory is to be changed.
+    Write {
+        /// The address.
+        address: u64,
+        /// What is to be there.
+        bytes: Vec<u8>,
+    },
+    /// A register is to be changed.
+    WriteRegister {
+        /// Its name.
+        name: String,
+        /// Its value, in the guest's order.
+        bytes: Vec<u8>,
+    },
+    /// A copy of the whole process is to be made, which talks over the socket that comes with this frame. The copy says
+    /// [`Reply::Held`] there.
+    Fork,
+    /// Be held as soon as possible.
+    Interrupt,
+    /// End.
+    Quit,
+}
+
+/// Why the run is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is where it was to go.
+    Reached,
+    /// The next instruction has a breakpoint.
+    Breakpoint,
+    /// The last instruction has accessed watched memory.
+    Watch(Accessed),
+    /// It was asked for.
+    Interrupted,
+    /// The run is over, in this way, with this value (see [`End`]). The last instruction has started.
+    End(End, u64),
+}
+
+/// An access of watched memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessed {
+    /// Where.
+    pub address: u64,
+    /// It was a store.
+    pub is_store: bool,
+    /// The number of the instruction that made it.
+    pub by: u64,
+}
+
+/// Something that happened while stops were logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The number of the instruction, of an access that which made it.
+    pub insn: u64,
+    /// Its address.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The register that return addresses are in.
+    pub link: u64,
+    /// What it accessed; None: it is a breakpoint.
+    pub accessed: Option<Accessed>,
+}
+
+/// A register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// The feature that QEMU has it in.
+    pub feature: String,
+    /// Its name.
+    pub name: String,
+    /// Its value in the guest's order; empty: it cannot be read.
+    pub bytes: Vec<u8>,
+}
+
+/// What the plugin says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The run is held.
+    Held {
+        /// The process, by its number where the plugin is.
+        process: u64,
+        /// The instruction that is next, or the last one of a run that is over.
+        insn: u64,
+        /// Its address.
+        pc: u64,
+        /// Why.
+        why: Why,
+        /// How many stops were logged since it was released.
+        hits: u64,
+        /// The last ones of them.
+        last_hits: Vec<Hit>,
+    },
+    /// The registers.
+    Registers(Vec<Register>),
+    /// Memory, as much as could be read.
+    Memory(Vec<u8>),
+    /// It is done.
+    Done,
+    /// It cannot be done, for this reason.
+    Refused(String),
+    /// QEMU aborts; so many instructions have started.
+    Aborts {
+        /// How many.
+        insns: u64,
+    },
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn read_bytes(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let length = reader.varint(WHAT)?;
+    Ok(reader.bytes(length, WHAT)?.to_vec())
+}
+
+fn read_text(reader: &mut Reader<'_>) -> Result<String, Malformed> {
+    let offset = reader.offset;
+    String::from_utf8(read_bytes(reader)?).map_err(|_| Malformed { what: WHAT, offset })
+}
+
+fn read_list<T>(
+    reader: &mut Reader<'_>,
+    item: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    // An item takes at least a byte, so that a damaged length ends at the end of the frame.
+    (0..reader.varint(WHAT)?).map(|_| item(reader)).collect()
+}
+
+fn read_flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    let offset = reader.offset;
+    match reader.byte(WHAT)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed { what: WHAT, offset }),
+    }
+}
+
+/// What frames are called where one is damaged.
+const WHAT: &str = "debugger's frame";
+
+impl Command {
+    /// The frame's bytes, without the length.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Command::Go { until, at_stops } => {
+                out.push(0);
+                // Instructions begin at 1.
+                varint::put(&mut out, until.unwrap_or(0));
+                let (stops, most) = match *at_stops {
+                    AtStops::Hold => (0, 0),
+                    AtStops::Log(most) => (1, most),
+                    AtStops::Pass => (2, 0),
+                };
+                out.push(stops);
+                varint::put(&mut out, most);
+            }
+            Command::SetStops { breakpoints, watches } => {
+                out.push(1);
+                varint::put(&mut out, breakpoints.len() as u64);
+                breakpoints.iter().for_each(|&address| varint::put(&mut out, address));
+                varint::put(&mut out, watches.len() as u64);
+                for watch in watches {
+                    varint::put(&mut out, watch.start);
+                    varint::put(&mut out, watch.end);
+                    out.extend([watch.loads, watch.stores].map(u8::from));
+                }
+            }
+            Command::Registers => out.push(2),
+            Command::Read { address, bytes } => {
+                out.push(3);
+                varint::put(&mut out, *address);
+                varint::put(&mut out, *bytes);
+            }
+            Command::Write { address, bytes } => {
+                out.push(4);
+                varint::put(&mut out, *address);
+                put_bytes(&mut out, bytes);
+            }
+            Command::WriteRegister { name, bytes } => {
+                out.push(5);
+                put_bytes(&mut out, name.as_bytes());
+                put_bytes(&mut out, bytes);
+            }
+            Command::Fork => out.push(6),
+            Command::Interrupt => out.push(7),
+            Command::Quit => out.push(8),
+        }
+        out
+    }
+
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn read(bytes: &[u8]) -> Result<Command, Malformed> {
+        let reader = &mut Reader::new(bytes);
+        let command = match reader.byte(WHAT)? {
+            0 => {
+                let until = Some(reader.varint(WHAT)?).filter(|&until| until > 0);
+                let offset = reader.offset;
+                let (stops, most) = (reader.byte(WHAT)?, reader.varint(WHAT)?);
+                let at_stops = match stops {
+                    0 => AtStops::Hold,
+                    1 if most <= MAX_HITS => AtStops::Log(most),
+                    2 => AtStops::Pass,
+                    _ => return Err(Malformed { what: WHAT, offset }),
+                };
+                Command::Go { until, at_stops }
+            }
+            1 => Command::SetStops {
+                breakpoints: read_list(reader, |reader| reader.varint(WHAT))?,
+                watches: read_list(reader, |reader| {
+                    let (start, end) = (reader.varint(WHAT)?, reader.varint(WHAT)?);
+                    Ok(Watch { start, end, loads: read_flag(reader)?, stores: read_flag(reader)? })
+                })?,
+            },
+            2 => Command::Registers,
+            3 => Command::Read { address: reader.varint(WHAT)?, bytes: reader.varint(WHAT)? },
+            4 => Command::Write { address: reader.varint(WHAT)?, bytes: read_bytes(reader)? },
+            5 => Command::WriteRegister { name: read_text(reader)?, bytes: read_bytes(reader)? },
+            6 => Command::Fork,
+            7 => Command::Interrupt,
+            8 => Command::Quit,
+            _ => return Err(Malformed { what: WHAT, offset: 0 }),
+        };
+        ends(reader, command)
+    }
+}
+
+/// What was read, which is all there is.
+fn ends<T>(reader: &Reader<'_>, read: T) -> Result<T, Malformed> {
+    if reader.is_empty() { Ok(read) } else { Err(Malformed { what: WHAT, offset: reader.offset }) }
+}
+
+impl Accessed {
+    fn put(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.address);
+        out.push(self.is_store.into());
+        varint::put(out, self.by);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Accessed, Malformed> {
+        Ok(Accessed { address: reader.varint(WHAT)?, is_store: read_flag(reader)?, by: reader.varint(WHAT)? })
+    }
+}
+
+impl Reply {
+    /// The frame's bytes, without the length.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Reply::Held { process, insn, pc, why, hits, last_hits } => {
+                out.push(0);
+                [process, insn, pc, hits].into_iter().for_each(|&number| varint::put(&mut out, number));
+                match why {
+                    Why::Reached => out.push(0),
+                    Why::Breakpoint => out.push(1),
+                    Why::Watch(accessed) => {
+                        out.push(2);
+                        accessed.put(&mut out);
+                    }
+                    Why::Interrupted => out.push(3),
+                    Why::End(end, value) => {
+                        out.push(4);
+                        varint::put(&mut out, *end as u64);
+                        varint::put(&mut out, *value);
+                    }
+                }
+                varint::put(&mut out, last_hits.len() as u64);
+                for hit in last_hits {
+                    [hit.insn, hit.pc, hit.sp, hit.link].into_iter().for_each(|number| varint::put(&mut out, number));
+                    out.push(hit.accessed.is_some().into());
+                    if let Some(accessed) = &hit.accessed {
+                        accessed.put(&mut out);
+                    }
+                }
+            }
+            Reply::Registers(registers) => {
+                out.push(1);
+                varint::put(&mut out, registers.len() as u64);
+                for Register { feature, name, bytes } in registers {
+                    [feature.as_bytes(), name.as_bytes(), bytes]
+                        .into_iter()
+                        .for_each(|part| put_bytes(&mut out, part));
+                }
+            }
+            Reply::Memory(bytes) => {
+                out.push(2);
+                put_bytes(&mut out, bytes);
+            }
+            Reply::Done => out.push(3),
+            Reply::Refused(why) => {
+                out.push(4);
+                put_bytes(&mut out, why.as_bytes());
+            }
+            Reply::Aborts { insns } => {
+                out.push(5);
+                varint::put(&mut out, *insns);
+            }
+        }
+        out
+    }
+
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn read(bytes: &[u8]) -> Result<Reply, Malformed> {
+        let reader = &mut Reader::new(bytes);
+        let reply = match reader.byte(WHAT)? {
+            0 => {
+                let mut number = || reader.varint(WHAT);
+                let (process, insn, pc, hits) = (number()?, number()?, number()?, number()?);
+                let offset = reader.offset;
+                let why = match reader.byte(WHAT)? {
+                    0 => Why::Reached,
+                    1 => Why::Breakpoint,
+                    2 => Why::Watch(Accessed::read(reader)?),
+                    3 => Why::Interrupted,
+                    4 => {
+                        let end = End::from_number(reader.varint(WHAT)?).ok_or(Malformed { what: WHAT, offset })?;
+                        Why::End(end, reader.varint(WHAT)?)
+                    }
+                    _ => return Err(Malformed { what: WHAT, offset }),
+                };
+                let last_hits = read_list(reader, |reader| {
+                    let mut number = || reader.varint(WHAT);
+                    let (insn, pc, sp, link) = (number()?, number()?, number()?, number()?);
+                    let accessed = read_flag(reader)?.then(|| Accessed::read(reader)).transpose()?;
+                    Ok(Hit { insn, pc, sp, link, accessed })
+                })?;
+                Reply::Held { process, insn, pc, why, hits, last_hits }
+            }
+            1 => Reply::Registers(read_list(reader, |reader| {
+                let (feature, name) = (read_text(reader)?, read_text(reader)?);
+                Ok(Register { feature, name, bytes: read_bytes(reader)? })
+            })?),
+            2 => Reply::Memory(read_bytes(reader)?),
+            3 => Reply::Done,
+            4 => Reply::Refused(read_text(reader)?),
+            5 => Reply::Aborts { insns: reader.varint(WHAT)? },
+            _ => return Err(Malformed { what: WHAT, offset: 0 }),
+        };
+        ends(reader, reply)
+    }
+}
+
+/// Writes a frame.
+///
+/// # Errors
+/// When it is too long, and what `out` reports.
+pub fn send(out: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+    let too_long = || io::Error::new(io::ErrorKind::InvalidData, WHAT);
+    let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= MAX_FRAME_BYTES).ok_or_else(too_long)?;
+    // One write: the descriptor that may come with it belongs to the frame's first byte.
+    out.write_all(&[&length.to_le_bytes(), frame].concat())
+}
+
+/// Reads a frame.
+///
+/// # Errors
+/// When it is too long, and what `from` reports: its end, too.
+pub fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_FRAME_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, WHAT));
+    }
+    let mut frame = vec![0; length];
+    from.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands() -> Vec<Command> {
+        let watch = Watch { start: 0x2000_0000, end: 0x2000_0004, loads: false, stores: true };
+        vec![
+            Command::Go { until: Some(12), at_stops: AtStops::Hold },
+            Command::Go { until: None, at_stops: AtStops::Log(7) },
+            Command::Go { until: Some(u64::MAX), at_stops: AtStops::Pass },
+            Command::SetStops { breakpoints: vec![0x8000_0000, 2], watches: vec![watch] },
+            Command::Registers,
+            Command::Read { address: 0x100, bytes: 64 },
+            Command::Write { address: 0x100, bytes: vec![1, 2] },
+            Command::WriteRegister { name: "r0".into(), bytes: vec![0; 4] },
+            Command::Fork,
+            Command::Interrupt,
+            Command::Quit,
+        ]
+    }
+
+    fn replies() -> Vec<Reply> {
+        let accessed = Accessed { address: 0x2000_0000, is_store: true, by: 41 };
+        let hit = Hit { insn: 41, pc: 0x100, sp: 0x2000_1000, link: 0x201, accessed: None };
+        let held = |why| Reply::Held { process: 9, insn: 42, pc: 0x102, why, hits: 3, last_hits: vec![hit] };
+        let register = |bytes| Register { feature: "org.gnu.gdb.arm.m-profile".into(), name: "r0".into(), bytes };
+        vec![
+            held(Why::Reached),
+            held(Why::Breakpoint),
+            held(Why::Watch(accessed)),
+            held(Why::Interrupted),
+            held(Why::End(End::Exit, 1)),
+            Reply::Registers(vec![register(vec![1, 2, 3, 4]), register(vec![])]),
+            Reply::Memory(vec![1, 2, 3]),
+            Reply::Done,
+            Reply::Refused("not here".into()),
+            Reply::Aborts { insns: 100 },
+        ]
+    }
+
+    #[test]
+    fn every_frame_survives() {
+        for command in commands() {
+            assert_eq!(Command::read(&command.bytes()), Ok(command));
+        }
+        for reply in replies() {
+            assert_eq!(Reply::read(&reply.bytes()), Ok(reply));
+        }
+        let mut pipe = Vec::new();
+        send(&mut pipe, &Command::Fork.bytes()).unwrap();
+        assert_eq!(receive(&mut &pipe[..]).unwrap(), Command::Fork.bytes());
+    }
+
+    #[test]
+    fn damaged_frames_are_refused() {
+        for frame in commands().iter().map(Command::bytes) {
+            assert!((0..frame.len()).all(|length| Command::read(&frame[..length]).is_err()), "{frame:?}");
+            assert!(Command::read(&[&frame[..], &[0]].concat()).is_err(), "{frame:?}");
+        }
+        for frame in replies().iter().map(Reply::bytes) {
+            assert!((0..frame.len()).all(|length| Reply::read(&frame[..length]).is_err()), "{frame:?}");
+            assert!(Reply::read(&[&frame[..], &[0]].concat()).is_err(), "{frame:?}");
+        }
+        assert!(receive(&mut &[0xff; 8][..]).is_err() && receive(&mut &[9, 0, 0, 0, 1][..]).is_err());
+    }
+}
