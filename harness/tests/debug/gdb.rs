@@ -106,6 +106,27 @@ fn breakpoints_steps_and_finish_go_both_ways() {
 }
 
 #[test]
+fn lines_are_stepped_over_and_into_both_ways() {
+    // On RISC-V the first instruction is a call that this run does not follow.
+    for code in [Code::arm(), Code::riscv()] {
+        let at = format!("printf \"at %d\\n\", {}", counter(&code));
+        let text = session(
+            &code,
+            Manners::default(),
+            &["stepi", "stepi", &at, "next", &at, "reverse-next", &at, "step", &at, "reverse-step", &at],
+        );
+        let at: Vec<u64> = said(&text, "at ").iter().map(|insn| insn.parse().unwrap()).collect();
+        let (call, back) = (code.nth(code.call, 0), code.nth(code.call + code.leaf + 1, 0));
+        // What GDB expects to be next never is: a step is the run's, and no breakpoint there.
+        assert_eq!(at[0], call, "{text}");
+        assert_eq!(at[1], back, "{text}");
+        // Where the line begins is the compiler's choice.
+        assert!(at[2] <= call && at[4] <= call, "{text}");
+        assert!((call + 1..back).contains(&at[3]), "{text}");
+    }
+}
+
+#[test]
 fn watchpoints_show_the_value_before_and_after_both_ways() {
     for code in [Code::arm(), Code::riscv()] {
         let at = format!("printf \"at %d\\n\", {}", counter(&code));

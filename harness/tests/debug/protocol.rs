@@ -224,6 +224,29 @@ fn a_client_that_goes_away_while_the_run_executes_ends_the_server() {
 }
 
 #[test]
+fn ctrl_c_at_the_server_ends_it_whatever_it_does() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let code = Code::arm();
+    let processor = || Box::new(harness::debug::thread::Processor) as Box<dyn harness::debug::thread::Threads>;
+    for state in ["waits", "is held", "executes"] {
+        let ends: &'static AtomicBool = Box::leak(Box::default());
+        let listener = Listener::private().unwrap().ending_by(ends);
+        let manners = Manners { is_endless: true, ..Manners::default() };
+        let server = Server::with(&code, manners, listener, processor);
+        let mut client = None;
+        if state != "waits" {
+            let client = client.insert(Client::greeted(&server.address));
+            if state == "executes" {
+                client.send(CONTINUE);
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+        server.end().unwrap();
+        assert!(client.is_none_or(|mut client| client.packet().is_none()), "{state}");
+    }
+}
+
+#[test]
 fn kill_and_detach_end_the_server() {
     let code = Code::arm();
     let (server, mut client) = served(&code, Manners::default());
