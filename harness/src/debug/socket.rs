@@ -22,7 +22,7 @@ use crate::debug::packet::error_packet;
 use crate::error::InputError;
 use crate::run::plan::INTERRUPTED;
 
-/// The longest path of a socket: what the smallest `sun_path` (macOS's) holds beside its end is shorter than Linux's 107.
+/// The longest path of a socket; macOS's addresses are shorter than Linux's.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// How often is looked whether a debugger has come.
@@ -215,7 +215,8 @@ impl Listener {
         format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
     }
 
-    /// Starts GDB at the server, with what `input` makes its standard input: this terminal. The server ends when it does.
+    /// Starts GDB at the server, with what `input` makes as its standard input: this terminal. The server ends when it
+    /// does.
     ///
     /// # Errors
     /// [`InputError`] where there is none.
