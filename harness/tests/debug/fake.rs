@@ -1,5 +1,5 @@
-//! A run that is made up: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. What each
-//! does is an array; the code and its names are the image's, so that GDB can show them.
+//! A run that is made up: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. What
+//! each does is an array; the code and its names are the image's, so that GDB can show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

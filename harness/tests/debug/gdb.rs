@@ -238,8 +238,8 @@ fn an_editors_interface_gets_its_records() {
     let code = Code::arm();
     let server = Server::start(&code, Manners::default());
     let commands = "-gdb-set mi-async on\n-target-select remote ADDRESS\n-break-insert timer_stop\n-exec-continue\n\
-                    -stack-list-frames\n-data-list-register-values x 15\n-exec-finish\n-exec-step-instruction --reverse\n\
-                    -thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
+                    -stack-list-frames\n-data-list-register-values x 15\n-exec-finish\n\
+                    -exec-step-instruction --reverse\n-thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
         .replace("ADDRESS", &server.address);
     // A record is awaited before the next command is given, as an editor does.
     let text = mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);

@@ -49,8 +49,8 @@ impl Monitor for Ours<'_> {
 /// Serves one debugger where the run is held, and from there wherever it goes, until it has gone or the user wants no
 /// more. Others that come meanwhile are told so.
 ///
-/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`): in a terminal it is said to the GDB that was started
-/// from it, too.
+/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`): a terminal says it to the GDB that was started from
+/// it, too.
 ///
 /// # Errors
 /// What the run could not do, and a debugger that speaks another protocol.
