@@ -22,6 +22,9 @@ use crate::text::number::{Hex, group, parse_number, plural};
 /// Calls that are counted by stopping at each; more are found in a list of all.
 const MAX_STOPS: u64 = 1_000;
 
+/// Most hits that are listed at once.
+const MAX_HITS: u64 = 1 << 22;
+
 /// Most names that a message lists.
 const MAX_LISTED: usize = 10;
 
@@ -69,6 +72,8 @@ pub struct Finder<'a> {
     pub kernel: Option<Kernel>,
     /// Measures the run once more.
     pub again: Box<Again<'a>>,
+    /// Most hits that are listed at once.
+    max_hits: u64,
     /// The run with `--exact`, once it was needed.
     exact: Option<Profile>,
 }
@@ -81,7 +86,7 @@ fn never(message: impl Into<String>) -> anyhow::Error {
 impl<'a> Finder<'a> {
     /// A finder in a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
-        Finder { profile, console: None, elf: None, kernel: None, again, exact: None }
+        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None }
     }
 
     /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
@@ -213,16 +218,29 @@ impl<'a> Finder<'a> {
         }
         let insns = self.profile.insns();
         let of_window: u64 = addresses.iter().map(|address| insns.get(address).copied().unwrap_or(0)).sum();
-        let most = usize::try_from(of_window).unwrap_or(usize::MAX);
-        let (hits, _) = travel.hits(&addresses, Some(self.last()), most)?;
-        let first = self.first();
-        let found = turns.calls(&entries, hits.iter().filter(|hit| hit.insn >= first));
-        let note = (found.len() as u64 != calls).then(|| {
-            format!("the profile counts {} of {function}, this run {}", group(calls), group(found.len() as u64))
-        });
-        match found.get((nth - 1) as usize) {
+        let (last, mut from) = (self.last(), self.first() - 1);
+        let mut length = (last - from).div_ceil(of_window.div_ceil(self.max_hits).max(1)).max(1);
+        let mut counting =
+            Counting { turns: &turns, entries: &entries, nth, open: Vec::new(), calls: 0, found: None };
+        // As much at once as there is room for.
+        while from < last && counting.found.is_none() {
+            let until = last.min(from + length);
+            let (hits, count) = travel.hits(&addresses, Some(until), self.max_hits as usize)?;
+            let is_cut = count > hits.len() as u64 && hits.first().is_none_or(|hit| hit.insn > from);
+            if is_cut && length > 1 {
+                length = length.div_ceil(2);
+                continue;
+            }
+            hits.iter().filter(|hit| hit.insn > from).for_each(|hit| counting.count(hit));
+            from = until;
+        }
+        let Counting { calls: counted, found, .. } = counting;
+        let differs = from == last && counted != calls;
+        let note = differs
+            .then(|| format!("the profile counts {} of {function}, this run {}", group(calls), group(counted)));
+        match found {
             Some(hit) => Ok(Found { insn: hit.insn, note }),
-            None => Err(never(format!("{place}: {function} was called {} in this run", times(found.len() as u64)))),
+            None => Err(never(format!("{place}: {function} was called {} in this run", times(counted)))),
         }
     }
 
@@ -519,28 +537,41 @@ impl Turns {
         let of_jumps = self.0.iter().flat_map(|&(site, after, _)| [site, after]);
         entries.iter().copied().chain(of_jumps).collect::<BTreeSet<u64>>().into_iter().collect()
     }
+}
 
-    /// The entries from outside, of hits in their order.
-    fn calls<'h>(&self, entries: &[u64], hits: impl Iterator<Item = &'h Hit>) -> Vec<Hit> {
-        let mut calls = Vec::new();
-        // Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
-        let mut open: Vec<(u64, u64)> = Vec::new();
-        for hit in hits {
-            if entries.contains(&hit.pc) {
-                match open.iter().rposition(|&(target, sp)| (target, sp) == (hit.pc, hit.sp)) {
-                    Some(index) => open.truncate(index),
-                    None => calls.push(*hit),
+/// Entries from outside, as hits tell them in their order.
+struct Counting<'t> {
+    turns: &'t Turns,
+    entries: &'t [u64],
+    nth: u64,
+    /// Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
+    open: Vec<(u64, u64)>,
+    calls: u64,
+    /// The one that is looked for.
+    found: Option<Hit>,
+}
+
+impl Counting<'_> {
+    fn count(&mut self, hit: &Hit) {
+        let Turns(turns) = self.turns;
+        if self.entries.contains(&hit.pc) {
+            match self.open.iter().rposition(|&(target, sp)| (target, sp) == (hit.pc, hit.sp)) {
+                Some(index) => self.open.truncate(index),
+                None => {
+                    self.calls += 1;
+                    if self.calls == self.nth {
+                        self.found = Some(*hit);
+                    }
                 }
-            } else if self.0.iter().any(|&(_, after, _)| after == hit.pc) {
-                let is_left = |&(_, sp): &(u64, u64)| sp == hit.sp;
-                open.iter().rposition(is_left).into_iter().for_each(|index| open.truncate(index));
             }
-            // An instruction may be a jump and an entry: the function is one endless loop.
-            if let Some(&(_, _, target)) = self.0.iter().find(|&&(site, _, _)| site == hit.pc) {
-                open.push((target, hit.sp));
-            }
+        } else if turns.iter().any(|&(_, after, _)| after == hit.pc) {
+            let index = self.open.iter().rposition(|&(_, sp)| sp == hit.sp);
+            index.into_iter().for_each(|index| self.open.truncate(index));
         }
-        calls
+        // An instruction may be a jump and an entry: the function is one endless loop.
+        if let Some(&(_, _, target)) = turns.iter().find(|&&(site, _, _)| site == hit.pc) {
+            self.open.push((target, hit.sp));
+        }
     }
 }
 
@@ -756,6 +787,14 @@ mod tests {
         let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "call:spin:2");
         assert_eq!(tried.said, ["looking for call 2 of spin: one more run"]);
         assert_eq!((tried.travel.lists, tried.found.unwrap().note), (1, None));
+        // Where there is room for fewer, it takes more runs.
+        for max_hits in 1..7 {
+            let mut finder = Finder::new(&profile, Box::new(no_run));
+            finder.max_hits = max_hits;
+            let tried = try_with(&mut finder, &travel, "call:spin:2");
+            assert!(tried.travel.lists > 1, "{max_hits}");
+            assert_eq!(tried.found.unwrap().insn, 10, "{max_hits}");
+        }
     }
 
     #[test]

@@ -121,6 +121,16 @@ impl Threads {
     }
 }
 
+impl Thread {
+    /// Its saved registers in the guest's order, as wide as they are; `word_bytes` is a pointer's width.
+    pub fn saved(&self, word_bytes: usize) -> Vec<(String, Vec<u8>)> {
+        let wide = |name: &str| name.strip_prefix('d').is_some_and(|number| number.parse::<u32>().is_ok());
+        let bytes = |name: &str| if wide(name) { 8 } else { word_bytes };
+        let registers = self.registers.iter();
+        registers.map(|(name, value)| (name.clone(), value.to_le_bytes()[..bytes(name)].to_vec())).collect()
+    }
+}
+
 /// Words of memory, as many as can be read.
 fn words(travel: &mut dyn Travel, address: u64, word_bytes: u64, count: usize) -> Result<Vec<u64>> {
     let bytes = travel.read(address, count * word_bytes as usize)?;
@@ -366,6 +376,10 @@ mod tests {
         let (high, low): (Vec<u32>, Vec<u32>) = ((0x116..0x126).collect(), (0x100..0x110).collect());
         let all = [&kept[..], &high, &FRAME, &low, &[0x5, 0]].concat();
         let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+        let thread = Thread { id: 1, name: String::new(), state: State::Ready, registers: registers.clone() };
+        let bytes = thread.saved(4);
+        assert_eq!(bytes[0], ("r0".to_owned(), vec![0x10, 0, 0, 0]));
+        assert!(bytes.contains(&("d0".to_owned(), vec![0, 1, 0, 0, 1, 1, 0, 0])), "{bytes:?}");
         assert_eq!(value(&registers, "d0"), Some(0x101_0000_0100));
         assert_eq!(value(&registers, "d7"), Some(0x10f_0000_010e));
         assert_eq!(value(&registers, "d8"), Some(0x117_0000_0116));

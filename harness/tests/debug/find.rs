@@ -37,10 +37,14 @@ struct Trip {
 
 impl Trip {
     fn new(name: &'static str, more: &[&str]) -> Trip {
-        let args = |last: &[&'static str]| [&WINDOW[..], more, last].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let profile_of = |args: Vec<String>| run(name, &args.iter().map(String::as_str).collect::<Vec<_>>()).profile();
+        let args = |last: &[&'static str]| {
+            [&WINDOW[..], more, last].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let profile_of =
+            |args: Vec<String>| run(name, &args.iter().map(String::as_str).collect::<Vec<_>>()).profile();
         let file = image(name);
-        let words: Vec<&str> = ["harness"].iter().chain(image_args(name)).chain([&file.to_str().unwrap()]).copied().collect();
+        let words: Vec<&str> =
+            ["harness"].iter().chain(image_args(name)).chain([&file.to_str().unwrap()]).copied().collect();
         let options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
         Trip {
             name,
@@ -87,7 +91,8 @@ fn the_kth_call_is_found_where_the_profile_counts_it() {
         rows.retain(|row| row.calls > 0 && row.start.is_some());
         // Those whose loops begin at their first instruction come first.
         let turns = |start: Option<u64>| {
-            let turns = arcs.iter().filter(|arc| Some(arc.target) == start && !arc.links && arc.return_addr.is_none());
+            let turns =
+                arcs.iter().filter(|arc| Some(arc.target) == start && !arc.links && arc.return_addr.is_none());
             turns.map(|arc| arc.count).sum::<u64>()
         };
         rows.sort_by_key(|row| std::cmp::Reverse((turns(row.start), row.calls)));
@@ -100,7 +105,8 @@ fn the_kth_call_is_found_where_the_profile_counts_it() {
                 assert_eq!(trip.pc(found.insn), start, "{name}: {} {nth}", row.name);
                 // The samples in between that are at its start are calls, but for the turns of its loop.
                 let until = found.insn - trip.profile.facts.before_window_insns;
-                let seen = trip.every.samples[..until as usize].iter().filter(|sample| sample.pc == start).count() as u64;
+                let seen =
+                    trip.every.samples[..until as usize].iter().filter(|sample| sample.pc == start).count() as u64;
                 assert!(seen >= nth && seen <= nth + turns(Some(start)), "{name}: {} {nth}: {seen}", row.name);
                 assert!(turns(Some(start)) > 0 || seen == nth, "{name}: {} {nth}: {seen}", row.name);
                 assert!(found.insn > before || nth == 1, "{name}: {} {nth}", row.name);
@@ -147,7 +153,10 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
                 let task_at = |insn: u64| trip.every.samples[insn as usize - 1].task as usize;
                 assert_eq!(task_at(found.insn), index + 1, "{name}: {task} {nth}");
                 assert_ne!(task_at(found.insn - 1), index + 1, "{name}: {task} {nth}");
-                assert_eq!(trip.find(&format!("write:pxCurrentTCB@insn:{}", found.insn)).unwrap().insn, found.insn - 1);
+                assert_eq!(
+                    trip.find(&format!("write:pxCurrentTCB@insn:{}", found.insn)).unwrap().insn,
+                    found.insn - 1
+                );
 
                 // Before the switch it waits, with what it goes on with.
                 trip.session.go(found.insn - 1).unwrap();
@@ -156,7 +165,9 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
                 let thread = list.iter().find(|thread| thread.id == tcb).unwrap();
                 assert_eq!(thread.state, State::Ready, "{name}: {task} {nth}: {list:x?}");
                 assert_eq!(list.iter().filter(|thread| thread.state == State::Running).count(), 1, "{name}");
-                let value = |name: &str| thread.registers.iter().find(|register| register.0 == name).map(|register| register.1);
+                let value = |name: &str| {
+                    thread.registers.iter().find(|register| register.0 == name).map(|register| register.1)
+                };
                 let (pc, sp) = (value("pc").unwrap(), value("sp").unwrap());
                 let after = trip.every.samples[found.insn as usize..].iter().take(200);
                 let Some(goes_on) = after.into_iter().position(|sample| sample.pc == pc) else {
@@ -171,7 +182,10 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
                     let bytes = register.map(|register| &register.bytes[..]).unwrap_or_default();
                     let now = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
                     let is_status = ["xpsr", "fpscr"].contains(&&**saved);
-                    assert!(now == *expected || is_status || bytes.is_empty(), "{name}: {task} {nth}: {saved} {now:x} {expected:x}");
+                    assert!(
+                        now == *expected || is_status || bytes.is_empty(),
+                        "{name}: {task} {nth}: {saved} {now:x} {expected:x}"
+                    );
                 }
                 assert!(sp > 0);
                 compared += 1;
@@ -192,8 +206,9 @@ fn the_deepest_stack_of_each_task_is_found() {
             trip.session.go(found.insn).unwrap();
             let registers = trip.session.registers().unwrap();
             let stacks = registers.iter().filter(|register| ["sp", "psp"].contains(&&*register.name));
-            let stacks: Vec<u64> =
-                stacks.map(|register| register.bytes.iter().rev().fold(0, |sp, &byte| sp << 8 | u64::from(byte))).collect();
+            let stacks: Vec<u64> = stacks
+                .map(|register| register.bytes.iter().rev().fold(0, |sp, &byte| sp << 8 | u64::from(byte)))
+                .collect();
             let near = stacks.iter().any(|sp| (deepest..=deepest + 0x100).contains(sp));
             assert!(near, "{name}: {task}: {stacks:x?} {deepest:x} {found:?}");
         }
