@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             }));
         }
         (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),
+        (Some(Command::Debug(args)), _) => commands::debug::run(args),
         (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),
         (Some(Command::Man { directory }), _) => commands::manual::man(directory.as_deref()),
         (Some(Command::Test(args)), _) => commands::test::run(args),

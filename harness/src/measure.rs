@@ -85,6 +85,11 @@ impl Loaded {
         symbols
     }
 
+    /// The ELF that names the image's addresses, if there is one.
+    pub(crate) fn symbol_file(&self) -> Option<&[u8]> {
+        self.symbol_file.as_deref()
+    }
+
     /// The firmware's kernel, where it has one that is known; with what is to be said of it.
     pub(crate) fn kernel(&self) -> (Option<wire::request::Kernel>, Vec<String>) {
         let arm = self.choice.machine.arch == Arch::CortexM;
@@ -204,12 +209,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    if outcome.records.vcpus.len() > 1 && emulator::turns_vary(&outcome.qemu_version) {
-        listener.say(&format!(
-            "warning: with several CPUs QEMU {} does not always change from one to the next at the same instruction: \
-             another run may have other counts; QEMU 10.1 and older repeat",
-            outcome.qemu_version
-        ));
+    if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
+        listener.say(&format!("warning: {line}"));
     }
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, choice)));

@@ -233,14 +233,13 @@ impl Debugger {
             self.say(&Reply::Refused("this QEMU does not show the functions that a copy needs".to_owned()));
             return;
         };
-        match copier.fork(console, records, || main_thread.rests()) {
+        match copier.fork(console, records, &socket, || main_thread.rests()) {
             Ok(Side::Original) => self.say(&Reply::Done),
             Ok(Side::Copy) => {
                 if ledger.keep().is_err() {
                     qemu::exit(1);
                 }
-                self.socket.give_up();
-                self.socket = socket;
+                std::mem::replace(&mut self.socket, socket).give_up();
                 let (why, insn, pc) = held();
                 self.say_held(why, insn, pc);
             }

@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     /// What tells several vCPUs apart; None: there is one, or the processor says it.
     vcpus: Option<Vcpus>,
+    /// What keeps the turns of several vCPUs, until it has done so.
+    turns: Option<qemu::Turns>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -139,6 +141,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
+        turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -195,6 +198,14 @@ pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
 }
 
 impl State {
+    /// A vCPU appears on the thread that executes all of them, before any does.
+    pub(crate) fn appear(&mut self) {
+        self.guest.appear();
+        if self.turns.take().is_some_and(|turns| turns.keep()) {
+            self.ledger.say(wire::control::Word::TurnsKept, 1);
+        }
+    }
+
     /// The vCPU that executes, where QEMU says it.
     pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
         self.vcpus.as_mut().and_then(Vcpus::executing)

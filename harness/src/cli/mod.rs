@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::export::Format;
-use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS};
+use crate::run::options::{
+    DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
+};
 use crate::run::semihosting::Semihosting;
 use crate::run::walls::Sandbox;
 use crate::show::bins::Order;
@@ -90,6 +92,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show what is installed and whether it works, what is missing, and how to get it
     Doctor(DoctorArgs),
+    /// Put GDB at any instruction of a run, forwards and backwards
+    Debug(DebugArgs),
     /// Print what a shell completes this command line by
     Completions {
         /// The shell
@@ -101,6 +105,40 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// How to debug a run.
+#[derive(Debug, Args)]
+pub struct DebugArgs {
+    /// A profile, whose run it is, or a firmware file, which is profiled first
+    #[arg(value_name = "PROFILE|FIRMWARE")]
+    pub target: PathBuf,
+    /// Where to be first: sample:N, insn:N, call:FUNC[:K], max:FUNC, max-irq:NAME, masked-max, peak-stack[:TASK],
+    /// console:TEXT, switch:TASK[:K], write:ADDR|SYMBOL, crash, end [default: the first instruction]
+    #[arg(long, value_name = "PLACE")]
+    pub at: Option<String>,
+    /// Start GDB there, in this terminal
+    #[arg(long)]
+    pub gdb: bool,
+    /// Wait for GDB on this port of localhost instead of a socket that is yours alone; 0 is any
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The firmware that was profiled, where it lies elsewhere
+    #[arg(long, value_name = "FIRMWARE")]
+    pub elf: Option<PathBuf>,
+    /// Memory for checkpoints, which make places behind come soon; 0: none
+    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_CHECKPOINT_MIB)]
+    pub checkpoint_mib: u64,
+    /// What is run where there is no profile; of a profile's run, what the profile does not hold.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+impl DebugArgs {
+    /// The same as for a profile of a firmware file.
+    pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
+        ProfileArgs { firmware, top: 0, wide: WideArgs::default(), strict: false, measure: self.measure }
+    }
 }
 
 /// How to look at what is installed.

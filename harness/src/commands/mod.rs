@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod bins;
 pub mod callers;
+pub mod debug;
 pub mod diff;
 pub mod doctor;
 pub mod export;

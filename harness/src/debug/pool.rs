@@ -52,7 +52,8 @@ pub(super) struct Pool {
 const NONE: &str = "no process executes the run";
 
 impl Pool {
-    /// A run that is held at its first instruction, or where it was written to. Its checkpoints may take so much memory.
+    /// A run that is held at its first instruction, or where it was written to. Its checkpoints may take so much memory;
+    /// with none there are none.
     pub(super) fn new(pioneer: Vehicle, most_bytes: u64) -> Result<Pool> {
         let (base, frontier) = (pioneer.at.insn, pioneer.at);
         let mut pool = Pool {
@@ -64,7 +65,7 @@ impl Pool {
             stride_insns: FIRST_STRIDE_INSNS,
             known_end: None,
             explorer: None,
-            can_copy: true,
+            can_copy: most_bytes > 0,
             base,
             most_bytes,
         };

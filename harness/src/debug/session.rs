@@ -14,9 +14,6 @@ use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
 use crate::run::options::Options;
 
-/// Memory that checkpoints may take unless it is said otherwise.
-pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
-
 /// A run that is debugged.
 #[derive(Debug)]
 pub struct Session {

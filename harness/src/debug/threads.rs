@@ -4,11 +4,15 @@
 //! middle of changing a list may show a task in none, or in two: it is then shown once, or as ready.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use anyhow::Result;
 use wire::request::Kernel;
 
 use crate::debug::find::little_endian;
+use crate::debug::monitor;
+use crate::debug::thread::{self, Processor};
 use crate::debug::travel::Travel;
 use crate::image::kernel::freertos;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
@@ -128,6 +132,29 @@ impl Thread {
         let bytes = |name: &str| if wide(name) { 8 } else { word_bytes };
         let registers = self.registers.iter();
         registers.map(|(name, value)| (name.clone(), value.to_le_bytes()[..bytes(name)].to_vec())).collect()
+    }
+}
+
+impl thread::Threads for Threads {
+    fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<thread::Thread>> {
+        let word = if self.is_arm { 4 } else { self.lists.pointer_bytes as usize };
+        let tasks = Threads::list(self, travel)?.into_iter().filter_map(|task| {
+            let id = NonZeroUsize::new(task.id as usize)?;
+            let runs = task.state == State::Running;
+            let state = monitor::state(task.state).to_owned();
+            let saved = (!runs).then(|| task.saved(word));
+            Some(thread::Thread { id, name: task.name, state, saved })
+        });
+        let mut tasks: Vec<thread::Thread> = tasks.collect();
+        // Before the scheduler runs, and in its own code.
+        if tasks.first().is_none_or(|first| first.saved.is_some()) {
+            tasks.insert(0, Processor::thread());
+        }
+        Ok(tasks)
+    }
+
+    fn current(&self) -> Option<Range<u64>> {
+        Some(self.lists.current..self.lists.current + self.lists.pointer_bytes)
     }
 }
 

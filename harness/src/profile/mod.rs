@@ -380,6 +380,11 @@ impl Profile {
         })
     }
 
+    /// Whether a file that begins so is a saved profile, of whatever version.
+    pub fn begins(first: &[u8]) -> bool {
+        first.starts_with(&MAGIC[..6])
+    }
+
     /// Reads a saved profile: the file, or the directory that a run left.
     pub fn load(path: &Path) -> Result<Profile> {
         let is_directory = path.is_dir();

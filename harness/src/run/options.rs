@@ -22,6 +22,9 @@ pub const DEFAULT_BIN_BYTES: u64 = 2;
 /// What the firmware may print and write to files unless `--max-output` says otherwise.
 pub const DEFAULT_MAX_OUTPUT: &str = "256M";
 
+/// Memory for a debugger's checkpoints unless `--checkpoint-mib` says otherwise.
+pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
+
 /// Everything that a profiling run needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -156,14 +156,14 @@ pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Whether an image's machine has several CPUs, whether or not more than one of them does anything.
 pub fn has_several_cpus(name: &str) -> bool {
-    name == "riscv64-smp" || name.contains("-an521-")
+    name.starts_with("riscv64-smp") || name.contains("-an521-")
 }
 
 /// What an image needs beside its name: options that a user would give, too, and an end for those
 /// that have none.
 pub fn image_args(name: &str) -> &'static [&'static str] {
     match name {
-        "riscv64-smp" => &["--qemu-arg=-smp", "--qemu-arg=2"],
+        "riscv64-smp" | "riscv64-smp-remap" => &["--qemu-arg=-smp", "--qemu-arg=2"],
         // RAM that the table of machines does not know.
         name if name.ends_with("-mirror") => &["--machine", "mps2-an385"],
         "cortex-m0-stacks-wide" => {

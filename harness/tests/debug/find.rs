@@ -5,13 +5,13 @@ use harness::analysis::functions;
 use harness::cli::Cli;
 use harness::debug::find::{Finder, Found, More};
 use harness::debug::place::Place;
-use harness::debug::session::{DEFAULT_CHECKPOINT_MIB, Session};
+use harness::debug::session::Session;
 use harness::debug::threads::{State, Threads};
 use harness::debug::travel::Travel;
 use harness::image::kernel;
 use harness::measure::Listener;
 use harness::profile::{Profile, SpanKind};
-use harness::run::options::Options;
+use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
 
 use crate::common::{image, image_args, run};

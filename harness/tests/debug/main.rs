@@ -1,7 +1,13 @@
-//! Time travel: the run put at any of its instructions.
+//! Time travel: the run put at any of its instructions ([`places`]); and the debugger's server without a machine: a run of
+//! 200 instructions that is made up, packets as GDB sends them, and GDB itself.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod client;
+mod fake;
 mod find;
+mod gdb;
 mod places;
+mod protocol;
+mod tasks;

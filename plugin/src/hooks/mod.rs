@@ -31,7 +31,7 @@ pub(crate) struct VcpuInit;
 impl VcpuHook for VcpuInit {
     const CALL: VcpuCallback = |_| {
         Thread::current().executes_guest();
-        state::lock().guest.appear();
+        state::lock().appear();
     };
 }
 

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::mem;
 
 use super::raw::symbol;
+use super::vcpu;
 
 /// `qemu_plugin_translate_vaddr`, from plugin API 5 (QEMU 10.1) on.
 type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
@@ -23,12 +24,7 @@ pub(crate) fn physical(address: u64) -> Option<u64> {
         let is_found = unsafe { mem::transmute::<*mut c_void, Translate>(translate)(address, &raw mut physical) };
         return is_found.then_some(physical);
     }
-    let (page, cpu) = (symbol(c"cpu_get_phys_page_debug")?, symbol(c"current_cpu")?);
-    // SAFETY: a thread's own pointer (`__thread CPUState *current_cpu`), which dlsym finds for the calling thread.
-    let cpu = unsafe { *cpu.cast::<*mut c_void>() };
-    if cpu.is_null() {
-        return None;
-    }
+    let (page, cpu) = (symbol(c"cpu_get_phys_page_debug")?, vcpu::current()?);
     // SAFETY: in a QEMU before 10.1, which has no other way, the function of this name has this type.
     let page = unsafe { mem::transmute::<*mut c_void, PhysicalPage>(page)(cpu, address & !(PAGE_BYTES - 1)) };
     (page != u64::MAX).then(|| (page & !(PAGE_BYTES - 1)) + address % PAGE_BYTES)

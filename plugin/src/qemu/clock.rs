@@ -2,18 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem;
-use std::ops::RangeInclusive;
 
 use super::raw::{qemu_plugin_request_time_control, qemu_plugin_update_ns, symbol};
+use super::versions;
 
 /// `bql_locked`, `bql_lock_impl` and `bql_unlock` (include/qemu/main-loop.h).
 type IsLocked = unsafe extern "C" fn() -> bool;
 type Lock = unsafe extern "C" fn(*const c_char, c_int);
 type Unlock = unsafe extern "C" fn();
-
-/// Plugin APIs of the QEMU versions whose functions are known to have these types: 9.2 and 10.0 (4) and 11.1 (7) were
-/// looked at, those between lie between. They are none of the plugin API's, which says nothing of them.
-const KNOWN_APIS: RangeInclusive<i64> = 4..=7;
 
 /// The right to move virtual time, and the lock that is held while it moves.
 #[derive(Clone, Copy)]
@@ -29,7 +25,7 @@ impl Clock {
     /// them. None: this one does not or is not known, or another plugin moves the time. `api` is QEMU's current
     /// plugin API.
     pub(crate) fn find(api: i64) -> Option<Clock> {
-        if !KNOWN_APIS.contains(&api) {
+        if !versions::is_known(api) {
             return None;
         }
         let (is_locked, lock, unlock) = (symbol(c"bql_locked")?, symbol(c"bql_lock_impl")?, symbol(c"bql_unlock")?);

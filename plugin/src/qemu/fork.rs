@@ -24,6 +24,7 @@ use std::thread::{self, Thread};
 use wire::api::{NEWEST, OLDEST};
 
 use super::raw::symbol;
+use super::socket::Socket;
 
 /// How long the timekeeper waits before it looks by itself, as QEMU's main thread does now and then.
 const GLANCE_MS: c_int = 5;
@@ -109,10 +110,16 @@ impl Copier {
     }
 
     /// Makes a copy; only in a callback of the vCPU. `console` is where the firmware's output goes, `records` the
-    /// directory of the records, and `is_resting` says of QEMU's main thread that it waits for file descriptors.
-    pub(crate) fn fork(&mut self, console: &str, records: &str, is_resting: impl Fn() -> bool) -> io::Result<Side> {
+    /// directory of the records, `socket` is the copy's, and `is_resting` says of QEMU's main thread that it waits for file descriptors.
+    pub(crate) fn fork(
+        &mut self,
+        console: &str,
+        records: &str,
+        socket: &Socket,
+        is_resting: impl Fn() -> bool,
+    ) -> io::Result<Side> {
         if !self.is_copy {
-            self.replacements = replacements(Path::new(console), Path::new(records))?;
+            self.replacements = replacements(Path::new(console), Path::new(records), socket.number())?;
             copy_all_memory()?;
             // Copies that end are nobody's to wait for.
             // SAFETY: no handler.
@@ -209,7 +216,7 @@ impl Copier {
 const RESTING_LOOKS: u32 = 100_000;
 
 /// What a copy would share and must not.
-fn replacements(console: &Path, records: &Path) -> io::Result<Vec<(RawFd, Replacement)>> {
+fn replacements(console: &Path, records: &Path, kept: RawFd) -> io::Result<Vec<(RawFd, Replacement)>> {
     let console = fs::canonicalize(console)?;
     let records = fs::canonicalize(records)?;
     let mut replacements = Vec::new();
@@ -221,6 +228,9 @@ fn replacements(console: &Path, records: &Path) -> io::Result<Vec<(RawFd, Replac
             continue;
         };
         let kind = target.to_string_lossy().into_owned();
+        if descriptor == kept {
+            continue;
+        }
         let replacement = if kind.starts_with("socket:") || kind.starts_with("pipe:") {
             Replacement::Null
         } else if kind.starts_with("anon_inode:[eventfd") {

@@ -24,9 +24,16 @@ impl Socket {
         &mut self.0
     }
 
-    /// Has this process lose it: another one goes on with it.
-    pub(crate) fn give_up(&self) {
+    /// The number of its descriptor.
+    pub(super) fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Has this process lose it: another one goes on with it. Its number stays taken, for it stands for what is closed in
+    /// copies of this process.
+    pub(crate) fn give_up(self) {
         super::fork::close(&self.0);
+        std::mem::forget(self);
     }
 
     /// Whether something has come that was not read, or the other end is closed.

@@ -4,16 +4,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem;
-use std::ops::RangeInclusive;
 
 use super::raw::symbol;
 use super::thread::Thread;
+use super::versions;
 
 /// `qemu_get_cpu` (include/hw/core/cpu.h): the vCPU of an index, or null.
 type GetCpu = unsafe extern "C" fn(c_int) -> *mut c_void;
-
-/// Plugin APIs of the QEMU versions in which these symbols are known to have these types, see [`super::clock`].
-const KNOWN_APIS: RangeInclusive<i64> = 4..=7;
 
 /// What tells the executing vCPU from the others.
 pub(crate) struct Vcpus {
@@ -27,7 +24,7 @@ impl Vcpus {
     /// Of so many vCPUs. None: a QEMU that shows its functions to modules of its own says it, and this one does not or is
     /// not known. `api` is QEMU's current plugin API.
     pub(crate) fn find(count: u32, api: i64) -> Option<Vcpus> {
-        if !KNOWN_APIS.contains(&api) {
+        if !versions::is_known(api) {
             return None;
         }
         symbol(c"current_cpu")?;
@@ -40,7 +37,7 @@ impl Vcpus {
 
     /// The vCPU that executes; None on a thread that executes none.
     pub(crate) fn executing(&mut self) -> Option<u32> {
-        let current = current()?;
+        let current = current()? as usize;
         if self.objects.is_empty() {
             // SAFETY: see `find` for the type; vCPUs are only added and never removed, and this thread runs them.
             let objects = (0..self.count).map(|index| unsafe { (self.get_cpu)(index as c_int) } as usize);
@@ -56,7 +53,7 @@ impl Vcpus {
 }
 
 /// The object of the vCPU that the calling thread executes.
-fn current() -> Option<usize> {
+pub(super) fn current() -> Option<*mut c_void> {
     thread_local! {
         // Where this thread's own is.
         static CURRENT: Option<usize> = symbol(c"current_cpu").map(|address| address as usize);
@@ -67,6 +64,6 @@ fn current() -> Option<usize> {
     let address = CURRENT.with(|&address| address)?;
     // SAFETY: a thread's own pointer (`__thread CPUState *current_cpu`), which dlsym found for the calling thread and
     // which lives as long as that.
-    let object = unsafe { *(address as *const usize) };
-    (object != 0).then_some(object)
+    let object = unsafe { *(address as *const *mut c_void) };
+    (!object.is_null()).then_some(object)
 }

@@ -79,10 +79,12 @@ pub enum Word {
     PollValue,
     /// See [`Word::PollValue`].
     PollAddress,
+    /// 1: of several vCPUs each has its turn to the end, whatever the host does.
+    TurnsKept,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::PollAddress as usize + 1;
+pub const WORDS: usize = Word::TurnsKept as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

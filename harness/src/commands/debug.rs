@@ -1,0 +1,237 @@
+//! `harness debug`: GDB at any instruction of a run, forwards and backwards.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::cli::DebugArgs;
+use crate::debug::find::{Finder, More};
+use crate::debug::monitor::Monitor;
+use crate::debug::place::Place;
+use crate::debug::server;
+use crate::debug::session::Session;
+use crate::debug::socket;
+use crate::debug::thread::{self, Processor};
+use crate::debug::threads::Threads;
+use crate::debug::travel::{Stop, Travel, Why};
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+use crate::image;
+use crate::image::given;
+use crate::image::stub::Wanted;
+use crate::measure::{Listener, Measured, measure};
+use crate::profile::Profile;
+use crate::profile::files;
+use crate::run::deadline::Deadline;
+use crate::run::directory::Output;
+use crate::run::options::Options;
+use crate::run::progress::Bar;
+use crate::run::records::Progress;
+use crate::run::semihosting::Semihosting;
+use crate::text::terminal;
+
+/// What runs say, on standard error.
+struct Terminal(Option<Bar>);
+
+impl Listener for Terminal {
+    fn say(&mut self, line: &str) {
+        match &self.0 {
+            Some(bar) => bar.above(|| say(line)),
+            None => say(line),
+        }
+    }
+
+    /// Which machine was chosen the profile has said.
+    fn choice(&mut self, _: &str) {}
+
+    fn progress(&mut self, progress: Progress) {
+        if let Some(bar) = &mut self.0 {
+            bar.update(progress);
+        }
+    }
+}
+
+fn say(line: &str) {
+    // A closed standard error is no reason to end.
+    let _ = writeln!(terminal::stderr(), "{line}");
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// As a profiling run; when the place never comes, the profile is not of this firmware, or a port is in use.
+pub fn run(args: DebugArgs) -> Result<ExitCode> {
+    let place = args.at.as_deref().map(Place::parse).transpose()?;
+    let checkpoint_mib = args.checkpoint_mib;
+    let (port, gdb) = (args.port, args.gdb);
+    let Subject { options, profile, console } = subject(args)?;
+    let mut listener = match port {
+        Some(port) => socket::Listener::port(port)?,
+        None => socket::Listener::private()?,
+    };
+    let measured = Session::open(&options, checkpoint_mib, &mut Terminal(None));
+    let mut session = measured?;
+    let (isa, elf, kernel, threads) = {
+        let loaded = session.loaded();
+        let isa: decode::Isa = loaded.choice.machine.isa.parse().map_err(anyhow::Error::new)?;
+        let (kernel, _) = loaded.kernel();
+        let elf = loaded.symbol_file().map(<[u8]>::to_vec);
+        let threads = Threads::new(kernel.as_ref(), elf.as_deref(), loaded.choice.load_bias, !isa.is_riscv());
+        (isa, elf, kernel, threads)
+    };
+    let again_options = options.clone();
+    let again = move |more: More| {
+        let mut options = again_options.clone();
+        match more {
+            More::Exact => options.exact = true,
+            More::Marks { period_insns, for_insns } => {
+                (options.period_insns, options.window.for_insns) = (period_insns, Some(for_insns));
+                options.console_marks = true;
+            }
+        }
+        Ok(profiled(&options)?.0)
+    };
+    let mut finder = Finder::new(&profile, Box::new(again));
+    finder.console = console;
+    finder.elf = elf.as_deref();
+    finder.kernel = kernel;
+    if let Some(place) = &place {
+        let found = finder.find(&mut session, place, &mut say)?;
+        let stop = session.go(found.insn)?;
+        if let Some(note) = found.note {
+            say(&note);
+        }
+        if let Stop { why: Why::Reached, .. } = stop {
+        } else if stop.at.insn != found.insn {
+            return Err(InputError::new(format!(
+                "{place}: this run is over after {} instructions, and the profile's was not: it is another run",
+                stop.at.insn
+            ))
+            .into());
+        }
+    }
+    let mut monitor = Monitor { finder, threads: threads.clone() };
+    if place.is_some() {
+        say(monitor.monitor(&mut session, "where").trim_end());
+    }
+    let firmware = options.symbol_file();
+    if gdb {
+        listener.start_gdb(isa, firmware, std::process::Stdio::inherit)?;
+    } else {
+        say("connect with:");
+        println!("{}", listener.line(isa, firmware));
+        io::stdout().flush()?;
+    }
+    let mut processor = Processor;
+    let mut tasks = threads;
+    let threads: &mut dyn thread::Threads = match &mut tasks {
+        Some(threads) => threads,
+        None => &mut processor,
+    };
+    let mut answer = |travel: &mut dyn Travel, words: &str| monitor.monitor(travel, words);
+    server::serve(&mut session, isa, threads, &mut answer, &mut listener)?;
+    Ok(ExitCode::Good)
+}
+
+/// What is debugged.
+struct Subject {
+    options: Options,
+    profile: Profile,
+    /// What the firmware printed.
+    console: Option<Vec<u8>>,
+}
+
+fn subject(mut args: DebugArgs) -> Result<Subject> {
+    let target = args.target.clone();
+    if !is_profile(&target) {
+        let options = Options::resolve(args.into_profile_args(target))?;
+        say("a run finds out what there is in it");
+        let (profile, console) = profiled(&options)?;
+        return Ok(Subject { options, profile, console });
+    }
+    let profile = Profile::load(&target)?;
+    let directory =
+        if target.is_dir() { target.clone() } else { target.parent().unwrap_or(Path::new("")).to_owned() };
+    let console = fs::read(directory.join(files::CONSOLE)).ok();
+    let firmware = match args.elf.take() {
+        Some(elf) => elf,
+        None => beside(&directory, &profile)?,
+    };
+    let bytes = given::read(&firmware)
+        .map_err(|error| InputError::about(&firmware, format_args!("cannot be read: {error}")))?;
+    let hash = image::sha256_hex(&bytes);
+    if hash != profile.facts.image_sha256 {
+        return Err(InputError::new(format!(
+            "{}: not what was profiled: its SHA-256 is {hash}, the profile's is {}\nprofile it again, or name the \
+             file that was profiled with --elf",
+            firmware.display(),
+            profile.facts.image_sha256
+        ))
+        .into());
+    }
+    let mut options = Options::resolve(args.into_profile_args(firmware))?;
+    take_facts(&mut options, &profile)?;
+    Ok(Subject { options, profile, console })
+}
+
+/// Whether a path is a saved profile: a directory, or a file that begins like one.
+fn is_profile(path: &Path) -> bool {
+    let mut first = [0; 8];
+    let mut begins = || fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok();
+    let is_read = begins();
+    path.is_dir() || (is_read && Profile::begins(&first))
+}
+
+/// The profiled file, where it lies in the working directory or beside the profile.
+fn beside(directory: &Path, profile: &Profile) -> Result<PathBuf> {
+    let name = &profile.facts.image_name;
+    let parent = directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+    let places = [Some(PathBuf::from(name)), parent.map(|parent| parent.join(name))];
+    places.into_iter().flatten().find(|path| path.is_file()).ok_or_else(|| {
+        InputError::new(format!(
+            "{name}, which was profiled, lies neither here nor beside the profile: name it with --elf"
+        ))
+        .into()
+    })
+}
+
+/// Has a run be the one that was profiled.
+fn take_facts(options: &mut Options, profile: &Profile) -> Result<()> {
+    let facts = &profile.facts;
+    options.machine = Some(facts.machine.clone());
+    options.cpu.clone_from(&facts.cpu);
+    options.icount_shift = Some(facts.icount_shift);
+    options.qemu_args.clone_from(&facts.qemu_args);
+    options.firmware_args.clone_from(&facts.firmware_args);
+    options.load_addr = facts.load_addr;
+    options.load_bias = Some(facts.load_bias).filter(|&bias| bias != 0);
+    options.vectors = facts.vectors;
+    options.input.clone_from(&facts.input);
+    options.window = facts.window.clone();
+    options.period_insns = facts.period_insns;
+    options.jitter_seed = facts.jitter_seed;
+    options.semihosting = match &facts.semihosting {
+        Some(word) => clap::ValueEnum::from_str(word, false)
+            .map_err(|_| InputError::new(format!("the profile's semihosting is {word}, which is not known")))?,
+        None => Semihosting::default(),
+    };
+    let stubs = facts.stubs.iter().map(|stub| Wanted::parse(&stub.to_string()));
+    options.stubs = stubs.collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+/// Measures a run, and keeps nothing of it on the disk.
+fn profiled(options: &Options) -> Result<(Profile, Option<Vec<u8>>)> {
+    let place = tempfile::tempdir().context("no directory for the run")?;
+    let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
+    let stem = image::stem(&options.firmware);
+    let mut terminal = Terminal(Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0))));
+    let measured = measure(options, &output, &mut terminal);
+    if let Some(bar) = terminal.0 {
+        bar.finish();
+    }
+    let Measured { profile, console } = measured?;
+    Ok((profile, fs::read(console).ok()))
+}

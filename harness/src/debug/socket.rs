@@ -1,0 +1,388 @@
+//! Where a debugger finds the server: a socket in a folder that is the user's alone, or a port of this machine; and GDB
+//! itself, which can be started there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use decode::Isa;
+use tempfile::TempDir;
+
+use crate::debug::packet::error_packet;
+use crate::error::InputError;
+
+/// The longest path of a socket: what the smallest `sun_path` (macOS's) holds beside its end is shorter than Linux's 107.
+const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
+/// How often is looked whether a debugger has come.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a second debugger's first words are waited for before it is told that it is one.
+const GREETING: Duration = Duration::from_secs(1);
+
+/// What a second debugger is told.
+const SECOND: &str = "another debugger is connected; one at a time";
+
+/// A debugger's connection.
+#[derive(Debug)]
+pub enum Client {
+    /// Through the socket.
+    Unix(UnixStream),
+    /// Through the port.
+    Tcp(TcpStream),
+}
+
+impl Client {
+    pub(in crate::debug) fn try_clone(&self) -> io::Result<Client> {
+        Ok(match self {
+            Client::Unix(stream) => Client::Unix(stream.try_clone()?),
+            Client::Tcp(stream) => Client::Tcp(stream.try_clone()?),
+        })
+    }
+
+    pub(in crate::debug) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Client::Unix(stream) => stream.set_read_timeout(timeout),
+            Client::Tcp(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    /// Ends the connection, or a direction of it, for all that have a clone of it.
+    pub(in crate::debug) fn shutdown(&self, how: Shutdown) {
+        // What has been ended already is what is wanted.
+        let _ = match self {
+            Client::Unix(stream) => stream.shutdown(how),
+            Client::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+}
+
+impl Read for Client {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Client::Unix(stream) => stream.read(bytes),
+            Client::Tcp(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Client {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Client::Unix(stream) => stream.write(bytes),
+            Client::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+enum Door {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener, u16),
+}
+
+/// Where debuggers are awaited.
+#[derive(Debug)]
+pub struct Listener {
+    door: Door,
+    /// Has the socket, and GDB's hooks; goes with this.
+    folder: TempDir,
+    /// GDB, if it was started here.
+    gdb: Option<Child>,
+}
+
+/// What GDB with these hooks says of itself, by `monitor`.
+pub(in crate::debug) const FLUSHES: &str = "client flushes";
+
+/// GDB's hooks: after each of our commands it forgets what it holds of registers and memory, for the run may be
+/// elsewhere; and it calls no functions of the firmware, which a run that repeats has no room for.
+fn hooks() -> String {
+    format!(
+        "define hookpost-monitor\nmaintenance flush register-cache\nmaintenance flush dcache\nend\n\
+         set may-call-functions off\nmonitor {FLUSHES}\n"
+    )
+}
+
+/// Folders for the socket's, in the order in which they are tried.
+fn parents() -> Vec<PathBuf> {
+    let runtime =
+        env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
+    runtime.into_iter().chain([env::temp_dir(), PathBuf::from("/tmp")]).collect()
+}
+
+/// A folder that is the user's alone in the first of these whose path leaves room for a socket's.
+fn folder(parents: &[PathBuf]) -> Result<TempDir> {
+    let mut error = None;
+    for parent in parents {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("harness-").permissions(fs::Permissions::from_mode(0o700));
+        match builder.tempdir_in(parent) {
+            Ok(folder) if socket(&folder).as_os_str().as_bytes().len() <= MAX_PATH_BYTES => return Ok(folder),
+            Ok(_) => {}
+            Err(failed) => error = Some(format!("{}: {failed}", parent.display())),
+        }
+    }
+    let why = error.unwrap_or_else(|| format!("every path would be longer than {MAX_PATH_BYTES} bytes"));
+    Err(InputError::new(format!(
+        "no folder for the debugger's socket: {why}\nset XDG_RUNTIME_DIR to a folder of yours, or give --port"
+    ))
+    .into())
+}
+
+fn socket(folder: &TempDir) -> PathBuf {
+    folder.path().join("gdb")
+}
+
+impl Listener {
+    /// A socket in a folder that is the user's alone.
+    ///
+    /// # Errors
+    /// [`InputError`] where there is none for it.
+    pub fn private() -> Result<Listener> {
+        let folder = folder(&parents())?;
+        let path = socket(&folder);
+        let listener = UnixListener::bind(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        listener.set_nonblocking(true)?;
+        Listener::new(Door::Unix(listener, path), folder)
+    }
+
+    /// A port of this machine, for this machine; 0 is any that is free.
+    ///
+    /// # Errors
+    /// [`InputError`] where it is in use.
+    pub fn port(port: u16) -> Result<Listener> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+            InputError::new(format!("--port {port}: {error}; give another, or none for a socket"))
+        })?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        Listener::new(Door::Tcp(listener, port), folder(&parents())?)
+    }
+
+    fn new(door: Door, folder: TempDir) -> Result<Listener> {
+        fs::write(folder.path().join("hooks"), hooks())?;
+        Ok(Listener { door, folder, gdb: None })
+    }
+
+    /// What `target remote` takes.
+    pub fn address(&self) -> String {
+        match &self.door {
+            Door::Unix(_, path) => path.display().to_string(),
+            Door::Tcp(_, port) => format!("localhost:{port}"),
+        }
+    }
+
+    /// The file of GDB's hooks.
+    fn hooks(&self) -> PathBuf {
+        self.folder.path().join("hooks")
+    }
+
+    /// The line that connects GDB, for a shell.
+    pub fn line(&self, isa: Isa, firmware: &Path) -> String {
+        let gdb = debugger(isa, env::var_os("PATH").as_deref());
+        let gdb = gdb.as_deref().and_then(Path::file_name).unwrap_or(OsStr::new("gdb-multiarch")).to_string_lossy();
+        let hooks = word(&self.hooks());
+        format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
+    }
+
+    /// Starts GDB at the server, with what `input` makes its standard input: this terminal. The server ends when it does.
+    ///
+    /// # Errors
+    /// [`InputError`] where there is none.
+    pub fn start_gdb(&mut self, isa: Isa, firmware: &Path, input: impl Fn() -> Stdio) -> Result<()> {
+        let Some(gdb) = debugger(isa, env::var_os("PATH").as_deref()) else {
+            return Err(InputError::new(format!("--gdb: none of {} is installed", debuggers(isa).join(", "))).into());
+        };
+        let mut command = Command::new(&gdb);
+        command.arg("-ex").arg(format!("target remote {}", self.address())).arg("-x").arg(self.hooks()).arg(firmware);
+        command.stdin(input());
+        self.gdb = Some(command.spawn().with_context(|| format!("cannot start {}", gdb.display()))?);
+        Ok(())
+    }
+
+    /// Waits for a debugger. None: the GDB that was started here has ended before it came.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn accept(&mut self) -> Result<Option<Client>> {
+        loop {
+            if let Some(client) = self.come()? {
+                return Ok(Some(client));
+            }
+            if let Some(gdb) = &mut self.gdb
+                && gdb.try_wait()?.is_some()
+            {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// A debugger that has come, if one has.
+    fn come(&self) -> io::Result<Option<Client>> {
+        let come = match &self.door {
+            Door::Unix(listener, _) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                Ok(Client::Unix(stream))
+            }),
+            Door::Tcp(listener, _) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                stream.set_nodelay(true)?;
+                Ok(Client::Tcp(stream))
+            }),
+        };
+        match come {
+            Ok(client) => Ok(Some(client)),
+            Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => Ok(None),
+            // One that has gone again meanwhile.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells every further debugger that there is one already, until it is over.
+    pub(in crate::debug) fn refuse_others(&self, over: &AtomicBool) {
+        while !over.load(Ordering::SeqCst) {
+            if let Ok(Some(mut client)) = self.come() {
+                // Its having gone already is no matter.
+                let _ = refuse(&mut client);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits for the GDB that was started here to end.
+    pub(in crate::debug) fn wait(&mut self) -> Result<()> {
+        if let Some(mut gdb) = self.gdb.take() {
+            gdb.wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// A GDB that outlives the server has nothing to talk to.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(gdb) = &mut self.gdb {
+            let _ = gdb.kill();
+            let _ = gdb.wait();
+        }
+    }
+}
+
+/// Answers a debugger's first question with an error in words, which GDB shows, and lets it read that to the end.
+fn refuse(client: &mut Client) -> io::Result<()> {
+    client.set_read_timeout(Some(GREETING))?;
+    let mut asked = Vec::new();
+    let mut bytes = [0; 4096];
+    while !asked.contains(&b'#') && asked.len() < bytes.len() {
+        match client.read(&mut bytes)? {
+            0 => return Ok(()),
+            count => asked.extend_from_slice(&bytes[..count]),
+        }
+    }
+    client.write_all(format!("+{}", error_packet(SECOND)).as_bytes())?;
+    client.shutdown(Shutdown::Write);
+    // One that goes on asking is not waited for.
+    for _ in 0..16 {
+        if client.read(&mut bytes)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Names of GDB for an instruction set, the likeliest first.
+fn debuggers(isa: Isa) -> Vec<&'static str> {
+    let own: &[&str] = match isa {
+        Isa::Riscv32 | Isa::Riscv64 => &["riscv64-unknown-elf-gdb", "riscv64-elf-gdb", "riscv32-unknown-elf-gdb"],
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &["arm-none-eabi-gdb"],
+    };
+    [&["gdb-multiarch"], own, &["gdb"]].concat()
+}
+
+/// The GDB that is installed.
+fn debugger(isa: Isa, path: Option<&OsStr>) -> Option<PathBuf> {
+    let folders: Vec<PathBuf> = env::split_paths(path?).collect();
+    let is_program = |file: &PathBuf| {
+        fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    debuggers(isa).iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(is_program))
+}
+
+/// A path as one word for a shell.
+fn word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn the_socket_is_the_users_alone_and_goes_with_the_server() {
+        let listener = Listener::private().unwrap();
+        let path = PathBuf::from(listener.address());
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert!(path.exists());
+        drop(listener);
+        assert!(!path.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn a_folder_whose_path_is_too_long_is_passed_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        let long = scratch.path().join("x".repeat(100));
+        fs::create_dir(&long).unwrap();
+        let found = folder(&[long.clone(), scratch.path().to_owned()]).unwrap();
+        assert_eq!(found.path().parent().unwrap(), scratch.path());
+        let error = folder(std::slice::from_ref(&long)).unwrap_err();
+        assert!(error.downcast_ref::<InputError>().is_some());
+        assert!(error.to_string().contains("longer than"), "{error}");
+        assert_eq!(fs::read_dir(&long).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_port_in_use_is_bad_input() {
+        let first = Listener::port(0).unwrap();
+        let Door::Tcp(_, port) = first.door else { unreachable!() };
+        let error = Listener::port(port).unwrap_err();
+        assert!(error.downcast_ref::<InputError>().is_some());
+        assert!(error.to_string().starts_with(&format!("--port {port}: ")), "{error}");
+    }
+
+    #[test]
+    fn the_line_names_an_installed_debugger_and_survives_a_shell() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = Some(scratch.path().as_os_str());
+        assert_eq!(debugger(Isa::ThumbV7m, path), None);
+        for name in ["gdb", "arm-none-eabi-gdb"] {
+            let file = scratch.path().join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::write(scratch.path().join("gdb-multiarch"), "no program").unwrap();
+        assert_eq!(debugger(Isa::ThumbV7m, path), Some(scratch.path().join("arm-none-eabi-gdb")));
+        assert_eq!(debugger(Isa::Riscv64, path), Some(scratch.path().join("gdb")));
+        assert_eq!(word(Path::new("a/b-1.elf")), "a/b-1.elf");
+        assert_eq!(word(Path::new("it's $x.elf")), "'it'\\''s $x.elf'");
+    }
+}

@@ -1,0 +1,123 @@
+//! GDB's side of the protocol, as far as these tests need it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// A client without ever a word of its own.
+pub(crate) struct Client {
+    stream: UnixStream,
+    /// What the console has shown.
+    pub(crate) shown: String,
+}
+
+impl Client {
+    pub(crate) fn new(address: &str) -> Client {
+        Client { stream: UnixStream::connect(address).unwrap(), shown: String::new() }
+    }
+
+    /// One that has done what GDB does first.
+    pub(crate) fn greeted(address: &str) -> Client {
+        let mut client = Client::new(address);
+        let features = client.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+");
+        for wanted in ["ReverseStep+", "ReverseContinue+", "swbreak+", "hwbreak+", "qXfer:features:read+"] {
+            assert!(features.split(';').any(|feature| feature == wanted), "{features}");
+        }
+        assert_eq!(client.ask("QStartNoAckMode"), "OK");
+        assert_eq!(client.ask("Hgp1.1"), "OK");
+        assert_eq!(client.ask("Hc0"), "OK");
+        client
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn send(&mut self, body: &str) {
+        let sum = body.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+        self.raw(format!("${body}#{sum:02x}").as_bytes());
+    }
+
+    /// A request's answer.
+    pub(crate) fn ask(&mut self, body: &str) -> String {
+        self.send(body);
+        self.answer()
+    }
+
+    /// The next packet that is none for the console.
+    pub(crate) fn answer(&mut self) -> String {
+        loop {
+            let packet = self.packet().expect("the server has gone");
+            match packet.strip_prefix('O') {
+                Some(text) if packet != "OK" => self.shown.push_str(&String::from_utf8(bytes(text)).unwrap()),
+                _ => return packet,
+            }
+        }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let mut byte = [0];
+        (self.stream.read(&mut byte).unwrap_or(0) == 1).then_some(byte[0])
+    }
+
+    /// The next packet; none: the server has ended.
+    pub(crate) fn packet(&mut self) -> Option<String> {
+        while self.byte()? != b'$' {}
+        let mut body = Vec::new();
+        loop {
+            match self.byte()? {
+                b'#' => break,
+                // The last byte so many times more.
+                b'*' => {
+                    let count = self.byte()? - 29;
+                    let last = *body.last().unwrap();
+                    body.extend(std::iter::repeat_n(last, count.into()));
+                }
+                byte => body.push(byte),
+            }
+        }
+        self.byte()?;
+        self.byte()?;
+        Some(String::from_utf8(body).unwrap())
+    }
+}
+
+/// Bytes from hexadecimal.
+pub(crate) fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
+
+/// Text in hexadecimal.
+pub(crate) fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What GDB's interface for editors says to these commands, each given when the one before has been done and the run is
+/// held; but an interrupt is given while it executes.
+pub(crate) fn mi(program: &str, elf: &std::path::Path, commands: &str) -> String {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let mut gdb = Command::new(program);
+    gdb.args(["-nx", "-quiet", "--interpreter=mi3"]).arg(elf).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut gdb = gdb.spawn().unwrap();
+    let mut input = gdb.stdin.take().unwrap();
+    let mut lines = BufReader::new(gdb.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut text = String::new();
+    let mut is_held = true;
+    let mut commands = commands.lines().peekable();
+    while let Some(command) = commands.next() {
+        writeln!(input, "{command}").unwrap();
+        let mut is_answered = false;
+        let is_awaited = commands.peek() != Some(&"-exec-interrupt");
+        while !is_answered || (is_awaited && !is_held) {
+            let Some(line) = lines.next() else { break };
+            is_answered |= line.starts_with('^');
+            is_held = (is_held && !line.starts_with("^running")) || line.starts_with("*stopped");
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    drop(input);
+    gdb.wait().unwrap();
+    text
+}
