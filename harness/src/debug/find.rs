@@ -208,7 +208,7 @@ impl<'a> Finder<'a> {
             travel.set_breakpoints(&entries);
             let mut seen = u64::from(entries.contains(&travel.at().pc));
             while seen < nth {
-                let stop = travel.forward(Some(self.last()))?;
+                let stop = travel.forward(Some(self.last() + 1))?;
                 if stop.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {function} was called {} in this run", times(seen))));
                 }
@@ -225,13 +225,14 @@ impl<'a> Finder<'a> {
         // As much at once as there is room for.
         while from < last && counting.found.is_none() {
             let until = last.min(from + length);
-            let (hits, count) = travel.hits(&addresses, Some(until), self.max_hits as usize)?;
+            let (hits, count) = travel.hits(&addresses, Some(until + 1), self.max_hits as usize)?;
             let is_cut = count > hits.len() as u64 && hits.first().is_none_or(|hit| hit.insn > from);
             if is_cut && length > 1 {
                 length = length.div_ceil(2);
                 continue;
             }
-            hits.iter().filter(|hit| hit.insn > from).for_each(|hit| counting.count(hit));
+            let of_these = hits.iter().filter(|hit| (from + 1..=until).contains(&hit.insn));
+            of_these.for_each(|hit| counting.count(hit));
             from = until;
         }
         let Counting { calls: counted, found, .. } = counting;
@@ -343,7 +344,7 @@ impl<'a> Finder<'a> {
                         break;
                     }
                 }
-                if travel.forward(Some(self.last()))?.why != Why::Breakpoint {
+                if travel.forward(Some(self.last() + 1))?.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {name} was polled {} in this run", times(seen))));
                 }
             }
@@ -355,11 +356,15 @@ impl<'a> Finder<'a> {
         let watch = |range: &Range<u64>| Watch { range: range.clone(), access: Access::Write };
         let watches: Vec<Watch> =
             [Some(&kernel.current), kernel.running.as_ref()].into_iter().flatten().map(watch).collect();
+        // The memory of a task that was deleted may be another's afterwards.
+        let earlier = self.profile.tasks.iter().take_while(|other| !std::ptr::eq(*other, task));
+        let others: u64 = earlier.filter(|other| other.tcb == task.tcb).map(|other| other.switches).sum();
         let mut current = current_task(travel, kernel)?;
         travel.set_watches(&watches);
-        while seen < nth {
-            if !matches!(travel.forward(Some(self.last()))?.why, Why::Watch { .. }) {
-                return Err(never(format!("{place}: {name} was switched in {} in this run", times(seen))));
+        while seen < others + nth {
+            if !matches!(travel.forward(Some(self.last() + 1))?.why, Why::Watch { .. }) {
+                let seen = times(seen.saturating_sub(others));
+                return Err(never(format!("{place}: {name} was switched in {seen} in this run")));
             }
             let now = current_task(travel, kernel)?;
             seen += u64::from(now != current && now == Some(task.tcb));
@@ -397,7 +402,7 @@ impl<'a> Finder<'a> {
         travel.go(self.first())?;
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
-        while let Why::Watch { .. } = travel.forward(Some(self.last()))?.why {
+        while let Why::Watch { .. } = travel.forward(Some(self.last() + 1))?.why {
             // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
@@ -424,7 +429,7 @@ impl<'a> Finder<'a> {
             code.is_some_and(|(isa, bytes)| decode::moves_sp(isa, bytes))
         });
         let after: Vec<u64> = moves.map(|insn| insn.pc + u64::from(insn.size_bytes)).collect();
-        let (hits, _) = travel.hits(&after, Some(self.last()), MAX_MOVES)?;
+        let (hits, _) = travel.hits(&after, Some(self.last() + 1), MAX_MOVES)?;
         let first = self.first();
         let at = |sp: u64| hits.iter().find(|hit| hit.insn >= first && hit.sp == sp);
         if let Some(hit) = at(deepest) {
@@ -959,6 +964,17 @@ mod tests {
             at("switch:log:3"),
             Err("switch:log:3: log was switched in 2 times; the last is switch:log:2".to_owned())
         );
+        // Another task at the address of one that was deleted.
+        let mut again = profile.clone();
+        again.tasks[1].switches = 1;
+        again = again.task_called("late");
+        again.tasks[2].tcb = again.tasks[1].tcb;
+        let mut finder = Finder::new(&again, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        assert_eq!(try_with(&mut finder, &travel, "switch:late").found.unwrap().insn, 10);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
         assert_eq!(at("switch:lgo"), Err("switch:lgo: no task is called `lgo`; there are blink, log".to_owned()));
         assert!(find(&self::profile(&PCS), &travel, "switch:log").unwrap_err().contains("no task ran"));
     }
