@@ -133,7 +133,7 @@ impl Travel for Fake {
 
     fn hits(&mut self, addresses: &[u64], until: Option<u64>, most: usize) -> Result<(Vec<Hit>, u64)> {
         self.lists += 1;
-        let all = (1..).zip(&self.insns).take_while(|(insn, _)| until.is_none_or(|until| *insn <= until));
+        let all = (1..).zip(&self.insns).take_while(|(insn, _)| until.is_none_or(|until| *insn < until));
         let hits = all.filter(|(_, insn)| addresses.contains(&insn.pc));
         let mut hits: Vec<Hit> = hits.map(|(insn, at)| Hit { insn, pc: at.pc, sp: at.sp, link: at.link }).collect();
         let count = hits.len();

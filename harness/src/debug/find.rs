@@ -22,6 +22,9 @@ use crate::text::number::{Hex, group, parse_number, plural};
 /// Calls that are counted by stopping at each; more are found in a list of all.
 const MAX_STOPS: u64 = 1_000;
 
+/// Most hits that are listed at once.
+const MAX_HITS: u64 = 1 << 22;
+
 /// Most names that a message lists.
 const MAX_LISTED: usize = 10;
 
@@ -69,6 +72,8 @@ pub struct Finder<'a> {
     pub kernel: Option<Kernel>,
     /// Measures the run once more.
     pub again: Box<Again<'a>>,
+    /// Most hits that are listed at once.
+    max_hits: u64,
     /// The run with `--exact`, once it was needed.
     exact: Option<Profile>,
 }
@@ -81,7 +86,7 @@ fn never(message: impl Into<String>) -> anyhow::Error {
 impl<'a> Finder<'a> {
     /// A finder in a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
-        Finder { profile, console: None, elf: None, kernel: None, again, exact: None }
+        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None }
     }
 
     /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
@@ -203,7 +208,7 @@ impl<'a> Finder<'a> {
             travel.set_breakpoints(&entries);
             let mut seen = u64::from(entries.contains(&travel.at().pc));
             while seen < nth {
-                let stop = travel.forward(Some(self.last()))?;
+                let stop = travel.forward(Some(self.last() + 1))?;
                 if stop.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {function} was called {} in this run", times(seen))));
                 }
@@ -213,16 +218,30 @@ impl<'a> Finder<'a> {
         }
         let insns = self.profile.insns();
         let of_window: u64 = addresses.iter().map(|address| insns.get(address).copied().unwrap_or(0)).sum();
-        let most = usize::try_from(of_window).unwrap_or(usize::MAX);
-        let (hits, _) = travel.hits(&addresses, Some(self.last()), most)?;
-        let first = self.first();
-        let found = turns.calls(&entries, hits.iter().filter(|hit| hit.insn >= first));
-        let note = (found.len() as u64 != calls).then(|| {
-            format!("the profile counts {} of {function}, this run {}", group(calls), group(found.len() as u64))
-        });
-        match found.get((nth - 1) as usize) {
+        let (last, mut from) = (self.last(), self.first() - 1);
+        let mut length = (last - from).div_ceil(of_window.div_ceil(self.max_hits).max(1)).max(1);
+        let mut counting =
+            Counting { turns: &turns, entries: &entries, nth, open: Vec::new(), calls: 0, found: None };
+        // As much at once as there is room for.
+        while from < last && counting.found.is_none() {
+            let until = last.min(from + length);
+            let (hits, count) = travel.hits(&addresses, Some(until + 1), self.max_hits as usize)?;
+            let is_cut = count > hits.len() as u64 && hits.first().is_none_or(|hit| hit.insn > from);
+            if is_cut && length > 1 {
+                length = length.div_ceil(2);
+                continue;
+            }
+            let of_these = hits.iter().filter(|hit| (from + 1..=until).contains(&hit.insn));
+            of_these.for_each(|hit| counting.count(hit));
+            from = until;
+        }
+        let Counting { calls: counted, found, .. } = counting;
+        let differs = from == last && counted != calls;
+        let note = differs
+            .then(|| format!("the profile counts {} of {function}, this run {}", group(calls), group(counted)));
+        match found {
             Some(hit) => Ok(Found { insn: hit.insn, note }),
-            None => Err(never(format!("{place}: {function} was called {} in this run", times(found.len() as u64)))),
+            None => Err(never(format!("{place}: {function} was called {} in this run", times(counted)))),
         }
     }
 
@@ -325,7 +344,7 @@ impl<'a> Finder<'a> {
                         break;
                     }
                 }
-                if travel.forward(Some(self.last()))?.why != Why::Breakpoint {
+                if travel.forward(Some(self.last() + 1))?.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {name} was polled {} in this run", times(seen))));
                 }
             }
@@ -337,11 +356,15 @@ impl<'a> Finder<'a> {
         let watch = |range: &Range<u64>| Watch { range: range.clone(), access: Access::Write };
         let watches: Vec<Watch> =
             [Some(&kernel.current), kernel.running.as_ref()].into_iter().flatten().map(watch).collect();
+        // The memory of a task that was deleted may be another's afterwards.
+        let earlier = self.profile.tasks.iter().take_while(|other| !std::ptr::eq(*other, task));
+        let others: u64 = earlier.filter(|other| other.tcb == task.tcb).map(|other| other.switches).sum();
         let mut current = current_task(travel, kernel)?;
         travel.set_watches(&watches);
-        while seen < nth {
-            if !matches!(travel.forward(Some(self.last()))?.why, Why::Watch { .. }) {
-                return Err(never(format!("{place}: {name} was switched in {} in this run", times(seen))));
+        while seen < others + nth {
+            if !matches!(travel.forward(Some(self.last() + 1))?.why, Why::Watch { .. }) {
+                let seen = times(seen.saturating_sub(others));
+                return Err(never(format!("{place}: {name} was switched in {seen} in this run")));
             }
             let now = current_task(travel, kernel)?;
             seen += u64::from(now != current && now == Some(task.tcb));
@@ -379,7 +402,7 @@ impl<'a> Finder<'a> {
         travel.go(self.first())?;
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
-        while let Why::Watch { .. } = travel.forward(Some(self.last()))?.why {
+        while let Why::Watch { .. } = travel.forward(Some(self.last() + 1))?.why {
             // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
@@ -406,7 +429,7 @@ impl<'a> Finder<'a> {
             code.is_some_and(|(isa, bytes)| decode::moves_sp(isa, bytes))
         });
         let after: Vec<u64> = moves.map(|insn| insn.pc + u64::from(insn.size_bytes)).collect();
-        let (hits, _) = travel.hits(&after, Some(self.last()), MAX_MOVES)?;
+        let (hits, _) = travel.hits(&after, Some(self.last() + 1), MAX_MOVES)?;
         let first = self.first();
         let at = |sp: u64| hits.iter().find(|hit| hit.insn >= first && hit.sp == sp);
         if let Some(hit) = at(deepest) {
@@ -519,28 +542,41 @@ impl Turns {
         let of_jumps = self.0.iter().flat_map(|&(site, after, _)| [site, after]);
         entries.iter().copied().chain(of_jumps).collect::<BTreeSet<u64>>().into_iter().collect()
     }
+}
 
-    /// The entries from outside, of hits in their order.
-    fn calls<'h>(&self, entries: &[u64], hits: impl Iterator<Item = &'h Hit>) -> Vec<Hit> {
-        let mut calls = Vec::new();
-        // Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
-        let mut open: Vec<(u64, u64)> = Vec::new();
-        for hit in hits {
-            if entries.contains(&hit.pc) {
-                match open.iter().rposition(|&(target, sp)| (target, sp) == (hit.pc, hit.sp)) {
-                    Some(index) => open.truncate(index),
-                    None => calls.push(*hit),
+/// Entries from outside, as hits tell them in their order.
+struct Counting<'t> {
+    turns: &'t Turns,
+    entries: &'t [u64],
+    nth: u64,
+    /// Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
+    open: Vec<(u64, u64)>,
+    calls: u64,
+    /// The one that is looked for.
+    found: Option<Hit>,
+}
+
+impl Counting<'_> {
+    fn count(&mut self, hit: &Hit) {
+        let Turns(turns) = self.turns;
+        if self.entries.contains(&hit.pc) {
+            match self.open.iter().rposition(|&(target, sp)| (target, sp) == (hit.pc, hit.sp)) {
+                Some(index) => self.open.truncate(index),
+                None => {
+                    self.calls += 1;
+                    if self.calls == self.nth {
+                        self.found = Some(*hit);
+                    }
                 }
-            } else if self.0.iter().any(|&(_, after, _)| after == hit.pc) {
-                let is_left = |&(_, sp): &(u64, u64)| sp == hit.sp;
-                open.iter().rposition(is_left).into_iter().for_each(|index| open.truncate(index));
             }
-            // An instruction may be a jump and an entry: the function is one endless loop.
-            if let Some(&(_, _, target)) = self.0.iter().find(|&&(site, _, _)| site == hit.pc) {
-                open.push((target, hit.sp));
-            }
+        } else if turns.iter().any(|&(_, after, _)| after == hit.pc) {
+            let index = self.open.iter().rposition(|&(_, sp)| sp == hit.sp);
+            index.into_iter().for_each(|index| self.open.truncate(index));
         }
-        calls
+        // An instruction may be a jump and an entry: the function is one endless loop.
+        if let Some(&(_, _, target)) = turns.iter().find(|&&(site, _, _)| site == hit.pc) {
+            self.open.push((target, hit.sp));
+        }
     }
 }
 
@@ -756,6 +792,14 @@ mod tests {
         let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "call:spin:2");
         assert_eq!(tried.said, ["looking for call 2 of spin: one more run"]);
         assert_eq!((tried.travel.lists, tried.found.unwrap().note), (1, None));
+        // Where there is room for fewer, it takes more runs.
+        for max_hits in 1..7 {
+            let mut finder = Finder::new(&profile, Box::new(no_run));
+            finder.max_hits = max_hits;
+            let tried = try_with(&mut finder, &travel, "call:spin:2");
+            assert!(tried.travel.lists > 1, "{max_hits}");
+            assert_eq!(tried.found.unwrap().insn, 10, "{max_hits}");
+        }
     }
 
     #[test]
@@ -920,6 +964,17 @@ mod tests {
             at("switch:log:3"),
             Err("switch:log:3: log was switched in 2 times; the last is switch:log:2".to_owned())
         );
+        // Another task at the address of one that was deleted.
+        let mut again = profile.clone();
+        again.tasks[1].switches = 1;
+        again = again.task_called("late");
+        again.tasks[2].tcb = again.tasks[1].tcb;
+        let mut finder = Finder::new(&again, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        assert_eq!(try_with(&mut finder, &travel, "switch:late").found.unwrap().insn, 10);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
         assert_eq!(at("switch:lgo"), Err("switch:lgo: no task is called `lgo`; there are blink, log".to_owned()));
         assert!(find(&self::profile(&PCS), &travel, "switch:log").unwrap_err().contains("no task ran"));
     }

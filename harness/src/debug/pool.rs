@@ -268,7 +268,9 @@ impl Pool {
         if let Some(explorer) = &mut self.explorer {
             if self.frontier.insn > explorer.at.insn {
                 explorer.set_stops(breakpoints, watches)?;
-                let limit = until.map_or(self.frontier.insn, |until| until.min(self.frontier.insn));
+                // What is held at a breakpoint does not come to it once more.
+                let frontier = self.frontier.insn + u64::from(self.ended.is_none());
+                let limit = until.map_or(frontier, |until| until.min(frontier));
                 let held = run(explorer, Some(limit), AtStops::Hold)?;
                 let is_there = Some(held.at.insn) == until;
                 let is_on = held.why == Halt::Held(Why::Reached) && !is_there && self.ended.is_none();
@@ -334,9 +336,13 @@ impl Pool {
         run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
     ) -> Result<(Vec<Hit>, u64)> {
         let (mut hits, mut last) = (0, std::collections::VecDeque::new());
+        let mut newest = 0;
         let mut found = |held: &Held| {
-            hits += held.hits;
-            last.extend(held.last_hits.iter().copied());
+            // The instruction where one run was held and the other goes on may be in both.
+            let again = held.last_hits.iter().take_while(|hit| hit.insn <= newest).count();
+            hits += held.hits - again as u64;
+            last.extend(held.last_hits.iter().skip(again).copied());
+            newest = held.last_hits.last().map_or(newest, |hit| newest.max(hit.insn));
             while last.len() > most {
                 last.pop_front();
             }

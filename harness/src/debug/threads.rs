@@ -125,18 +125,26 @@ impl Threads {
     }
 }
 
+impl Thread {
+    /// Its saved registers in the guest's order, as wide as they are; `word_bytes` is a pointer's width.
+    pub fn saved(&self, word_bytes: usize) -> Vec<(String, Vec<u8>)> {
+        let wide = |name: &str| name.strip_prefix('d').is_some_and(|number| number.parse::<u32>().is_ok());
+        let bytes = |name: &str| if wide(name) { 8 } else { word_bytes };
+        let registers = self.registers.iter();
+        registers.map(|(name, value)| (name.clone(), value.to_le_bytes()[..bytes(name)].to_vec())).collect()
+    }
+}
+
 impl thread::Threads for Threads {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<thread::Thread>> {
         let word = if self.is_arm { 4 } else { self.lists.pointer_bytes as usize };
-        let saved = |registers: Vec<(String, u64)>| -> Vec<(String, Vec<u8>)> {
-            registers.into_iter().map(|(name, value)| (name, value.to_le_bytes()[..word].to_vec())).collect()
-        };
         let tasks = Threads::list(self, travel)?.into_iter().filter_map(|task| {
             // GDB's numbers of threads have 31 bits.
             let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
             let state = monitor::state(task.state).to_owned();
-            Some(thread::Thread { id, name: task.name, state, saved: (!runs).then(|| saved(task.registers)) })
+            let saved = (!runs).then(|| task.saved(word));
+            Some(thread::Thread { id, name: task.name, state, saved })
         });
         let mut tasks: Vec<thread::Thread> = tasks.collect();
         // Before the scheduler runs, and in its own code.
@@ -396,6 +404,10 @@ mod tests {
         let (high, low): (Vec<u32>, Vec<u32>) = ((0x116..0x126).collect(), (0x100..0x110).collect());
         let all = [&kept[..], &high, &FRAME, &low, &[0x5, 0]].concat();
         let registers = saved(words(Fake::of(&[0x40]), sp, &all), sp);
+        let thread = Thread { id: 1, name: String::new(), state: State::Ready, registers: registers.clone() };
+        let bytes = thread.saved(4);
+        assert_eq!(bytes[0], ("r0".to_owned(), vec![0x10, 0, 0, 0]));
+        assert!(bytes.contains(&("d0".to_owned(), vec![0, 1, 0, 0, 1, 1, 0, 0])), "{bytes:?}");
         assert_eq!(value(&registers, "d0"), Some(0x101_0000_0100));
         assert_eq!(value(&registers, "d7"), Some(0x10f_0000_010e));
         assert_eq!(value(&registers, "d8"), Some(0x117_0000_0116));

@@ -148,7 +148,7 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
         let mut compared = 0;
         for (index, task) in names.iter().enumerate() {
             let switches = trip.profile.tasks[index].switches;
-            for nth in [2, switches / 2, switches].into_iter().filter(|&nth| nth > 1) {
+            for nth in [2, switches / 2, switches].into_iter().filter(|&nth| nth > 1 && nth <= switches) {
                 let found = trip.find(&format!("switch:{task}:{nth}")).unwrap();
                 let task_at = |insn: u64| trip.every.samples[insn as usize - 1].task as usize;
                 assert_eq!(task_at(found.insn), index + 1, "{name}: {task} {nth}");
