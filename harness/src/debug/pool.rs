@@ -30,6 +30,9 @@ const WEIGHED_EACH: usize = 8;
 pub(super) struct Pool {
     /// Executes the run for the first time. None: it has ended there by QEMU's end, or sleeps.
     pioneer: Option<Vehicle>,
+    /// That one then: as long as it is here, the copies of it live.
+    #[expect(dead_code, reason = "what it holds is its life")]
+    gone: Option<Vehicle>,
     /// How far the run was executed.
     frontier: At,
     /// How the run is over, at the frontier.
@@ -58,6 +61,7 @@ impl Pool {
         let (base, frontier) = (pioneer.at.insn, pioneer.at);
         let mut pool = Pool {
             pioneer: Some(pioneer),
+            gone: None,
             frontier,
             ended: None,
             checkpoints: BTreeMap::new(),
@@ -149,7 +153,7 @@ impl Pool {
                 Halt::Ended(ended) => {
                     self.ended = Some(ended.clone());
                     if !matches!(ended, Ended::At(..)) {
-                        self.pioneer = None;
+                        self.gone = self.pioneer.take();
                     }
                     return Ok(Some(held));
                 }
@@ -336,13 +340,10 @@ impl Pool {
         run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
     ) -> Result<(Vec<Hit>, u64)> {
         let (mut hits, mut last) = (0, std::collections::VecDeque::new());
-        let mut newest = 0;
+        // A stop at the instruction that one is held at is counted by that which goes on from there, and not before.
         let mut found = |held: &Held| {
-            // The instruction where one run was held and the other goes on may be in both.
-            let again = held.last_hits.iter().take_while(|hit| hit.insn <= newest).count();
-            hits += held.hits - again as u64;
-            last.extend(held.last_hits.iter().skip(again).copied());
-            newest = held.last_hits.last().map_or(newest, |hit| newest.max(hit.insn));
+            hits += held.hits;
+            last.extend(held.last_hits.iter().copied());
             while last.len() > most {
                 last.pop_front();
             }

@@ -24,6 +24,8 @@ pub struct Session {
     is_watching: bool,
     /// The other one of the two, which is kept for when it is wanted.
     other: Option<Pool>,
+    /// That which was written to a copy of: the copy lives as long as it does.
+    former: Option<Pool>,
     /// The pool has been written to: it is another run than that of the profile.
     is_written: bool,
     breakpoints: Vec<u64>,
@@ -84,6 +86,7 @@ impl Session {
             pool,
             is_watching: false,
             other: None,
+            former: None,
             is_written: false,
             breakpoints: Vec::new(),
             watches: Vec::new(),
@@ -198,7 +201,10 @@ impl Session {
         }
         // From here on it is a run of its own.
         let written = self.pool.take_written().context("no process was written to")?;
-        self.pool = Pool::new(written, self.checkpoint_bytes)?;
+        let pool = Pool::new(written, self.checkpoint_bytes)?;
+        let former = std::mem::replace(&mut self.pool, pool);
+        // Of what was written to before, nothing is needed; but all are copies of the first.
+        self.former.get_or_insert(former);
         (self.is_written, self.other) = (true, None);
         Ok(Ok(()))
     }

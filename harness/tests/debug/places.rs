@@ -3,10 +3,12 @@
 use clap::Parser;
 use harness::cli::Cli;
 use harness::debug::session::Session;
-use harness::debug::travel::{Register, Stop, Travel, Why};
+use harness::debug::travel::{Access, Ended, Register, Stop, Travel, Watch, Why};
 use harness::measure::Listener;
 use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
+use object::{Object, ObjectSymbol, SymbolKind};
+use wire::control::End;
 
 use crate::common::{has_several_cpus, image, image_args, in_parallel, run, say, selected_that};
 
@@ -46,6 +48,15 @@ fn look(session: &mut Session, insn: u64) -> Seen {
     });
     let stack = session.read(sp, 64).unwrap();
     Seen { stop, registers, stack }
+}
+
+/// The address of a symbol of an image.
+fn address(name: &str, symbol: &str) -> u64 {
+    let bytes = std::fs::read(image(name)).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let found = elf.symbols().find(|found| found.name() == Ok(symbol)).unwrap();
+    // Bit 0 is Thumb's.
+    found.address() & !u64::from(found.kind() == SymbolKind::Text)
 }
 
 /// How many places of each image are looked at: 20 by default, and what `ci/check-debug` says.
@@ -90,4 +101,159 @@ fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
         }
         say(&format!("{name}: {} places, checkpoints: {}", told.len(), session.has_checkpoints()));
     });
+}
+
+/// With checkpoints, and where none can be made.
+const WAYS: [u64; 2] = [DEFAULT_CHECKPOINT_MIB, 0];
+
+#[test]
+fn steps_back_and_forth_end_in_the_same_state() {
+    for (name, insn) in [("riscv64-idle", 100_000), ("cortex-m0-storm-pg", 1_500_000)] {
+        for way in WAYS {
+            let steps = if way > 0 { 50 } else { 3 };
+            let mut session = open(name, way);
+            let before = look(&mut session, insn);
+            let behind: Vec<Seen> = (1..=steps).map(|step| look(&mut session, insn - step)).collect();
+            for (step, behind) in (1..steps).rev().zip(behind.iter().rev().skip(1)) {
+                assert_eq!(look(&mut session, insn - step), *behind, "{name}, {way} MiB, {step} before");
+            }
+            assert_eq!(look(&mut session, insn), before, "{name}, {way} MiB");
+        }
+    }
+}
+
+#[test]
+fn breakpoints_are_hit_backwards_as_forwards_in_reverse() {
+    for (name, symbol) in
+        [("riscv64-freertos", "vTaskSwitchContext"), ("cortex-m3-freertos-pg-Os", "vTaskSwitchContext")]
+    {
+        for way in WAYS {
+            let pc = address(name, symbol);
+            let mut session = open(name, way);
+            session.set_breakpoints(&[pc]);
+            let most = if way > 0 { 30 } else { 4 };
+            let mut forwards = Vec::new();
+            while forwards.len() < most {
+                let stop = session.forward(None).unwrap();
+                assert_eq!((stop.at.pc, &stop.why), (pc, &Why::Breakpoint), "{name}, {way} MiB");
+                forwards.push(stop.at.insn);
+            }
+            assert!(forwards.is_sorted_by(|hit, next| hit < next));
+            let (logged, total) = session.hits(&[pc], forwards.last().map(|last| last + 1), 1_000).unwrap();
+            assert_eq!(logged.iter().map(|hit| hit.insn).collect::<Vec<_>>(), forwards, "{name}, {way} MiB");
+            assert_eq!(total, forwards.len() as u64);
+            assert_eq!(session.at().insn, forwards[most - 1], "looking for hits goes nowhere");
+            for &hit in forwards.iter().rev().skip(1) {
+                let stop = session.backward(1).unwrap();
+                assert_eq!((stop.at.insn, stop.why), (hit, Why::Breakpoint), "{name}, {way} MiB");
+            }
+            assert_eq!(session.backward(1).unwrap().why, Why::Start, "{name}, {way} MiB");
+            assert_eq!(session.at().insn, 1);
+            // An instruction that is gone to lies past all of them.
+            assert_eq!(session.go(forwards[1] + 5).unwrap().why, Why::Reached);
+        }
+    }
+}
+
+#[test]
+fn watched_memory_stops_both_ways_with_the_value_before_and_after() {
+    for (name, symbol, bytes) in
+        [("riscv64-freertos", "xTickCount", 8), ("cortex-m3-freertos-pg-Os", "xTickCount", 4)]
+    {
+        let address = address(name, symbol);
+        let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+        session.set_watches(&[Watch { range: address..address + bytes, access: Access::Write }]);
+        let value = |session: &mut Session| session.read(address, 4).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let stop = session.forward(None).unwrap();
+            let Why::Watch { address: at, access: Access::Write, by } = stop.why else { panic!("{name}: {stop:?}") };
+            assert_eq!((at, by), (address, stop.at.insn - 1), "{name}");
+            seen.push((by, value(&mut session)));
+        }
+        for pair in seen.windows(2).rev() {
+            let stop = session.backward(1).unwrap();
+            let Why::Watch { by, .. } = stop.why else { panic!("{name}: {stop:?}") };
+            assert_eq!((by, stop.at.insn), (pair[1].0, by), "{name}");
+            assert_eq!(value(&mut session), pair[0].1, "{name}: before the store");
+        }
+    }
+}
+
+#[test]
+fn a_run_is_held_at_its_last_instruction_however_it_ends() {
+    let images = [
+        ("riscv64-bare", "exit"),
+        ("cortex-m3-lockup-busfault", "gone"),
+        ("cortex-m3-sleep", "asleep"),
+        ("riscv64-sleep", "asleep"),
+    ];
+    for (name, how) in images {
+        for way in WAYS {
+            let mut session = open(name, way);
+            let stop = session.go(u64::MAX >> 8).unwrap();
+            let is_meant = match &stop.why {
+                Why::End(Ended::At(End::Exit, _)) => how == "exit",
+                Why::End(Ended::Gone(said)) => how == "gone" && said.contains("ockup"),
+                Why::End(Ended::Asleep) => how == "asleep",
+                _ => false,
+            };
+            assert!(is_meant, "{name}, {way} MiB: {stop:?}");
+            assert_eq!(session.end().map(|(at, _)| at), Some(stop.at), "{name}, {way} MiB");
+            assert!(!session.registers().unwrap().is_empty());
+            let last = look(&mut session, stop.at.insn);
+            let before = look(&mut session, stop.at.insn - 3);
+            assert_eq!(before.stop.why, Why::Reached, "{name}, {way} MiB");
+            // From there it comes to the same end.
+            let again = session.forward(None).unwrap();
+            assert_eq!((again.at, &again.why), (stop.at, &stop.why), "{name}, {way} MiB");
+            assert_eq!(look(&mut session, stop.at.insn).registers, last.registers, "{name}, {way} MiB");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_makes_a_run_of_its_own() {
+    let name = "cortex-m3-freertos-pg-Os";
+    let address = address(name, "xTickCount");
+    let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+    let there = look(&mut session, 1_000_000);
+    session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
+    assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes());
+    assert_eq!(session.at(), there.stop.at, "writing executes nothing");
+    // What was before is another run's.
+    let refused = session.go(999_999).unwrap_err().to_string();
+    assert!(refused.contains("written"), "{refused}");
+    assert_eq!(session.backward(1).unwrap().why, Why::Start, "its history begins where it was written to");
+    let later = session.go(1_400_000).unwrap();
+    assert_eq!((later.at.insn, later.why), (1_400_000, Why::Reached));
+    let ticks = session.read(address, 4).unwrap();
+    let ticks = u32::from_le_bytes(ticks.try_into().unwrap());
+    assert!(ticks > 0x1234_5678 && ticks < 0x1234_5678 + 1_000, "it goes on from what was written: {ticks:#x}");
+    let back = session.go(1_000_000).unwrap();
+    assert_eq!(back.at, there.stop.at);
+    assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes());
+}
+
+#[test]
+fn devices_are_read_and_do_not_notice() {
+    // The UART's data and status, SysTick, CFSR; of RISC-V the UART, mtime and its comparator, and nothing at all.
+    let arm = [0x4000_4000, 0x4000_4004, 0xe000_e018, 0xe000_ed28, 0x5000_0000];
+    let riscv = [0x1000_0000, 0x1000_0005, 0x0200_bff8, 0x0200_4000, 0x5000_0000];
+    for (name, devices) in [("cortex-m3-freertos-pg-Os", arm), ("riscv64-freertos", riscv)] {
+        let places = [500_000, 500_001, 900_000, 2_500_000];
+        let mut witness = open(name, 0);
+        let told: Vec<Seen> = places.iter().map(|&insn| look(&mut witness, insn)).collect();
+        assert!(
+            devices.iter().all(|&device| witness.read(device, 4).unwrap().is_empty()),
+            "{name}: not without copies"
+        );
+        let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+        for (insn, told) in places.into_iter().zip(&told) {
+            let at = look(&mut session, insn);
+            assert_eq!(at, *told, "{name}");
+            let read: Vec<usize> = devices.iter().map(|&device| session.read(device, 4).unwrap().len()).collect();
+            assert!(read.iter().filter(|&&bytes| bytes == 4).count() >= 2, "{name}: {read:?}");
+        }
+    }
 }
