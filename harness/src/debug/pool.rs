@@ -31,7 +31,6 @@ pub(super) struct Pool {
     /// Executes the run for the first time. None: it has ended there by QEMU's end, or sleeps.
     pioneer: Option<Vehicle>,
     /// That one then: as long as it is here, the copies of it live.
-    #[expect(dead_code, reason = "what it holds is its life")]
     gone: Option<Vehicle>,
     /// How far the run was executed.
     frontier: At,

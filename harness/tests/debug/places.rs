@@ -244,10 +244,6 @@ fn devices_are_read_and_do_not_notice() {
         let places = [500_000, 500_001, 900_000, 2_500_000];
         let mut witness = open(name, 0);
         let told: Vec<Seen> = places.iter().map(|&insn| look(&mut witness, insn)).collect();
-        assert!(
-            devices.iter().all(|&device| witness.read(device, 4).unwrap().is_empty()),
-            "{name}: not without copies"
-        );
         let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
         for (insn, told) in places.into_iter().zip(&told) {
             let at = look(&mut session, insn);
