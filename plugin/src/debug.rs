@@ -2,7 +2,8 @@
 //! ([`wire::debug`]).
 //!
 //! The state of the processor is that before the instruction; virtual time stands still, for it is counted in
-//! instructions. Nothing that is answered changes the run. Peripherals are not read, for reading them may.
+//! instructions. Nothing that is answered changes the run: peripherals, which reading may change, are read by a copy of
+//! the process that ends with it. What is changed makes another run of it, which the harness keeps in mind.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, Read};
@@ -26,6 +27,9 @@ const SLICE_INSNS: u64 = 1 << 20;
 /// All watched memory lies between these.
 static WATCHED_START: AtomicU64 = AtomicU64::new(u64::MAX);
 static WATCHED_END: AtomicU64 = AtomicU64::new(0);
+
+/// Most bytes of devices' registers that are read at once.
+const MAX_DEVICE_BYTES: u64 = 256;
 
 /// Longest access, in bytes.
 const MAX_ACCESS_BYTES: u64 = 16;
@@ -137,7 +141,11 @@ impl Debugger {
         match self.at_stops {
             // It has been held here already, for another reason.
             AtStops::Hold if self.held_at == insns => {}
-            AtStops::Hold => self.serve(Why::Breakpoint, insns, pc, guest, ledger),
+            AtStops::Hold => {
+                self.serve(Why::Breakpoint, insns, pc, guest, ledger);
+                // Whoever goes on from here and counts counts what is here.
+                self.log(insns, pc, None, guest);
+            }
             AtStops::Log(_) => self.log(insns, pc, None, guest),
             AtStops::Pass => {}
         }
@@ -285,13 +293,24 @@ impl Debugger {
                 Reply::Done
             }
             Command::Registers => Reply::Registers(registers(pc, guest)),
-            Command::Read { address, bytes } => Reply::Memory(read(address, bytes, guest)),
-            Command::Write { .. } | Command::WriteRegister { .. } => {
-                Reply::Refused("this QEMU has no way for it".to_owned())
-            }
+            Command::Read { address, bytes } => Reply::Memory(if guest.is_memory(address) {
+                read(address, bytes, guest)
+            } else {
+                self.read_aside(address, bytes, guest)
+            }),
+            Command::Write { address, bytes } => write(address, &bytes, guest),
+            Command::WriteRegister { name, bytes } => write_register(&name, &bytes, guest),
             Command::Fork => Reply::Refused("no socket came with it".to_owned()),
         };
         (Next::Stay, Some(reply))
+    }
+
+    /// What is no memory: read by a copy of the process that ends with it, so that no device of this one notices.
+    fn read_aside(&mut self, address: u64, bytes: u64, guest: &mut Guest) -> Vec<u8> {
+        let length = bytes.min(MAX_DEVICE_BYTES) as usize;
+        let Debugger { copier: Some(copier), main_thread, console, records, .. } = self else { return Vec::new() };
+        let read = || guest.registers().and_then(|registers| registers.read_memory(address, length));
+        copier.aside(console, records, || main_thread.rests(), read).unwrap_or_default()
     }
 
     fn set_stops(&mut self, breakpoints: Vec<u64>, watches: Vec<Watch>, ledger: &Ledger) {
@@ -337,6 +356,33 @@ fn registers(pc: u64, guest: &mut Guest) -> Vec<Register> {
         Register { feature, name, bytes }
     });
     read.collect()
+}
+
+/// Writes memory; devices would notice.
+fn write(address: u64, bytes: &[u8], guest: &Guest) -> Reply {
+    let is_memory = guest.memory_from(address).is_some_and(|there| bytes.len() as u64 <= there);
+    if !is_memory {
+        Reply::Refused("there is no memory, and devices are not written to".to_owned())
+    } else if qemu::write_memory(address, bytes) {
+        Reply::Done
+    } else {
+        Reply::Refused("this QEMU does not show how memory is written".to_owned())
+    }
+}
+
+fn write_register(name: &str, bytes: &[u8], guest: &mut Guest) -> Reply {
+    let refused = |why: &str| Reply::Refused(why.to_owned());
+    let Some(registers) = guest.registers() else { return refused("the processor has no registers yet") };
+    let found = registers.all().iter().find(|(_, other, _)| other == name).map(|&(.., handle)| handle);
+    let Some(handle) = found.filter(|_| name != "pc") else {
+        return refused("that register cannot be written: the instruction is about to execute");
+    };
+    // Elsewhere than at an instruction QEMU lets nothing be written, and says nothing.
+    if qemu::write_register(handle, bytes) && registers.read_bytes(handle) == Some(bytes) {
+        Reply::Done
+    } else {
+        refused("this QEMU writes no registers for plugins (10.1 and later do), or not this one, or not here")
+    }
 }
 
 /// Memory from an address on, as much of it as can be read.

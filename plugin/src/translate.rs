@@ -495,8 +495,8 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
         // Its counter is a flag: the debugger stops here.
         Count::Segment { slot, .. } if state.counting.is_debugged => {
             insn.add(clock, 1);
-            insn.call_when_at_least::<OracleSample>(clock, DUE, id);
-            insn.call_when_at_least::<OnBreakpoint>(cell(state, slot), 1, id);
+            insn.hold_when_at_least::<OracleSample>(clock, DUE, id);
+            insn.hold_when_at_least::<OnBreakpoint>(cell(state, slot), 1, id);
         }
         Count::Segment { slot, .. } if state.counting.is_oracle => {
             insn.add(clock, 1);

@@ -27,6 +27,7 @@ use crate::profile::files;
 use crate::run::deadline::Deadline;
 use crate::run::directory::Output;
 use crate::run::options::Options;
+use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::run::semihosting::Semihosting;
@@ -64,6 +65,8 @@ fn say(line: &str) {
 /// As a profiling run; when the place never comes, the profile is not of this firmware, or a port is in use.
 pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let place = args.at.as_deref().map(Place::parse).transpose()?;
+    // Else Ctrl-C, which is GDB's where it was started here, would end more than what executes.
+    end_on_interrupt();
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
     let Subject { options, profile, console } = subject(args)?;

@@ -15,8 +15,7 @@ use crate::measure::{Listener, measure};
 use crate::run::directory::Output;
 use crate::run::options::Options;
 use crate::run::records::Progress;
-use crate::run::walls::{Sandbox, Walls};
-use crate::run::{emulator, plugin};
+use crate::run::{emulator, plugin, sandbox};
 use crate::text::terminal;
 
 /// An architecture, and a program for it: one instruction that jumps to itself.
@@ -85,7 +84,7 @@ struct Findings {
     harness: &'static str,
     commit: &'static str,
     emulators: Vec<Found>,
-    /// What is missing of the walls around QEMU; runs go on behind the others.
+    /// What is missing of the walls around QEMU, the kernel's and each emulator's; runs go on behind the others.
     walls_missing: Option<String>,
     works: bool,
 }
@@ -172,13 +171,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let emulators: Vec<Found> =
         ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
     let works = emulators.iter().all(|found| found.works);
-    let findings = Findings {
-        harness: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-        emulators,
-        walls_missing: Walls::warning(Sandbox::Auto),
-        works,
-    };
+    let walls_missing = sandbox::missing(emulators.iter().filter_map(|found| found.path.as_deref()));
+    let findings = Findings { harness: env!("CARGO_PKG_VERSION"), commit: COMMIT, emulators, walls_missing, works };
     let mut text = Vec::new();
     if args.json {
         serde_json::to_writer_pretty(&mut text, &findings)?;

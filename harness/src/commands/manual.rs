@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -29,9 +29,14 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
             stdout().lock().write_all(&page)?;
         }
         Some(directory) => {
-            let cannot = || InputError::new(format!("cannot write manual pages into {}", directory.display()));
-            fs::create_dir_all(directory).with_context(cannot)?;
-            clap_mangen::generate_to(command, directory).with_context(cannot)?;
+            let cannot = |error| {
+                InputError::about(
+                    directory,
+                    format_args!("manual pages cannot be written there: {error}; name another directory"),
+                )
+            };
+            fs::create_dir_all(directory).map_err(cannot)?;
+            clap_mangen::generate_to(command, directory).map_err(cannot)?;
         }
     }
     Ok(ExitCode::Good)

@@ -131,7 +131,9 @@ impl Description {
             .collect();
         let mut xml =
             String::from("<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n");
-        let _ = writeln!(xml, "<architecture>{}</architecture>", architecture(isa));
+        // Without it GDB takes firmware for what its own default is, as a rule Linux, whose RISC-V is stepped by a
+        // breakpoint at the instruction that GDB expects next: an `mret` would go on to the end of the run.
+        let _ = writeln!(xml, "<architecture>{}</architecture>\n<osabi>none</osabi>", architecture(isa));
         for feature in features {
             let _ = writeln!(xml, "<feature name=\"{}\">", escaped(feature));
             xml.push_str(&types(feature, &registers));
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(
             description.xml,
             "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n\
-             <architecture>arm</architecture>\n\
+             <architecture>arm</architecture>\n<osabi>none</osabi>\n\
              <feature name=\"org.gnu.gdb.arm.m-profile\">\n\
              <reg name=\"r0\" bitsize=\"32\" type=\"int\"/>\n\
              <reg name=\"pc\" bitsize=\"32\" type=\"code_ptr\"/>\n\

@@ -1,4 +1,5 @@
-//! Packets of GDB's protocol that are not `gdbstub`'s: errors in words, and what tells a second debugger that it is one.
+//! Packets of GDB's protocol that are not `gdbstub`'s: errors in words, one of which tells a second debugger that it is
+//! one.
 
 /// A packet with its checksum.
 pub(in crate::debug) fn packet(body: &str) -> String {

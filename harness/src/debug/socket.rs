@@ -20,8 +20,9 @@ use tempfile::TempDir;
 
 use crate::debug::packet::error_packet;
 use crate::error::InputError;
+use crate::run::plan::INTERRUPTED;
 
-/// The longest path of a socket: what the smallest `sun_path` (macOS's) holds beside its end is shorter than Linux's 107.
+/// The longest path of a socket; macOS's addresses are shorter than Linux's.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// How often is looked whether a debugger has come.
@@ -103,6 +104,8 @@ pub struct Listener {
     folder: TempDir,
     /// GDB, if it was started here.
     gdb: Option<Child>,
+    /// Set when the user wants the server to end.
+    ends: &'static AtomicBool,
 }
 
 /// What GDB with these hooks says of itself, by `monitor`.
@@ -175,7 +178,20 @@ impl Listener {
 
     fn new(door: Door, folder: TempDir) -> Result<Listener> {
         fs::write(folder.path().join("hooks"), hooks())?;
-        Ok(Listener { door, folder, gdb: None })
+        Ok(Listener { door, folder, gdb: None, ends: &INTERRUPTED })
+    }
+
+    /// Has this end the server in place of [`INTERRUPTED`].
+    #[must_use]
+    pub fn ending_by(mut self, ends: &'static AtomicBool) -> Listener {
+        self.ends = ends;
+        self
+    }
+
+    /// What ends the server; of a GDB that was started here nothing but its own end does, for Ctrl-C in its terminal is
+    /// said to it.
+    pub(in crate::debug) fn ends(&self) -> Option<&'static AtomicBool> {
+        self.gdb.is_none().then_some(self.ends)
     }
 
     /// What `target remote` takes.
@@ -199,7 +215,8 @@ impl Listener {
         format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
     }
 
-    /// Starts GDB at the server, with what `input` makes its standard input: this terminal. The server ends when it does.
+    /// Starts GDB at the server, with what `input` makes as its standard input: this terminal. The server ends when it
+    /// does.
     ///
     /// # Errors
     /// [`InputError`] where there is none.
@@ -208,13 +225,20 @@ impl Listener {
             return Err(InputError::new(format!("--gdb: none of {} is installed", debuggers(isa).join(", "))).into());
         };
         let mut command = Command::new(&gdb);
-        command.arg("-ex").arg(format!("target remote {}", self.address())).arg("-x").arg(self.hooks()).arg(firmware);
+        command
+            .arg("-q")
+            .arg("-ex")
+            .arg(format!("target remote {}", self.address()))
+            .arg("-x")
+            .arg(self.hooks())
+            .arg(firmware);
         command.stdin(input());
         self.gdb = Some(command.spawn().with_context(|| format!("cannot start {}", gdb.display()))?);
         Ok(())
     }
 
-    /// Waits for a debugger. None: the GDB that was started here has ended before it came.
+    /// Waits for a debugger. None: there will be none, for the user wants no more, or the GDB that was started here has
+    /// ended before it came.
     ///
     /// # Errors
     /// The system's.
@@ -226,6 +250,9 @@ impl Listener {
             if let Some(gdb) = &mut self.gdb
                 && gdb.try_wait()?.is_some()
             {
+                return Ok(None);
+            }
+            if self.ends().is_some_and(|ends| ends.load(Ordering::Relaxed)) {
                 return Ok(None);
             }
             std::thread::sleep(LOOK);

@@ -139,7 +139,8 @@ impl thread::Threads for Threads {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<thread::Thread>> {
         let word = if self.is_arm { 4 } else { self.lists.pointer_bytes as usize };
         let tasks = Threads::list(self, travel)?.into_iter().filter_map(|task| {
-            let id = NonZeroUsize::new(task.id as usize)?;
+            // GDB's numbers of threads have 31 bits.
+            let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
             let state = monitor::state(task.state).to_owned();
             let saved = (!runs).then(|| task.saved(word));

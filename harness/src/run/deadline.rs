@@ -42,10 +42,9 @@ enum Stage {
     Before,
     /// QEMU runs.
     Run,
-    /// A profile is made of what was counted, and written, since then. So many interrupts had come.
-    After { since: Instant, interrupts: u32 },
-    /// The profile is in its place, and is looked at.
-    Kept { since: Instant, interrupts: u32 },
+    /// A profile is made of what was counted, put in its place (`is_kept`), and shown. All of it together has one limit,
+    /// `since` the run's end; so many interrupts had come by then.
+    After { since: Instant, interrupts: u32, is_kept: bool },
 }
 
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Deadline {
     pub(super) fn run_ended(&self) {
         let mut state = self.state();
         if matches!(state.stage, Stage::Run) {
-            state.stage = Stage::After { since: Instant::now(), interrupts: interrupts() };
+            state.stage = Stage::After { since: Instant::now(), interrupts: interrupts(), is_kept: false };
         }
     }
 
@@ -103,11 +102,12 @@ impl Deadline {
     pub(super) fn keep(&self) -> Result<(), GivenUp> {
         self.go_on(|state| {
             state.making = None;
-            state.stage = match state.stage {
-                Stage::After { since, interrupts } => Stage::Kept { since, interrupts },
+            let (since, interrupts) = match state.stage {
+                Stage::After { since, interrupts, .. } => (since, interrupts),
                 // Nothing was run for it.
-                _ => Stage::Kept { since: Instant::now(), interrupts: interrupts() },
+                Stage::Before | Stage::Run => (Instant::now(), interrupts()),
             };
+            state.stage = Stage::After { since, interrupts, is_kept: true };
         })
     }
 
@@ -130,7 +130,7 @@ impl Deadline {
 
     /// Whether a profile was put in its place.
     pub fn has_profile(&self) -> bool {
-        matches!(self.state().stage, Stage::Kept { .. })
+        matches!(self.state().stage, Stage::After { is_kept: true, .. })
     }
 
     /// Gives it up where it takes too long, or the user does not want to wait for it: why.
@@ -160,20 +160,18 @@ impl Deadline {
                 "interrupted before the firmware ran; no profile is kept",
                 "--timeout ended it before the firmware ran; no profile is kept",
             ),
-            Stage::After { since, interrupts } => (
-                since,
-                self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN)),
-                interrupts,
-                "interrupted while the profile was made; no profile is kept",
-                "--timeout ended it while the profile was made; no profile is kept",
-            ),
-            Stage::Kept { since, interrupts } => (
-                since,
-                self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN)),
-                interrupts,
-                "interrupted after the profile was written",
-                "--timeout ended it after the profile was written",
-            ),
+            Stage::After { since, interrupts, is_kept } => {
+                let (by_interrupt, by_timeout) = if is_kept {
+                    ("interrupted after the profile was written", "--timeout ended it after the profile was written")
+                } else {
+                    (
+                        "interrupted while the profile was made; no profile is kept",
+                        "--timeout ended it while the profile was made; no profile is kept",
+                    )
+                };
+                let limit = self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN));
+                (since, limit, interrupts, by_interrupt, by_timeout)
+            }
         };
         if interrupts > heard {
             return Some(by_interrupt);
@@ -225,12 +223,13 @@ mod tests {
         let seconds = Duration::from_secs;
         let at = |stage: Stage, timeout: Option<u64>, after: u64, interrupts| {
             let deadline = Deadline::new(timeout.map(seconds));
-            let since = |stage| match stage {
-                Stage::After { interrupts, .. } => Stage::After { since: deadline.started + seconds(30), interrupts },
-                Stage::Kept { interrupts, .. } => Stage::Kept { since: deadline.started + seconds(30), interrupts },
+            let stage = match stage {
+                Stage::After { interrupts, is_kept, .. } => {
+                    Stage::After { since: deadline.started + seconds(30), interrupts, is_kept }
+                }
                 other => other,
             };
-            deadline.overdue(since(stage), deadline.started + seconds(after), interrupts)
+            deadline.overdue(stage, deadline.started + seconds(after), interrupts)
         };
         let before = Stage::Before;
         assert_eq!(at(before, Some(30), 29, 0), None);
@@ -240,17 +239,34 @@ mod tests {
         // The run ends itself.
         assert_eq!(at(Stage::Run, Some(30), 1000, 3), None);
         let since = Instant::now();
-        for stage in [Stage::After { since, interrupts: 1 }, Stage::Kept { since, interrupts: 1 }] {
+        for is_kept in [false, true] {
+            let stage = Stage::After { since, interrupts: 1, is_kept };
             assert_eq!(
                 at(stage, Some(30), 59, 1),
                 None,
                 "as long again, and the interrupt that ended the run has been heard"
             );
-            assert!(at(stage, Some(30), 60, 1).unwrap().contains("--timeout"));
+            let by_timeout = at(stage, Some(30), 60, 1).unwrap();
+            assert!(by_timeout.contains("--timeout"));
+            assert_eq!(by_timeout.contains("no profile is kept"), !is_kept);
             assert!(at(stage, Some(30), 31, 2).unwrap().contains("interrupted"));
             assert_eq!(at(stage, Some(1), 39, 1), None);
             assert!(at(stage, Some(1), 40, 1).is_some());
         }
+    }
+
+    #[test]
+    fn a_profile_in_its_place_has_no_time_of_its_own() {
+        let deadline = Deadline::new(Some(Duration::from_secs(30)));
+        assert_eq!(deadline.run_begins(), Ok(()));
+        deadline.run_ended();
+        let of_stage = || match deadline.state().stage {
+            Stage::After { since, interrupts, is_kept } => (since, interrupts, is_kept),
+            other => panic!("{other:?}"),
+        };
+        let (since, interrupts, _) = of_stage();
+        assert_eq!(deadline.keep(), Ok(()));
+        assert_eq!(of_stage(), (since, interrupts, true));
     }
 
     #[test]

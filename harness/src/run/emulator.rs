@@ -21,35 +21,45 @@ use crate::run::walls::Walls;
 /// The oldest QEMU whose plugin API (4) has what the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
 
-/// How to get a QEMU that is new enough, for this host.
-pub fn install_hint() -> String {
+/// Whether a program was built in a clone of this repository, and lies there still: only that has `ci/setup`.
+fn is_in_clone(program: &Path) -> bool {
+    let is_clone = |folder: &Path| ["ci/setup", "harness/Cargo.toml"].iter().all(|file| folder.join(file).is_file());
+    program.ancestors().any(is_clone)
+}
+
+/// How to get a QEMU that is new enough, on this host, for this program.
+fn install_hint() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let command = install_command(&release);
+    let has_setup = Bundle::own().is_none() && env::current_exe().is_ok_and(|program| is_in_clone(&program));
+    if has_setup { format!("run ci/setup, or: {command}") } else { command }
+}
+
+/// The command that installs it on a system, by its `/etc/os-release`.
+fn install_command(release: &str) -> String {
     let field = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
     };
     let (id, like, version) = (field("ID"), field("ID_LIKE"), field("VERSION_ID"));
     let is = |name: &str| id == name || like.split(' ').any(|word| word == name);
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     let packages = "qemu-system-arm qemu-system-riscv";
-    if id == "debian" && version == "12" {
-        return format!(
-            "run ci/setup, or: echo 'deb http://deb.debian.org/debian bookworm-backports main' | sudo tee \
+    match (&*id, major) {
+        ("debian", Some(12)) => format!(
+            "echo 'deb http://deb.debian.org/debian bookworm-backports main' | sudo tee \
              /etc/apt/sources.list.d/backports.list && sudo apt-get update && sudo apt-get install -t \
              bookworm-backports {packages}"
-        );
+        ),
+        ("debian", Some(..12)) | ("ubuntu", Some(..25)) => {
+            "this system's packages have an older one; harness's bundle brings its own".to_owned()
+        }
+        _ if is("debian") || is("ubuntu") => format!("sudo apt-get install {packages}"),
+        _ if is("fedora") || is("rhel") => format!("sudo dnf install {packages}"),
+        _ if is("arch") => format!("sudo pacman -S {packages}"),
+        _ if cfg!(target_os = "macos") => "brew install qemu".to_owned(),
+        _ => "install QEMU's system emulators for arm and riscv".to_owned(),
     }
-    let command = if is("debian") || is("ubuntu") {
-        format!("sudo apt-get install {packages}")
-    } else if is("fedora") || is("rhel") {
-        "sudo dnf install qemu-system-arm qemu-system-riscv".to_owned()
-    } else if is("arch") {
-        format!("sudo pacman -S {packages}")
-    } else if cfg!(target_os = "macos") {
-        "brew install qemu".to_owned()
-    } else {
-        "install QEMU's system emulators for arm and riscv".to_owned()
-    };
-    format!("run ci/setup, or: {command}")
 }
 
 /// A version of QEMU, as both the program and the monitor say it: `10.0.2`.
@@ -230,6 +240,33 @@ mod tests {
         assert_eq!(version("QEMU emulator version 11.0.50 (v11)").as_deref(), Some("11.0.50"));
         assert_eq!(version("QEMU emulator version 9.2.2.1").as_deref(), Some("9.2.2"), "as it greets");
         assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn each_system_gets_its_own_command() {
+        let command = |id: &str, version: &str| install_command(&format!("ID={id}\nVERSION_ID=\"{version}\"\n"));
+        assert_eq!(command("debian", "13"), "sudo apt-get install qemu-system-arm qemu-system-riscv");
+        assert_eq!(install_command("ID=debian\n"), command("debian", "13"), "sid has no number");
+        assert_eq!(command("ubuntu", "25.04"), command("debian", "13"));
+        assert_eq!(install_command("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"), command("debian", "13"));
+        assert!(command("debian", "12").contains("install -t bookworm-backports"));
+        for (id, version) in [("debian", "11"), ("ubuntu", "24.04")] {
+            assert!(command(id, version).contains("bundle"), "{id} {version} has no QEMU that will do");
+        }
+        assert!(command("fedora", "42").contains("dnf"));
+    }
+
+    #[test]
+    fn a_clone_is_known_by_its_files_above_the_program() {
+        assert!(is_in_clone(&env::current_exe().unwrap()));
+        let temp = tempfile::tempdir().unwrap();
+        let program = temp.path().join("target/debug/harness");
+        fs::create_dir(temp.path().join("ci")).unwrap();
+        fs::write(temp.path().join("ci/setup"), "").unwrap();
+        assert!(!is_in_clone(&program), "another project's");
+        fs::create_dir(temp.path().join("harness")).unwrap();
+        fs::write(temp.path().join("harness/Cargo.toml"), "").unwrap();
+        assert!(is_in_clone(&program));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::EmulatorError;
+use crate::run::launcher;
 use crate::run::walls::{self, Sandbox};
 
 /// All that it can deny.
@@ -52,6 +53,14 @@ pub(crate) fn is_refused(emulator: &Path, sandbox: Sandbox, said: &str) -> Resul
 
 fn what(emulator: &Path) -> String {
     format!("{} has no sandbox here, in which it can start no programs", emulator.display())
+}
+
+/// What is missing of the walls around these emulators, the kernel's and their own, as a warning; None: nothing. An
+/// emulator's own is known once it has been started.
+pub fn missing<'a>(emulators: impl Iterator<Item = &'a Path>) -> Option<String> {
+    let own = emulators.filter(|emulator| is_lacking(emulator)).map(what);
+    let missing: Vec<String> = launcher::missing().iter().map(|&what| what.to_owned()).chain(own).collect();
+    (!missing.is_empty()).then(|| walls::without(&missing.join("; ")))
 }
 
 /// What stands in for the sandbox of an emulator that has refused it, as a warning; None: it has one, or none is wanted.

@@ -153,10 +153,10 @@ impl Target {
 }
 
 /// Functions without call frame information, one after the other: each has to be followed before the firmware runs, which
-/// takes many seconds on any machine. It never ends.
+/// takes more than a second on any machine, for there are many. It never ends.
 const FUNCTIONS: &str = r#"
 __asm__(".altmacro\n.macro function number\n.type f\\number, @function\nf\\number: nop\n.size f\\number, 4\n.endm\n"
-        ".set number, 0\n.rept 100000\n function %number\n .set number, number + 1\n.endr\n.noaltmacro\n");
+        ".set number, 0\n.rept 400000\n function %number\n .set number, number + 1\n.endr\n.noaltmacro\n");
 void reset(void) { for (;;) {} }
 "#;
 

@@ -1,5 +1,5 @@
-//! A run that is made up: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. What each
-//! does is an array; the code and its names are the image's, so that GDB can show them.
+//! A run that is made up: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. What
+//! each does is an array; the code and its names are the image's, so that GDB can show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -138,7 +138,9 @@ pub(crate) struct Manners {
     pub(crate) is_endless: bool,
     /// It is over by QEMU's end.
     pub(crate) crashes: bool,
-    /// Asked to be held it fails.
+    /// Where it was sent it says so and nothing else, even at a breakpoint and at the start.
+    pub(crate) is_terse: bool,
+    /// Asked to go on it fails.
     pub(crate) fails: bool,
 }
 
@@ -256,6 +258,9 @@ impl Travel for Fake {
             if let Some(why) = self.watched(self.insn - 1) {
                 return self.stop(why);
             }
+            if self.manners.is_terse && until == Some(self.insn) {
+                return self.stop(Why::Reached);
+            }
             if self.breakpoints.contains(&self.pc(self.insn)) {
                 return self.stop(Why::Breakpoint);
             }
@@ -265,7 +270,7 @@ impl Travel for Fake {
     fn backward(&mut self, until: u64) -> Result<Stop> {
         loop {
             if self.insn == 1 {
-                return self.stop(Why::Start);
+                return self.stop(if self.manners.is_terse { Why::Reached } else { Why::Start });
             }
             if self.insn == until {
                 return self.stop(Why::Reached);

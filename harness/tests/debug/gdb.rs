@@ -106,6 +106,27 @@ fn breakpoints_steps_and_finish_go_both_ways() {
 }
 
 #[test]
+fn lines_are_stepped_over_and_into_both_ways() {
+    // On RISC-V the first instruction is a call that this run does not follow.
+    for code in [Code::arm(), Code::riscv()] {
+        let at = format!("printf \"at %d\\n\", {}", counter(&code));
+        let text = session(
+            &code,
+            Manners::default(),
+            &["stepi", "stepi", &at, "next", &at, "reverse-next", &at, "step", &at, "reverse-step", &at],
+        );
+        let at: Vec<u64> = said(&text, "at ").iter().map(|insn| insn.parse().unwrap()).collect();
+        let (call, back) = (code.nth(code.call, 0), code.nth(code.call + code.leaf + 1, 0));
+        // What GDB expects to be next never is: a step is the run's, and no breakpoint there.
+        assert_eq!(at[0], call, "{text}");
+        assert_eq!(at[1], back, "{text}");
+        // Where the line begins is the compiler's choice.
+        assert!(at[2] <= call && at[4] <= call, "{text}");
+        assert!((call + 1..back).contains(&at[3]), "{text}");
+    }
+}
+
+#[test]
 fn watchpoints_show_the_value_before_and_after_both_ways() {
     for code in [Code::arm(), Code::riscv()] {
         let at = format!("printf \"at %d\\n\", {}", counter(&code));
@@ -155,6 +176,26 @@ fn a_command_that_goes_elsewhere_leaves_no_old_registers_and_no_old_stack() {
 }
 
 #[test]
+fn a_command_that_goes_elsewhere_leaves_no_old_callers() {
+    for (code, words) in [(Code::arm(), [46, 80]), (Code::riscv(), [47, 81])] {
+        let text = session(
+            &code,
+            Manners::default(),
+            &["set backtrace past-main on", "monitor goto 47", "bt 2", "monitor goto 81", "bt 2"],
+        );
+        // The caller's address is on the stack.
+        let callers = said(&text, "#1  ");
+        assert_eq!(callers.len(), 2, "{text}");
+        // The stack's words are the instruction's number; of a return address Thumb's bit is none.
+        let word = |line: &String| {
+            let address = line.split(' ').next().unwrap().trim_start_matches("0x");
+            u64::from_str_radix(address, 16).unwrap() as u32
+        };
+        assert_eq!(callers.iter().map(word).collect::<Vec<u32>>(), words, "{text}");
+    }
+}
+
+#[test]
 fn writes_that_are_refused_say_why_and_functions_are_not_called() {
     let text = session(
         &Code::arm(),
@@ -197,8 +238,8 @@ fn an_editors_interface_gets_its_records() {
     let code = Code::arm();
     let server = Server::start(&code, Manners::default());
     let commands = "-gdb-set mi-async on\n-target-select remote ADDRESS\n-break-insert timer_stop\n-exec-continue\n\
-                    -stack-list-frames\n-data-list-register-values x 15\n-exec-finish\n-exec-step-instruction --reverse\n\
-                    -thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
+                    -stack-list-frames\n-data-list-register-values x 15\n-exec-finish\n\
+                    -exec-step-instruction --reverse\n-thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
         .replace("ADDRESS", &server.address);
     // A record is awaited before the next command is given, as an editor does.
     let text = mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);

@@ -121,8 +121,14 @@ fn a_watched_access_is_shown_with_the_instruction_that_is_about_to_make_it() {
 
 #[test]
 fn a_range_step_ends_outside_of_its_range_or_at_a_breakpoint_within() {
+    for is_terse in [false, true] {
+        range_step(Manners { is_terse, ..Manners::default() });
+    }
+}
+
+fn range_step(manners: Manners) {
     let code = Code::arm();
-    let (server, mut client) = served(&code, Manners::default());
+    let (server, mut client) = served(&code, manners);
     let (first, call) = (code.round[0], code.round[code.call]);
     let within = format!("vCont;r{first:x},{:x}:p1.1;c:p1.-1", call + 4);
     assert_eq!(client.ask(&within), "T05thread:p01.01;");
@@ -215,6 +221,29 @@ fn a_client_that_goes_away_while_the_run_executes_ends_the_server() {
     let server = Server::start(&code, Manners::default());
     drop(Client::new(&server.address));
     server.end().unwrap();
+}
+
+#[test]
+fn ctrl_c_at_the_server_ends_it_whatever_it_does() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let code = Code::arm();
+    let processor = || Box::new(harness::debug::thread::Processor) as Box<dyn harness::debug::thread::Threads>;
+    for state in ["waits", "is held", "executes"] {
+        let ends: &'static AtomicBool = Box::leak(Box::default());
+        let listener = Listener::private().unwrap().ending_by(ends);
+        let manners = Manners { is_endless: true, ..Manners::default() };
+        let server = Server::with(&code, manners, listener, processor);
+        let mut client = None;
+        if state != "waits" {
+            let client = client.insert(Client::greeted(&server.address));
+            if state == "executes" {
+                client.send(CONTINUE);
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+        server.end().unwrap();
+        assert!(client.is_none_or(|mut client| client.packet().is_none()), "{state}");
+    }
 }
 
 #[test]

@@ -109,6 +109,17 @@ fn a_missing_emulator_gets_the_command_that_installs_it() {
 }
 
 #[test]
+fn outside_a_clone_ci_setup_is_no_remedy() {
+    let nothing = Programs::none();
+    let installed = nothing.0.path().join("harness");
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_harness")).arg(&installed).status().unwrap().success());
+    let output = Command::new(&installed).arg("doctor").env("PATH", nothing.0.path()).output().unwrap();
+    let run = finish(tempfile::tempdir().unwrap(), output).expect_code(5);
+    assert!(run.stdout.contains(REMEDY[0]) && run.stdout.contains(REMEDY[2]), "{}", run.stdout);
+    assert!(!run.stdout.contains("ci/setup"), "{}", run.stdout);
+}
+
+#[test]
 fn an_old_emulator_gets_the_command_that_installs_a_newer_one() {
     for version in ["7.2.18", "9.1.3", "9.1.90 (v9.2.0-rc0)"] {
         let old = Programs::with(&format!("echo 'QEMU emulator version {version}'"));

@@ -14,7 +14,7 @@ use nix::libc;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use tempfile::TempDir;
 
-use crate::common::{Run, command, finish, image, program, run, say};
+use crate::common::{Run, command, finish, harness, image, program, run, say};
 
 /// Whether this kernel has Landlock, asked without the harness.
 fn has_landlock() -> bool {
@@ -244,4 +244,13 @@ fn an_emulator_without_a_sandbox_of_its_own_runs_behind_the_other_walls() {
     assert!(!off.stderr.contains("sandbox"), "{}", off.stderr);
     let required = profile("required").expect_code(5);
     assert!(required.stderr.contains("--sandbox required: ") && !required.has_profile(), "{}", required.stderr);
+    for name in ["qemu-system-riscv64", "qemu-system-riscv32"] {
+        program(&temp.path().join(name), &format!("exec /usr/bin/{name} \"$@\""));
+    }
+    for format in [&[][..], &["--json"]] {
+        let output = harness().arg("doctor").args(format).env("PATH", temp.path()).output().unwrap();
+        let found = finish(tempfile::tempdir().unwrap(), output).expect_code(0).stdout;
+        assert!(found.contains("qemu-system-arm has no sandbox here"), "{found}");
+        assert_eq!(found.matches("has no sandbox").count(), 1, "{found}");
+    }
 }

@@ -50,6 +50,19 @@ fn each_command_has_a_manual_page_with_its_options() {
 }
 
 #[test]
+fn pages_that_cannot_be_written_say_where_why_and_what_to_do() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("file");
+    fs::write(&file, "").unwrap();
+    let below = file.join("man1");
+    let output = harness().arg("man").arg(&below).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let expected = format!("{}: manual pages cannot be written there: Not a directory", below.display());
+    assert!(stderr.contains(&expected) && stderr.contains("name another directory"), "{stderr}");
+}
+
+#[test]
 fn a_shell_completes_commands_and_options() {
     let script = prints(&["completions", "bash"]);
     let complete = |words: &[&str]| {

@@ -3,7 +3,7 @@
 use std::ffi::{c_uint, c_void};
 
 use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
-use super::raw::{self, READS_REGISTERS, access, condition, operation};
+use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
 /// Smallest page of the processors that [`Insn::beside`] is asked for.
@@ -156,21 +156,26 @@ impl Insn<'_> {
 
     /// Calls `H` with `id` when the instruction starts while the vCPU's cell is at least `least`.
     pub(crate) fn call_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
-        self.call_when::<H>(condition::AT_LEAST, cell, least, id);
+        self.call_when::<H>(READS_REGISTERS, condition::AT_LEAST, cell, least, id);
+    }
+
+    /// The same for a callback that may change registers, which costs more.
+    pub(crate) fn hold_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
+        self.call_when::<H>(WRITES_REGISTERS, condition::AT_LEAST, cell, least, id);
     }
 
     /// Calls `H` with `id` when the instruction starts while the vCPU's cell is not `value`.
     pub(crate) fn call_unless<H: Hook>(&self, cell: Cell, value: u64, id: usize) {
-        self.call_when::<H>(condition::NOT_EQUAL, cell, value, id);
+        self.call_when::<H>(READS_REGISTERS, condition::NOT_EQUAL, cell, value, id);
     }
 
-    fn call_when<H: Hook>(&self, condition: c_uint, cell: Cell, value: u64, id: usize) {
+    fn call_when<H: Hook>(&self, flags: c_uint, condition: c_uint, cell: Cell, value: u64, id: usize) {
         // SAFETY: instruction and cell are valid, see `Cell`; `id` is only ever read as a number.
         unsafe {
             raw::qemu_plugin_register_vcpu_insn_exec_cond_cb(
                 self.0,
                 trampoline::<H>,
-                READS_REGISTERS,
+                flags,
                 condition,
                 cell.0,
                 value,

@@ -13,13 +13,14 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use wire::api::{NEWEST, OLDEST};
 
@@ -28,6 +29,9 @@ use super::socket::Socket;
 
 /// How long the timekeeper waits before it looks by itself, as QEMU's main thread does now and then.
 const GLANCE_MS: c_int = 5;
+
+/// How long what is done aside may take; it takes microseconds.
+const ASIDE_PATIENCE: Duration = Duration::from_secs(2);
 
 type Action = unsafe extern "C" fn();
 type Lock = unsafe extern "C" fn(*const c_char, c_int);
@@ -118,6 +122,22 @@ impl Copier {
         socket: &Socket,
         is_resting: impl Fn() -> bool,
     ) -> io::Result<Side> {
+        if self.fork_quietly(console, records, socket, is_resting)? > 0 {
+            return Ok(Side::Original);
+        }
+        let events = self.replace()?;
+        Timekeeper { functions: self.functions, events }.start();
+        Ok(Side::Copy)
+    }
+
+    /// As fork(2); in the copy nothing is its own yet but memory.
+    fn fork_quietly(
+        &mut self,
+        console: &str,
+        records: &str,
+        socket: &Socket,
+        is_resting: impl Fn() -> bool,
+    ) -> io::Result<libc::pid_t> {
         if !self.is_copy {
             self.replacements = replacements(Path::new(console), Path::new(records), socket.number())?;
             copy_all_memory()?;
@@ -156,14 +176,37 @@ impl Copier {
             // SAFETY: this thread has it, in both processes.
             unsafe { unlock() };
         }
-        match child {
-            ..0 => Err(error),
+        if child < 0 { Err(error) } else { Ok(child) }
+    }
+
+    /// What `work` finds in a copy that ends with it. None: it found nothing, or ended otherwise, or has not ended soon.
+    pub(crate) fn aside(
+        &mut self,
+        console: &str,
+        records: &str,
+        is_resting: impl Fn() -> bool,
+        work: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().ok()?;
+        let (mut ours, mut theirs) = (Socket::of(ours), Socket::of(theirs));
+        match self.fork_quietly(console, records, &theirs, is_resting).ok()? {
             0 => {
-                let events = self.replace()?;
-                Timekeeper { functions: self.functions, events }.start();
-                Ok(Side::Copy)
+                let found = self.replace().ok().and_then(|_| work());
+                let _ = found.map(|found| theirs.stream().write_all(&found));
+                super::exit(0)
             }
-            _ => Ok(Side::Original),
+            copy => {
+                drop(theirs);
+                let stream = ours.stream();
+                stream.set_read_timeout(Some(ASIDE_PATIENCE)).ok()?;
+                let mut found = Vec::new();
+                let is_read = stream.read_to_end(&mut found).is_ok();
+                if !is_read {
+                    // SAFETY: a child of this process, which has not been waited for.
+                    unsafe { libc::kill(copy, libc::SIGKILL) };
+                }
+                (is_read && !found.is_empty()).then_some(found)
+            }
         }
     }
 

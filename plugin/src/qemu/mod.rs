@@ -7,6 +7,7 @@
 mod abort;
 mod address;
 mod api;
+mod changes;
 mod clock;
 mod fork;
 mod hooks;
@@ -25,6 +26,7 @@ mod virtual_time;
 pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
+pub(crate) use changes::{write_memory, write_register};
 pub(crate) use clock::Clock;
 pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{

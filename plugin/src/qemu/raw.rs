@@ -71,6 +71,8 @@ pub(super) union ValueBytes {
 
 /// What a callback does with registers: it reads them.
 pub(super) const READS_REGISTERS: c_uint = 1;
+/// It may change them, too.
+pub(super) const WRITES_REGISTERS: c_uint = 2;
 
 /// Conditions of a callback, of a [`U64`] against a number.
 pub(super) mod condition {

@@ -28,6 +28,12 @@ unsafe impl Send for Registers {}
 #[derive(Clone, Copy)]
 pub(crate) struct Register(*mut raw::Register);
 
+impl Register {
+    pub(super) fn handle(self) -> *mut raw::Register {
+        self.0
+    }
+}
+
 // SAFETY: the handle is an opaque number that any thread may pass back to QEMU.
 unsafe impl Send for Register {}
 

@@ -19,6 +19,11 @@ impl Socket {
         Ok(Socket(UnixStream::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
     }
 
+    /// Of a stream.
+    pub(super) fn of(stream: UnixStream) -> Socket {
+        Socket(stream)
+    }
+
     /// The stream, to read frames from that no descriptor comes with, and to write to.
     pub(crate) fn stream(&mut self) -> &mut UnixStream {
         &mut self.0

@@ -91,14 +91,18 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Takes a client and begins to read it.
-    pub(super) fn new(client: Client, interrupt: Arc<dyn Interrupt>) -> io::Result<Link> {
+    /// Takes a client and begins to read it, until it has gone or this says that it is to go.
+    pub(super) fn new(
+        client: Client,
+        interrupt: Arc<dyn Interrupt>,
+        ends: Option<&'static AtomicBool>,
+    ) -> io::Result<Link> {
         let signs = Arc::new(Signs::default());
         let (sender, bytes) = mpsc::channel();
         let reading = client.try_clone()?;
         reading.set_read_timeout(Some(ASK_AGAIN))?;
         let shared = Arc::clone(&signs);
-        let reader = std::thread::spawn(move || read(reading, &shared, sender, &*interrupt));
+        let reader = std::thread::spawn(move || read(reading, &shared, sender, &*interrupt, ends));
         Ok(Link { client, signs, bytes, out: Vec::new(), reader: Some(reader) })
     }
 
@@ -179,13 +183,16 @@ impl Place {
 }
 
 /// Reads a client until it has gone or the server has ended, and has the run held when it is asked to.
-fn read(mut client: Client, signs: &Signs, sender: Sender<u8>, interrupt: &dyn Interrupt) {
+fn read(mut client: Client, signs: &Signs, sender: Sender<u8>, interrupt: &dyn Interrupt, ends: Option<&AtomicBool>) {
     let mut sender = Some(sender);
     let mut place = Place::Between;
     let mut bytes = [0; 4096];
     while !signs.over.load(Ordering::SeqCst) {
         if sender.is_none() {
             std::thread::sleep(ASK_AGAIN);
+        } else if ends.is_some_and(|ends| ends.load(Ordering::Relaxed)) {
+            // Which the read below finds.
+            client.shutdown(Shutdown::Both);
         }
         match sender.as_ref().map(|sender| (sender, client.read(&mut bytes))) {
             None => {}

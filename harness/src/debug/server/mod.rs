@@ -16,6 +16,7 @@ use self::target::{Debuggee, Reason};
 use crate::debug::socket::Listener;
 use crate::debug::thread::Threads;
 use crate::debug::travel::Travel;
+use crate::run::plan::INTERRUPTED;
 
 /// What answers GDB's `monitor` commands.
 pub trait Monitor {
@@ -29,8 +30,27 @@ impl<F: FnMut(&mut dyn Travel, &str) -> String> Monitor for F {
     }
 }
 
-/// Serves one debugger where the run is held, and from there wherever it goes, until it has gone. Others that come
-/// meanwhile are told so.
+/// The monitor with a GDB that was started here.
+struct Ours<'a> {
+    monitor: &'a mut dyn Monitor,
+    is_gdbs: bool,
+}
+
+impl Monitor for Ours<'_> {
+    fn command(&mut self, travel: &mut dyn Travel, words: &str) -> String {
+        if self.is_gdbs {
+            // An earlier Ctrl-C was said to GDB, and is not to end the runs that the command makes.
+            INTERRUPTED.store(false, Ordering::Relaxed);
+        }
+        self.monitor.command(travel, words)
+    }
+}
+
+/// Serves one debugger where the run is held, and from there wherever it goes, until it has gone or the user wants no
+/// more. Others that come meanwhile are told so.
+///
+/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`): a terminal says it to the GDB that was started from
+/// it, too.
 ///
 /// # Errors
 /// What the run could not do, and a debugger that speaks another protocol.
@@ -42,11 +62,13 @@ pub fn serve(
     listener: &mut Listener,
 ) -> Result<()> {
     let Some(client) = listener.accept()? else { return Ok(()) };
-    let link = Link::new(client, travel.interrupter())?;
+    let ends = listener.ends();
+    let link = Link::new(client, travel.interrupter(), ends)?;
     let over = AtomicBool::new(false);
     let served = std::thread::scope(|scope| {
         scope.spawn(|| listener.refuse_others(&over));
-        let served = session(link, travel, isa, threads, monitor);
+        let mut monitor = Ours { monitor, is_gdbs: ends.is_none() };
+        let served = session(link, travel, isa, threads, &mut monitor);
         over.store(true, Ordering::SeqCst);
         served
     });

@@ -240,8 +240,8 @@ impl<'a> Debuggee<'a> {
         self.held(stop, false)
     }
 
-    /// Goes back, to an instruction or to the start. That there is nothing before the first one is told when it is asked
-    /// to go further, or was to go as far as it can.
+    /// Goes back, to an instruction or to the start. That there is nothing before the first one is told when it is
+    /// asked to go further, or was to go as far as it can.
     fn backward(&mut self, until: Option<u64>) -> Result<Reason> {
         self.has_crashed = false;
         let at = self.travel.at();
@@ -335,8 +335,8 @@ impl<'a> Debuggee<'a> {
         let signal = |tid, signal| MultiThreadStopReason::SignalWithThread { tid, signal };
         let mut watch = None;
         if let Why::Watch { address, access, by } = stop.why {
-            // GDB takes it that the access is yet to come, in the direction of travel, and steps over it by itself: only
-            // then has it the values from before and after.
+            // GDB takes it that the access is yet to come, in the direction of travel, and steps over it by itself:
+            // only then has it the values from before and after.
             let before = if is_backward { by + 1 } else { by };
             let gone = self.carry(|travel| travel.go(before))?;
             stop.at = gone.at;

@@ -152,6 +152,8 @@ struct Code<'a> {
 
 impl<'a> Code<'a> {
     fn bytes(&self, address: u64) -> Option<&'a [u8]> {
+        #[cfg(test)]
+        code::testing::look();
         let address = address.wrapping_sub(self.load_bias);
         let segment = self.segments.iter().find(|segment| segment.run_range().contains(&address))?;
         segment.data.get(usize::try_from(address - segment.run_addr).ok()?..)

@@ -19,6 +19,7 @@ use wire::unwind::{Base, Rule, Saved};
 
 use super::{Code, PUSH_LR, Rules};
 
+mod ends;
 pub(super) mod hints;
 mod returns;
 mod riscv;
@@ -54,6 +55,7 @@ pub(super) fn read<'a>(
         code,
         unknown: &unknown,
         never: returns::never(code, functions),
+        ends_of_others: ends::of_others(code, &unknown, &links),
         links,
         ..Walk::empty(code, &unknown)
     };
@@ -197,6 +199,10 @@ struct Links {
 }
 
 impl Links {
+    fn is_called(&self, start: u64) -> bool {
+        self.called.contains(&start) || self.millicode.contains(&start)
+    }
+
     fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>) {
         let mut pc = function.start;
         let mut falls_through = true;
@@ -287,6 +293,8 @@ struct Walk<'a> {
     unknown: &'a [&'a Range<u64>],
     never: BTreeSet<u64>,
     links: Links,
+    /// Starts of parts of an epilogue that others share.
+    ends_of_others: BTreeSet<u64>,
     /// Calls that do not come back, although what they call may return.
     ends: BTreeSet<u64>,
     /// What holds at each instruction that was reached.
@@ -311,6 +319,7 @@ impl<'a> Walk<'a> {
             unknown,
             never: BTreeSet::new(),
             links: Links::default(),
+            ends_of_others: BTreeSet::new(),
             ends: BTreeSet::new(),
             states: BTreeMap::new(),
             came_by: BTreeMap::new(),
@@ -344,25 +353,11 @@ impl<'a> Walk<'a> {
     }
 
     fn is_called(&self, start: u64) -> bool {
-        self.links.called.contains(&start) || self.links.millicode.contains(&start)
+        self.links.is_called(start)
     }
 
-    /// Whether what nothing calls takes more off the stack than it has put on it: a part of an epilogue that others
-    /// share.
     fn is_end_of_others(&self, start: u64) -> bool {
-        if self.is_called(start) {
-            return false;
-        }
-        let mut state = State::entry(self.code.isa);
-        let mut pc = start;
-        while let Some(bytes) = self.code.bytes(pc)
-            && decode(self.code.isa, pc, bytes).flow == Flow::Next
-            && state.depth_bytes() == Some(0)
-        {
-            execute(self.code, pc, bytes, &mut state);
-            pc = self.code.next(pc);
-        }
-        state.depth_bytes().is_some_and(|depth| depth < 0)
+        self.ends_of_others.contains(&start)
     }
 
     fn function_of(&self, pc: u64) -> Option<&'a Range<u64>> {
@@ -947,4 +942,36 @@ fn bits(word: u32, high: u32, low: u32) -> u32 {
 
 fn sign_extended(value: u32, width: u32) -> i32 {
     ((value << (32 - width)) as i32) >> (32 - width)
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    //! Code for tests, and how often it is looked at: what takes long is told by that, not by a clock.
+
+    use std::cell::Cell;
+
+    use crate::image::Segment;
+
+    thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// The bytes of an instruction are asked for.
+    pub(in super::super) fn look() {
+        LOOKS.set(LOOKS.get() + 1);
+    }
+
+    /// What `work` makes, and how often it looks at code.
+    pub(super) fn looks<T>(work: impl FnOnce() -> T) -> (T, u64) {
+        let before = LOOKS.get();
+        let made = work();
+        (made, LOOKS.get() - before)
+    }
+
+    /// These halfwords, from address 0 on.
+    pub(super) fn of_code(halves: &[u16]) -> Vec<Segment> {
+        let data: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        let mem_bytes = data.len() as u64;
+        vec![Segment { load_addr: 0, run_addr: 0, data, mem_bytes, executable: true, writable: false }]
+    }
 }

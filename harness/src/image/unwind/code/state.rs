@@ -5,7 +5,7 @@ use decode::Isa;
 use wire::unwind::{Base, Rule, Saved};
 
 /// What a register holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Value {
     Unknown,
     /// A number; addresses beyond 32 bits are none.
@@ -30,7 +30,7 @@ impl Value {
 }
 
 /// The registers with a part in the calling convention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Roles {
     pub(super) sp: usize,
     pub(super) fp: usize,
@@ -58,7 +58,7 @@ impl Roles {
 }
 
 /// What holds at an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) roles: &'static Roles,
     registers: [Value; 32],
