@@ -58,8 +58,10 @@ const COST_IMAGES: [&str; 13] = [
     "cortex-m3-idle",
 ];
 /// Images, how many CPUs, and the options for that.
-const CPUS_IMAGES: [(&str, u32, &[&str]); 2] =
-    [("bench/cortex-m33-an521-amp-long", 2, &[]), ("riscv64-smp", 2, &["--qemu-arg=-smp", "--qemu-arg=2"])];
+const CPUS_IMAGES: [(&str, u32, &[&str]); 2] = [
+    ("bench/cortex-m33-an521-amp-long", 2, &[]),
+    ("bench/riscv64-smp-long", 2, &["--qemu-arg=-smp", "--qemu-arg=2"]),
+];
 /// Images of one to thirty million instructions.
 const SUITE_IMAGES: [&str; 24] = [
     "cortex-m0-bare",
@@ -204,6 +206,8 @@ impl What<'_> {
             What::Harness(options) => format!("harness {}", options.join(" ")),
         }
         .replace(&format!(" {TO_THE_END}"), "")
+        .trim_end()
+        .to_owned()
     }
 }
 

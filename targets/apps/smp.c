@@ -4,12 +4,16 @@
 #include "text.h"
 #include "work.h"
 
+#ifndef REPEAT
+#define REPEAT 1
+#endif
+
 static volatile uint32_t go, answered, answer;
 
 static __attribute__((noipa)) uint32_t work_of_hart0(void)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 1; i <= 60; i++)
+    for (uint32_t i = 1; i <= 60 * REPEAT; i++)
         sum = mix(sum, matrix_unit(i));
     return sum;
 }
@@ -17,7 +21,7 @@ static __attribute__((noipa)) uint32_t work_of_hart0(void)
 static __attribute__((noipa)) uint32_t work_of_hart1(void)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 1; i <= 400; i++)
+    for (uint32_t i = 1; i <= 400 * REPEAT; i++)
         sum = mix(sum, fib(10 + (i & 3)));
     return sum;
 }
