@@ -97,7 +97,8 @@ impl Debugger {
             last_hits: VecDeque::new(),
             accessed: None,
             // What is typed takes QEMU's main thread.
-            copier: Copier::find(api).filter(|_| main_thread.can_be_seen() && request.input.is_empty()),
+            copier: Copier::find(api)
+                .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
             console: printed(request),
             records: records.to_owned(),

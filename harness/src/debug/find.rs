@@ -216,9 +216,6 @@ impl<'a> Finder<'a> {
             }
             return Ok(Found { insn: travel.at().insn, note: None });
         }
-        // A list of hits is whole as far as the run has been: one that it is being taken further for may lack the hit
-        // where it was held.
-        travel.go(self.last() + 1)?;
         let insns = self.profile.insns();
         let of_window: u64 = addresses.iter().map(|address| insns.get(address).copied().unwrap_or(0)).sum();
         let (last, mut from) = (self.last(), self.first() - 1);

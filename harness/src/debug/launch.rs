@@ -67,11 +67,12 @@ impl Launch {
         Err(EmulatorError::new("QEMU refuses the plugin".to_owned()).into())
     }
 
-    fn request(&self, plan: &Plan<'_>, watches: bool) -> io::Result<Request> {
+    fn request(&self, plan: &Plan<'_>, watches: bool, is_copied: bool) -> io::Result<Request> {
         let mut request = request::of(plan)?;
         request.is_debugged = true;
         request.is_watched = watches;
-        // What a profile counts and follows is none of this run's matter. Limits are: the run ends where it did.
+        request.is_copied = is_copied;
+        // What a profile counts and follows is none of this run's matter, nor how much of the run it measures.
         request.period_insns = MAX_INSNS - 1;
         (request.jitter_seed, request.for_insns, request.max_insns, request.max_depth) = (None, None, None, None);
         (request.is_exact, request.has_marks, request.is_oracle) = (false, false, false);
@@ -103,14 +104,15 @@ impl Launch {
             stubs: &[],
         };
         let api = plugin::api(&self.emulator);
-        let request = self.request(&plan, watches).map_err(unwritable)?;
-        plan.prepare_for(&request, &workspace, api).map_err(unwritable)?;
-        let input = plan.hold_input(&workspace).map_err(unwritable)?;
         let Options { sandbox, qemu_args, max_output_bytes, .. } = &self.options;
         let walls = Walls::around(&self.emulator, &workspace, *sandbox, qemu_args, *max_output_bytes)?;
+        let is_copied = Walls::allow_copies(&self.emulator, *sandbox);
+        let request = self.request(&plan, watches, is_copied).map_err(unwritable)?;
+        plan.prepare_for(&request, &workspace, api).map_err(unwritable)?;
+        let input = plan.hold_input(&workspace).map_err(unwritable)?;
         let standard_input = plan.standard_input(&workspace).map_err(unwritable)?;
         let (ours, theirs) = UnixStream::pair()?;
-        let arguments = plan.arguments_for(Some(api), true);
+        let arguments = plan.arguments_for(Some(api), is_copied);
         let process = Process::start(
             &self.emulator,
             &walls,

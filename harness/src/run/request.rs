@@ -72,6 +72,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         is_oracle: options.oracle,
         is_debugged: false,
         is_watched: false,
+        is_copied: false,
         semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),

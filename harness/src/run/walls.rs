@@ -161,6 +161,13 @@ impl Walls {
         Ok(Walls { files: Some(files), no_network: opens.is_none(), limits })
     }
 
+    /// Whether the emulator may be let fork, which QEMU's own sandbox refuses it along with starting programs: the walls
+    /// alone keep it from programs other than itself, or nothing is to.
+    pub(crate) fn allow_copies(emulator: &Path, sandbox: Sandbox) -> bool {
+        let is_itself = Bundle::of(emulator).is_some() || !is_script(emulator);
+        sandbox == Sandbox::Off || (launcher::missing().is_empty() && is_itself)
+    }
+
     /// What stands in for walls that this kernel has not, as a warning; None: all are there, or none is wanted.
     pub fn warning(sandbox: Sandbox) -> Option<String> {
         let missing = launcher::missing();

@@ -43,8 +43,12 @@ impl Trip {
         let profile_of =
             |args: Vec<String>| run(name, &args.iter().map(String::as_str).collect::<Vec<_>>()).profile();
         let file = image(name);
-        let words: Vec<&str> =
-            ["harness"].iter().chain(image_args(name)).chain([&file.to_str().unwrap()]).copied().collect();
+        let words: Vec<&str> = ["harness", "--sandbox", "off"]
+            .iter()
+            .chain(image_args(name))
+            .chain([&file.to_str().unwrap()])
+            .copied()
+            .collect();
         let options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
         Trip {
             name,

@@ -121,6 +121,8 @@ pub struct Request {
     pub is_debugged: bool,
     /// Accesses of memory can be watched in it, which makes it slow.
     pub is_watched: bool,
+    /// Copies of the process may be made: nothing that stands around QEMU ends one that forks.
+    pub is_copied: bool,
     /// Which calls of the host are let through.
     pub semihosting: Semihosting,
     /// The console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
@@ -207,7 +209,8 @@ impl Request {
         ] {
             put_option(out, number);
         }
-        for flag in [self.is_exact, self.has_marks, self.is_oracle, self.is_debugged, self.is_watched] {
+        for flag in [self.is_exact, self.has_marks, self.is_oracle, self.is_debugged, self.is_watched, self.is_copied]
+        {
             out.push(flag.into());
         }
         out.push(self.semihosting as u8);
@@ -268,11 +271,11 @@ impl Request {
         let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
-        let mut flags = [false; 5];
+        let mut flags = [false; 6];
         for flag in &mut flags {
             *flag = read_flag(reader)?;
         }
-        let [is_exact, has_marks, is_oracle, is_debugged, is_watched] = flags;
+        let [is_exact, has_marks, is_oracle, is_debugged, is_watched, is_copied] = flags;
         let semihosting = usize::from(reader.byte("request's semihosting")?);
         let semihosting = *Semihosting::ALL.get(semihosting).ok_or(malformed("request's semihosting", reader))?;
         let from = read_addresses(reader)?;
@@ -321,6 +324,7 @@ impl Request {
             is_oracle,
             is_debugged,
             is_watched,
+            is_copied,
             semihosting,
             console,
             input,
@@ -535,6 +539,7 @@ mod tests {
             is_oracle: false,
             is_debugged: false,
             is_watched: false,
+            is_copied: false,
             semihosting: Semihosting::Scratch,
             console: "../console".into(),
             input: vec![],
