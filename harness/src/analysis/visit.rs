@@ -101,7 +101,7 @@ fn hottest(profile: &Profile, is_meant: impl Fn(u64) -> bool) -> Option<String> 
 /// The call that took most longer than others of the same function.
 fn longest(profile: &Profile) -> Option<Visit> {
     let calls = profile.spans.iter().filter_map(|span| match span.kind {
-        SpanKind::Call { entry } if span.count > 1 => Some((span.max_insns - span.mean_insns(), entry)),
+        SpanKind::Call { entry } if span.count > 1 => Some((span.max_insns.saturating_sub(span.mean_insns()), entry)),
         _ => None,
     });
     let (beyond, entry) = calls.max_by_key(|&(beyond, entry)| (beyond, std::cmp::Reverse(entry)))?;
