@@ -81,6 +81,11 @@ impl Pool {
         self.can_copy
     }
 
+    /// How many checkpoints there are, and the memory that they alone have.
+    pub(super) fn checkpoints(&self) -> (usize, u64) {
+        (self.checkpoints.len(), self.checkpoints.values().map(Vehicle::bytes).sum())
+    }
+
     /// How far the run was executed.
     pub(super) fn frontier(&self) -> At {
         self.frontier
