@@ -3,8 +3,8 @@
 //!
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside export`)
-//! choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside
+//! export debug`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]
@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use harness::cli::Cli;
+use harness::debug::session::Session;
+use harness::debug::travel::{Access, Travel, Watch};
 use harness::export::Format;
 use harness::image::kernel;
 use harness::image::mcount;
@@ -31,14 +33,16 @@ use harness::image::symbols::Symbols;
 use harness::image::unwind;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
-use harness::run::options::Options;
+use harness::measure::Listener;
+use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::plan::Plan;
 use harness::run::process::Process;
-use harness::run::records::Records;
+use harness::run::records::{Progress, Records};
 use harness::run::start::Start;
 use harness::run::walls::Walls;
 use harness::run::workspace::Workspace;
 use harness::run::{emulator, plugin};
+use object::{Object as _, ObjectSymbol as _};
 
 const COST_IMAGES: [&str; 13] = [
     // Short blocks, many jumps and calls through registers: what costs most.
@@ -94,6 +98,16 @@ const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
 /// With a window that takes about a second.
 const OUTSIDE_IMAGES: [&str; 2] = ["bench/riscv64-freertos-long", "bench/cortex-m3-freertos-long"];
 const ONE_SECOND: &str = "750M";
+/// Images, the last place that a debugger visits in each, and what is written early and never again.
+const DEBUG_IMAGES: [(&str, u64, &str); 4] = [
+    ("bench/riscv64-freertos-long", 1_000_000_000, "xSchedulerRunning"),
+    ("bench/cortex-m3-freertos-long", 1_000_000_000, "xSchedulerRunning"),
+    ("bench/riscv64-interpreter-long", 600_000_000, "code"),
+    ("bench/cortex-m3-interpreter-long", 500_000_000, "code"),
+];
+/// Places that are visited in any order, and steps back from the last of them.
+const DEBUG_PLACES: u64 = 200;
+const DEBUG_STEPS: u64 = 100;
 /// Different stacks of the profile that is exported.
 const STACKS: u32 = 1_000_000;
 /// Most time of an export, in that which inferno's library needs to draw the same stacks.
@@ -121,11 +135,12 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" => {
+            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug" => {
                 sections.push(word.as_str());
             }
             _ => bail!(
-                "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export"
+                "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
+                 debug"
             ),
         }
     }
@@ -156,6 +171,9 @@ fn main() -> Result<()> {
         bench.outside()?;
     }
     let over = if wanted("export") { bench.export()? } else { Vec::new() };
+    if wanted("debug") {
+        bench.debug()?;
+    }
     println!("{}", load());
     let path = bench.save(&machine)?;
     println!("every run: {}", path.display());
@@ -474,6 +492,60 @@ impl Bench {
         Ok(over)
     }
 
+    /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
+    /// back from the last of them, and the last write of what was written early.
+    fn debug(&mut self) -> Result<()> {
+        let rounds = self.rounds.div_ceil(3);
+        println!("## A debugger at any instruction, wall time, {rounds} rounds\n");
+        println!(
+            "| image | place | first visit | of bare QEMU | of the profile up to there | any place, median, worst \
+             | step back, median, worst | last write | of the profile | checkpoints |"
+        );
+        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let wall = |row: &Row| row.wall_s;
+        for (image, place, variable) in DEBUG_IMAGES {
+            let window = format!("--for={place}");
+            // Without the plugin it runs to its end.
+            let all = insns(&[run(image, What::Plugin(&[TO_THE_END]), None)?]);
+            let (mut bare, mut profile, mut visits) = (Vec::new(), Vec::new(), Vec::new());
+            for round in 0..rounds {
+                for turn in if round % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] } {
+                    match turn {
+                        0 => bare.push(Row { round, ..run(image, What::Bare, None)? }),
+                        1 => profile.push(Row { round, ..run(image, What::Harness(&[&window]), None)? }),
+                        _ => visits.push(visit(image, place, variable, round)?),
+                    }
+                }
+            }
+            let first: Vec<Row> = visits.iter().map(|visit| visit.first.clone()).collect();
+            let last_write: Vec<Row> = visits.iter().map(|visit| visit.last_write.clone()).collect();
+            let spread = |rows: fn(&Visit) -> &[Row]| {
+                let all = || visits.iter().flat_map(|visit| rows(visit)).map(|row| row.wall_s * 1e3);
+                format!("{:.1} ms, {:.0} ms", median(all()), all().fold(0.0, f64::max))
+            };
+            println!(
+                "| {} | {:.0} M | {:.3} s | {:.2} | {:.2} | {} | {} | {:.3} s | {:.2} | {:.0}, {:.0} MiB |",
+                short(image),
+                place as f64 / 1e6,
+                median(first.iter().map(wall)),
+                ratio(&first, &bare, wall) * all / place as f64,
+                ratio(&first, &profile, wall),
+                spread(|visit| &visit.places),
+                spread(|visit| &visit.steps),
+                median(last_write.iter().map(wall)),
+                ratio(&last_write, &profile, wall),
+                median(visits.iter().map(|visit| visit.checkpoints as f64)),
+                median(visits.iter().map(|visit| visit.checkpoint_kib as f64 / 1024.0)),
+            );
+            self.rows.extend(bare.into_iter().chain(profile));
+            for Visit { first, places, steps, last_write, .. } in visits {
+                self.rows.extend([first].into_iter().chain(places).chain(steps).chain([last_write]));
+            }
+        }
+        println!();
+        Ok(())
+    }
+
     /// Adds all rows to `ci/bench-runs/<date>-<processor>.csv`.
     fn save(&self, machine: &str) -> Result<PathBuf> {
         let date = Command::new("date").arg("+%F").output().context("date does not run")?;
@@ -491,7 +563,8 @@ impl Bench {
             let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
             let Row { image, what, round, wall_s, cpu_s, .. } = row;
             let (insns, peak_kib) = (number(row.insns), number(row.peak_kib));
-            writeln!(text, "{},{what},{round},{wall_s:.4},{cpu_s:.4},{insns},{peak_kib}", short(image))?;
+            let cpu_s = if cpu_s.is_nan() { String::new() } else { format!("{cpu_s:.4}") };
+            writeln!(text, "{},{what},{round},{wall_s:.4},{cpu_s},{insns},{peak_kib}", short(image))?;
         }
         fs::OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())?;
         Ok(path.canonicalize()?)
@@ -564,7 +637,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let arguments = plan.arguments(what.has_plugin().then_some(api));
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
-    let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null())?;
+    let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null(), None)?;
     let mut start = what.has_plugin().then(|| Start::begin(&plan, &mut process));
     let watch_memory = name.ends_with("-spin");
     let patience = Duration::from_millis(if watch_memory { 20 } else { 60_000 });
@@ -587,6 +660,70 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         row.insns = Some(records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum());
     }
     Ok(row)
+}
+
+/// What one debugging session took.
+struct Visit {
+    first: Row,
+    places: Vec<Row>,
+    steps: Vec<Row>,
+    last_write: Row,
+    checkpoints: usize,
+    checkpoint_kib: u64,
+}
+
+/// Debugs an image: visits a place, then others before it, steps back, and looks for the last write of a variable.
+fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
+    struct Silent;
+    impl Listener for Silent {
+        fn say(&mut self, _: &str) {}
+        fn progress(&mut self, _: Progress) {}
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../targets/build/{name}.elf"));
+    let elf = fs::read(&path)?;
+    let file = object::File::parse(&*elf)?;
+    let mut symbols = file.symbols();
+    let symbol = symbols.find(|symbol| symbol.name() == Ok(variable)).context("the image lacks its variable")?;
+    let firmware = path.to_str().context("the image's path is no text")?;
+    let options = Options::resolve(Cli::try_parse_from(["harness", firmware])?.profile.context("no options")?)?;
+    let row = |what: &str, started: Instant, at: u64| Row {
+        image: name.to_owned(),
+        what: format!("debug {what}"),
+        round,
+        wall_s: started.elapsed().as_secs_f64(),
+        // The processes are no children of this one.
+        cpu_s: f64::NAN,
+        insns: Some(at),
+        peak_kib: None,
+    };
+    let go = |session: &mut Session, what: &str, insn: u64| -> Result<Row> {
+        let started = Instant::now();
+        let stop = session.go(insn)?;
+        ensure!(stop.at.insn == insn, "{name}: sent to instruction {insn}, and came to {:?}", stop);
+        Ok(row(what, started, insn))
+    };
+
+    let started = Instant::now();
+    let mut session = Session::open(&options, DEFAULT_CHECKPOINT_MIB, &mut Silent)?;
+    go(&mut session, "first visit", last)?;
+    let (checkpoints, bytes) = session.checkpoints();
+    let first = Row { peak_kib: Some(bytes >> 10), ..row("first visit", started, last) };
+    // As good as any numbers, and the same ones each time (Knuth's MMIX).
+    let mut random = round as u64;
+    let places = (0..DEBUG_PLACES).map(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        go(&mut session, "place", 1 + (random >> 20) % (last - DEBUG_STEPS) + DEBUG_STEPS)
+    });
+    let places = places.collect::<Result<Vec<Row>>>()?;
+    let at = session.at().insn;
+    let steps = (1..=DEBUG_STEPS).map(|step| go(&mut session, "step back", at - step));
+    let steps = steps.collect::<Result<Vec<Row>>>()?;
+    go(&mut session, "back at the last place", last)?;
+    session.set_watches(&[Watch { range: symbol.address()..symbol.address() + 1, access: Access::Write }]);
+    let started = Instant::now();
+    let stop = session.backward(1)?;
+    let last_write = row("last write", started, stop.at.insn);
+    Ok(Visit { first, places, steps, last_write, checkpoints, checkpoint_kib: bytes >> 10 })
 }
 
 /// Runs a command, with its memory.

@@ -106,6 +106,11 @@ impl Session {
         self.pool.can_copy()
     }
 
+    /// How many checkpoints there are, and the memory that they alone have.
+    pub fn checkpoints(&self) -> (usize, u64) {
+        self.pool.checkpoints()
+    }
+
     fn fresh(&mut self, watching: bool) -> Result<Pool> {
         Pool::new(self.launch.start(watching, &self.line.interrupted)?, self.checkpoint_bytes)
     }
