@@ -70,12 +70,22 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
     let Subject { options, profile, console } = subject(args)?;
+    if profile.vcpus.len() > 1 {
+        return Err(InputError::new(format!(
+            "the machine has {} CPUs; a debugger can be put into runs of one",
+            profile.vcpus.len()
+        ))
+        .into());
+    }
     let mut listener = match port {
         Some(port) => socket::Listener::port(port)?,
         None => socket::Listener::private()?,
     };
     let measured = Session::open(&options, checkpoint_mib, &mut Terminal(None));
     let mut session = measured?;
+    if checkpoint_mib > 0 && !session.has_checkpoints() {
+        say("note: no checkpoints can be made of this run: each place behind takes another run");
+    }
     let (isa, elf, kernel, threads) = {
         let loaded = session.loaded();
         let isa: decode::Isa = loaded.choice.machine.isa.parse().map_err(anyhow::Error::new)?;

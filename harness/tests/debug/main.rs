@@ -5,6 +5,7 @@
 mod common;
 
 mod client;
+mod command;
 mod fake;
 mod find;
 mod gdb;

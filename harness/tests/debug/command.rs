@@ -1,0 +1,155 @@
+//! `harness debug` as it is typed, and GDB as it is started by the line that it prints.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::common::{harness, image, run};
+
+/// What the command says that ends by itself.
+fn refused(args: &[&str]) -> String {
+    let output = harness().arg("debug").args(args).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}: {said}");
+    said
+}
+
+/// A debugger's server, and the line that connects GDB.
+fn serve(args: &[&str]) -> (Child, String) {
+    let mut command = harness();
+    let mut child = command.arg("debug").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().to_owned())
+}
+
+/// Connects GDB by the line, and has it do these things.
+fn gdb(line: &str, commands: &[&str]) -> Output {
+    let commands: String = commands.iter().map(|command| format!(" -ex '{command}'")).collect();
+    let line = line.replacen("gdb-multiarch", "gdb-multiarch -nx -batch", 1);
+    Command::new("sh").args(["-c", &format!("{line}{commands}")]).output().unwrap()
+}
+
+/// What the server has said, and how it has ended.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+#[test]
+fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
+    for name in ["riscv64-freertos", "cortex-m3-freertos-pg-Os"] {
+        let run = run(name, &["--for", "8M"]);
+        let (elf, profile) = (image(name), run.profile());
+        let sample = &profile.samples[300];
+        let dir = run.dir.to_str().unwrap();
+        let (child, line) = serve(&[dir, "--elf", elf.to_str().unwrap(), "--at", "sample:301"]);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let socket = Path::new(words[words.iter().position(|&word| word == "remote").unwrap() + 1].trim_matches('"'));
+        let folder = fs::metadata(socket.parent().unwrap()).unwrap();
+        assert_eq!(folder.permissions().mode() & 0o777, 0o700, "{name}");
+        let output = gdb(
+            &line,
+            &[
+                "printf \"at %#lx\\n\", (long)$pc",
+                "info threads",
+                "break vTaskSwitchContext",
+                "continue",
+                "monitor where",
+                "continue",
+                "monitor where",
+                "reverse-continue",
+                "monitor where",
+                "monitor goto sample:301",
+                "delete",
+                "stepi",
+                "reverse-stepi",
+                "printf \"again %#lx\\n\", (long)$pc",
+            ],
+        );
+        let said = String::from_utf8_lossy(&output.stdout);
+        let (code, log) = end(child);
+        assert_eq!(code, Some(0), "{name}: {said}\n{log}");
+        assert!(!socket.exists(), "{name}: the socket is left behind");
+        let line_of = |word: &str| said.lines().find_map(|line| line.strip_prefix(word)).unwrap_or_default().trim();
+        assert_eq!(line_of("at "), format!("{:#x}", sample.pc), "{name}: {said}");
+        assert_eq!(line_of("again "), format!("{:#x}", sample.pc), "{name}: {said}");
+        for task in harness::analysis::stacks::task_names(&profile) {
+            assert!(said.contains(&task), "{name}: {task} is no thread: {said}");
+        }
+        let places: Vec<&str> = said.lines().filter(|line| line.starts_with("instruction ")).collect();
+        let [first, second, back, again] = places[..] else { panic!("{name}: {said}") };
+        assert!(first.contains("vTaskSwitchContext") && second.contains("vTaskSwitchContext"), "{name}: {said}");
+        assert!(first != second && back == first, "{name}: {said}");
+        let number: String = again.chars().filter(char::is_ascii_digit).collect();
+        assert!(number.starts_with(&sample.at_insns.to_string()), "{name}: {again}");
+    }
+}
+
+#[test]
+fn what_cannot_be_debugged_is_bad_input() {
+    let run = run("cortex-m3-bare", &[]);
+    let dir = run.dir.to_str().unwrap();
+    let (elf, other) = (image("cortex-m3-bare"), image("cortex-m3-bare-pg"));
+    let elf = elf.to_str().unwrap();
+    let calls = run.profile();
+    let main = calls.names.find("main").unwrap()[0].address;
+    assert_eq!(
+        harness::analysis::functions::table(&calls).rows.iter().filter(|row| row.start == Some(main)).count(),
+        1
+    );
+    let said = refused(&[dir, "--elf", elf, "--at", "call:main:9"]);
+    assert!(said.contains("call:main:1"), "{said}");
+    let said = refused(&[dir, "--elf", elf, "--at", "samples:9"]);
+    assert!(said.contains("sample"), "{said}");
+    let said = refused(&[dir, "--elf", other.to_str().unwrap(), "--at", "end"]);
+    assert!(said.contains(&calls.facts.image_sha256) && said.matches("SHA-256").count() == 1, "{said}");
+    assert!(refused(&[dir, "--elf", "/nonexistent.elf"]).contains("/nonexistent.elf"));
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    assert!(refused(&[dir, "--elf", elf, "--port", &port]).contains(&port));
+    let smp = image("riscv64-smp");
+    let args = [smp.to_str().unwrap(), "--qemu-arg=-smp", "--qemu-arg=2", "--for", "1M"];
+    assert!(refused(&args).contains("2 CPUs"));
+}
+
+#[test]
+fn nothing_stays_behind_a_server_that_is_killed() {
+    let elf = image("cortex-m3-freertos-pg-Os");
+    let (mut child, line) = serve(&[elf.to_str().unwrap(), "--for", "5M", "--at", "insn:4M"]);
+    let copies = || {
+        let group = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        let is_ours = |pid: &str| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let stat = group(pid).unwrap_or_default();
+            let is_over = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));
+            let root = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            !is_over && command.starts_with(b"/usr/bin/qemu") && root.to_string_lossy().contains("harness-debug-")
+        };
+        let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        all.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()) && is_ours(pid)).collect::<Vec<_>>()
+    };
+    // Those of this server: QEMU is its child, and leads their group.
+    let qemu = crate::common::child_of(child.id()).unwrap().to_string();
+    let of_group = || {
+        let is_in = |pid: &String| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let fields: Vec<String> =
+                stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().map(str::to_owned).collect();
+            fields.get(2) == Some(&qemu)
+        };
+        copies().into_iter().filter(is_in).count()
+    };
+    assert!(of_group() > 2, "QEMU and checkpoints");
+    assert!(line.contains("target remote"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while of_group() > 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(of_group(), 0);
+}
