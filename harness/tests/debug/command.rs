@@ -70,7 +70,8 @@ fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
                 "printf \"again %#lx\\n\", (long)$pc",
             ],
         );
-        let said = String::from_utf8_lossy(&output.stdout);
+        // What the commands of `monitor` say is an error output to GDB.
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).join("\n");
         let (code, log) = end(child);
         assert_eq!(code, Some(0), "{name}: {said}\n{log}");
         assert!(!socket.exists(), "{name}: the socket is left behind");
