@@ -19,7 +19,7 @@ use crate::text::number::{Hex, group, plural, share};
 const MAX_ROWS: usize = 10;
 
 /// The commands, and what they say.
-const COMMANDS: [(&str, &str); 9] = [
+const COMMANDS: [(&str, &str); 10] = [
     ("where", "instruction, time, function, task, interrupt"),
     ("goto PLACE", "go to a place, forwards or backwards"),
     ("profile", "the functions that the samples up to here were taken in"),
@@ -28,6 +28,8 @@ const COMMANDS: [(&str, &str); 9] = [
     ("task", "the firmware's tasks"),
     ("irq", "the interrupt that executes"),
     ("last-write ADDR|SYMBOL", "what wrote it last before here"),
+    // The server's, which knows what it refused.
+    ("why", "why the last read or write was refused"),
     ("help", "this"),
 ];
 
@@ -260,7 +262,8 @@ fn help() -> String {
     for (form, takes, meaning) in FORMS {
         let _ = writeln!(text, "  {:<30}{meaning}", format!("{form}{takes}"));
     }
-    text += "Devices cannot be read: a read of a UART would eat its input, and one of a timer end the run.\n\
+    text += "Devices are read in a copy of the run, which does not notice. Without checkpoints they cannot be, and those\n\
+             that count time (mtime, SysTick) never can.\n\
              Where the run cannot be written to, GDB says so: what came after a write would not be the run that was\n\
              profiled. After one, the run goes on from there and not back.\n";
     text

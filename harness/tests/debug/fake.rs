@@ -223,7 +223,7 @@ impl Fake {
     }
 
     fn over(&self) -> Ended {
-        if self.manners.crashes { Ended::Gone("qemu: fatal: Lockup".to_owned()) } else { Ended::At(End::Exit, INSNS) }
+        if self.manners.crashes { Ended::Gone("qemu: fatal: Lockup".to_owned()) } else { Ended::At(End::Exit, 0) }
     }
 }
 

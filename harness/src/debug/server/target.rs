@@ -353,7 +353,7 @@ impl<'a> Debuggee<'a> {
             Why::Start => MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::Begin },
             Why::End(ended) => {
                 let has_crashed = matches!(ended, Ended::Gone(_)) && !self.has_crashed;
-                self.said.push(format!("harness: {}\n", over(&ended)));
+                self.said.push(format!("harness: {}\n", over(&ended, stop.at.insn)));
                 if has_crashed {
                     self.has_crashed = true;
                     signal(tid, Signal::SIGSEGV)
@@ -378,11 +378,11 @@ fn reaches(address: u64, range: &Range<u64>) -> bool {
     address < range.end && address.saturating_add(ACCESS_BYTES) > range.start
 }
 
-/// How a run is over, in words.
-fn over(ended: &Ended) -> String {
+/// How a run is over after so many instructions, in words.
+fn over(ended: &Ended, insn: u64) -> String {
     use wire::control::End;
     match ended {
-        Ended::At(end, insn) => {
+        Ended::At(end, _) => {
             let what = match end {
                 End::For => "all that was asked for has been executed",
                 End::Until => "--until was reached",
@@ -674,10 +674,6 @@ impl MonitorCmd for Debuggee<'_> {
                 self.set_breakpoints();
                 self.travel.set_watches(&self.watches);
                 self.has_crashed &= self.travel.at() == before;
-                if matches!(words, "" | "help") {
-                    text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
-                    text.push_str("why: why the last write or read was refused");
-                }
                 if self.travel.at() != before && !self.flushes {
                     text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
                     text.push_str(MOVED);
