@@ -685,7 +685,9 @@ fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
     let mut symbols = file.symbols();
     let symbol = symbols.find(|symbol| symbol.name() == Ok(variable)).context("the image lacks its variable")?;
     let firmware = path.to_str().context("the image's path is no text")?;
-    let options = Options::resolve(Cli::try_parse_from(["harness", firmware])?.profile.context("no options")?)?;
+    let options = Options::resolve(
+        Cli::try_parse_from(["harness", firmware, "--sandbox", "off"])?.profile.context("no options")?,
+    )?;
     let row = |what: &str, started: Instant, at: u64| Row {
         image: name.to_owned(),
         what: format!("debug {what}"),
