@@ -520,7 +520,7 @@ impl Bench {
             let first: Vec<Row> = visits.iter().map(|visit| visit.first.clone()).collect();
             let last_write: Vec<Row> = visits.iter().map(|visit| visit.last_write.clone()).collect();
             let spread = |rows: fn(&Visit) -> &[Row]| {
-                let all = || visits.iter().flat_map(|visit| rows(visit)).map(|row| row.wall_s * 1e3);
+                let all = || visits.iter().flat_map(&rows).map(|row| row.wall_s * 1e3);
                 format!("{:.1} ms, {:.0} ms", median(all()), all().fold(0.0, f64::max))
             };
             println!(

@@ -22,6 +22,9 @@ const MOST: usize = 128;
 const MOST_NEAR: usize = 8;
 const NEAR_INSNS: u64 = 1 << 15;
 
+/// Has a process execute, to an instruction at most; it may be interrupted.
+pub(super) type Run<'a> = dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held> + 'a;
+
 /// A run, and the processes that execute it.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -145,7 +148,7 @@ impl Pool {
         &mut self,
         until: Option<u64>,
         at_stops: AtStops,
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
+        run: &mut Run<'_>,
         found: &mut dyn FnMut(&Held),
     ) -> Result<Option<Held>> {
         loop {
@@ -192,11 +195,7 @@ impl Pool {
     }
 
     /// Puts the debugger at an instruction, or the run's end. None: that takes another run.
-    pub(super) fn go(
-        &mut self,
-        insn: u64,
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
-    ) -> Result<Option<Held>> {
+    pub(super) fn go(&mut self, insn: u64, run: &mut Run<'_>) -> Result<Option<Held>> {
         if insn > self.frontier.insn && self.ended.is_none() {
             let known = self.known_end.clone().filter(|&(last, _)| insn >= last);
             let insn = known.as_ref().map_or(insn, |&(last, _)| last);
@@ -251,11 +250,7 @@ impl Pool {
     }
 
     /// Puts the debugger where the pioneer has been held.
-    fn follow(
-        &mut self,
-        held: Option<Held>,
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
-    ) -> Result<Option<Held>> {
+    fn follow(&mut self, held: Option<Held>, run: &mut Run<'_>) -> Result<Option<Held>> {
         let Some(held) = held else { return Ok(None) };
         if self.pioneer.is_none() {
             // QEMU has gone, or sleeps: a copy is held at its last instruction, or another run has to be.
@@ -275,29 +270,29 @@ impl Pool {
         &mut self,
         until: Option<u64>,
         (breakpoints, watches): (&[u64], &[Watch]),
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
+        run: &mut Run<'_>,
     ) -> Result<Option<Held>> {
-        if let Some(explorer) = &mut self.explorer {
-            if self.frontier.insn > explorer.at.insn {
-                explorer.set_stops(breakpoints, watches)?;
-                // What is held at a breakpoint does not come to it once more.
-                let frontier = self.frontier.insn + u64::from(self.ended.is_none());
-                let limit = until.map_or(frontier, |until| until.min(frontier));
-                let held = run(explorer, Some(limit), AtStops::Hold)?;
-                let is_there = Some(held.at.insn) == until;
-                let is_on = held.why == Halt::Held(Why::Reached) && !is_there && self.ended.is_none();
-                if !is_on {
-                    let is_over = held.at.insn >= self.frontier.insn && held.why == Halt::Held(Why::Reached);
-                    let over = self.ended.clone().filter(|_| is_over);
-                    return Ok(Some(match over {
-                        Some(ended) => Held { why: Halt::Ended(ended), ..held },
-                        None => held,
-                    }));
-                }
-                // A stop at the frontier itself.
-                if breakpoints.contains(&held.at.pc) {
-                    return Ok(Some(Held { why: Halt::Held(Why::Breakpoint), ..held }));
-                }
+        if let Some(explorer) = &mut self.explorer
+            && self.frontier.insn > explorer.at.insn
+        {
+            explorer.set_stops(breakpoints, watches)?;
+            // What is held at a breakpoint does not come to it once more.
+            let frontier = self.frontier.insn + u64::from(self.ended.is_none());
+            let limit = until.map_or(frontier, |until| until.min(frontier));
+            let held = run(explorer, Some(limit), AtStops::Hold)?;
+            let is_there = Some(held.at.insn) == until;
+            let is_on = held.why == Halt::Held(Why::Reached) && !is_there && self.ended.is_none();
+            if !is_on {
+                let is_over = held.at.insn >= self.frontier.insn && held.why == Halt::Held(Why::Reached);
+                let over = self.ended.clone().filter(|_| is_over);
+                return Ok(Some(match over {
+                    Some(ended) => Held { why: Halt::Ended(ended), ..held },
+                    None => held,
+                }));
+            }
+            // A stop at the frontier itself.
+            if breakpoints.contains(&held.at.pc) {
+                return Ok(Some(Held { why: Halt::Held(Why::Breakpoint), ..held }));
             }
         }
         if let Some(ended) = &self.ended {
@@ -316,7 +311,7 @@ impl Pool {
         from: u64,
         before: u64,
         (breakpoints, watches): (&[u64], &[Watch]),
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
+        run: &mut Run<'_>,
     ) -> Result<Option<Hit>> {
         let from = from.max(self.base);
         let mut end = before;
@@ -345,7 +340,7 @@ impl Pool {
         addresses: &[u64],
         until: Option<u64>,
         most: usize,
-        run: &mut dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held>,
+        run: &mut Run<'_>,
     ) -> Result<(Vec<Hit>, u64)> {
         let (mut hits, mut last) = (0, std::collections::VecDeque::new());
         // A stop at the instruction that one is held at is counted by that which goes on from there, and not before.
