@@ -103,7 +103,7 @@ const DEBUG_IMAGES: [(&str, u64, &str); 4] = [
     ("bench/riscv64-freertos-long", 1_000_000_000, "xSchedulerRunning"),
     ("bench/cortex-m3-freertos-long", 1_000_000_000, "xSchedulerRunning"),
     ("bench/riscv64-interpreter-long", 600_000_000, "code"),
-    ("bench/cortex-m3-interpreter-long", 600_000_000, "code"),
+    ("bench/cortex-m3-interpreter-long", 500_000_000, "code"),
 ];
 /// Places that are visited in any order, and steps back from the last of them.
 const DEBUG_PLACES: u64 = 200;

@@ -265,9 +265,19 @@ impl Clock {
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
     /// step on the way there.
     fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger) {
-        let clock = DUE - (self.next_event(vcpu) - insns).min(DUE);
+        let clock = DUE - self.next_event(vcpu).saturating_sub(insns).min(DUE);
         ledger.set(ORIGIN, vcpu, clock.wrapping_sub(insns));
         ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
+    }
+
+    /// How many instructions from now the next event is due; 0: it is due, or was.
+    pub(crate) fn insns_to_event(&self, vcpu: u32, ledger: &Ledger) -> u64 {
+        self.next_event(vcpu).saturating_sub(ledger.insns(vcpu))
+    }
+
+    /// Whether an event is due, or may be.
+    pub(crate) fn is_due(&self, vcpu: u32, ledger: &Ledger) -> bool {
+        ledger.get(CLOCK, vcpu) >= DUE
     }
 
     /// Sets the clock to the next event anew: it may be another one.

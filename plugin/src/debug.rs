@@ -104,6 +104,11 @@ impl Debugger {
         }))
     }
 
+    /// Whether an instruction has a breakpoint.
+    pub(crate) fn has_breakpoint(&self, vcpu: u32, pc: u64) -> bool {
+        vcpu == TIMEKEEPER && self.breakpoints.contains(&pc)
+    }
+
     /// Whether accesses are watched for.
     pub(crate) fn watches(&self) -> bool {
         self.watches_memory

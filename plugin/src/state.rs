@@ -286,7 +286,7 @@ impl State {
                 Event::Output if self.has_written_enough() => End::Output,
                 Event::Output => continue,
                 Event::Hold => {
-                    self.hold_at(vcpu, at_insns, pc);
+                    self.hold_at(at_insns, pc);
                     continue;
                 }
                 Event::End(end) => end,
@@ -296,20 +296,48 @@ impl State {
     }
 
     /// The run has come to an instruction at which a debugger wants to be asked.
-    fn hold_at(&mut self, vcpu: u32, insns: u64, pc: u64) {
+    fn hold_at(&mut self, insns: u64, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
         let next = debugger.arrived(insns, pc, &mut self.guest, &self.ledger);
         self.clock.set_hold(next);
-        self.clock.set(vcpu, &self.ledger);
         self.debugger = Some(debugger);
     }
 
+    /// Sets the clock anew, in the middle of a block of a run that is debugged, from whose `index`-th instruction on none
+    /// has started. Where the next event falls into what is left of the block, its instruction asks.
+    pub(crate) fn await_event(&mut self, vcpu: u32, block: usize, index: u64) {
+        self.clock.set(vcpu, &self.ledger);
+        let index = index + self.clock.insns_to_event(vcpu, &self.ledger).max(1) - 1;
+        if let Some(&(flag, _)) = self.blocks.get(block).segments.get(index as usize) {
+            self.ledger.set(flag, vcpu, 1);
+        }
+    }
+
+    /// A breakpoint is at the instruction that is about to execute, or something is due there, or was thought to be when
+    /// the block was left before it.
+    pub(crate) fn stop_at(&mut self, vcpu: u32, block: usize, index: u64) {
+        let pc = self.blocks.get(block).pc_of(index);
+        if self.clock.is_due(vcpu, &self.ledger) {
+            let stack = self.take_stack(vcpu, pc);
+            self.settle_here(vcpu, block, index, &stack);
+        }
+        let flag = self.blocks.get(block).segments[index as usize].0;
+        // The breakpoints may be others now.
+        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(vcpu, pc));
+        if is_breakpoint {
+            self.break_at(vcpu, pc);
+        }
+        // The same.
+        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(vcpu, pc));
+        self.ledger.set(flag, vcpu, is_breakpoint.into());
+        self.await_event(vcpu, block, index + 1);
+    }
+
     /// A breakpoint is at the instruction that is about to execute.
-    pub(crate) fn stop_at(&mut self, vcpu: u32, pc: u64) {
+    fn break_at(&mut self, vcpu: u32, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
         let next = debugger.breakpoint(self.ledger.insns(vcpu), pc, &mut self.guest, &self.ledger);
         self.clock.set_hold(next);
-        self.clock.set(vcpu, &self.ledger);
         self.debugger = Some(debugger);
     }
 
@@ -321,14 +349,15 @@ impl State {
         }
     }
 
-    /// Memory was accessed by the instruction at `pc`, by a store or a load of so many bytes.
-    pub(crate) fn accessed(&mut self, vcpu: u32, pc: u64, access: Access, is_store: bool) {
+    /// Memory was accessed by a block's `index`-th instruction, by a store or a load of so many bytes.
+    pub(crate) fn accessed(&mut self, vcpu: u32, block: usize, index: u64, access: Access, is_store: bool) {
         let insns = self.ledger.insns(vcpu);
+        let pc = self.blocks.get(block).pc_of(index);
         let Some(debugger) = &mut self.debugger else { return };
         let accessed = debug::Accessed { address: access.address, is_store, by: insns };
         if debugger.accessed(accessed, access.bytes, pc, &mut self.guest) {
             self.clock.set_hold(Some(insns + 1));
-            self.clock.set(vcpu, &self.ledger);
+            self.await_event(vcpu, block, index + 1);
         }
     }
 

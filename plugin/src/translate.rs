@@ -17,9 +17,9 @@ use crate::code::Code;
 use crate::debug::Debugger;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnBreakpoint, OnCrossing, OnDelete, OnEvent, OnEventWait, OnException,
-    OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnIdle, OnInput, OnLoad, OnMask,
-    OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
+    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait, OnException,
+    OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle, OnInput, OnLoad,
+    OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
     OnWatchedStore, OracleCount, OracleSample,
 };
@@ -39,10 +39,11 @@ enum AtBlock {
     Arrival,
     Function,
     Input,
+    Hold,
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 8] = [
+const AT_BLOCK: [AtBlock; 9] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
@@ -58,6 +59,8 @@ const AT_BLOCK: [AtBlock; 8] = [
     AtBlock::Function,
     // One of the events may have asked for it.
     AtBlock::Input,
+    // All that may set the clock has.
+    AtBlock::Hold,
 ];
 
 /// What is done at an instruction.
@@ -389,6 +392,12 @@ fn register_at_block(
             (Some(_), true) => qemu_block.call_when_at_least::<OnInput>(cell(state, INPUT), 1, block),
             (Some(_), false) => qemu_block.call::<OnInput>(block),
         },
+        AtBlock::Hold => {
+            if state.counting.is_debugged && state.counting.is_inline {
+                let due = DUE - plan.len() as u64;
+                qemu_block.call_when_at_least::<OnDueBlock>(cell(state, CLOCK), due, insn_id(block, 0));
+            }
+        }
     }
 }
 
@@ -492,11 +501,11 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
     let clock = cell(state, CLOCK);
     match count {
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
-        // Its counter is a flag: the debugger stops here.
+        // Its counter is a flag: the debugger stops here, or something is due. One condition costs half of two: where
+        // code branches, QEMU writes all registers back.
         Count::Segment { slot, .. } if state.counting.is_debugged => {
             insn.add(clock, 1);
-            insn.hold_when_at_least::<OracleSample>(clock, DUE, id);
-            insn.hold_when_at_least::<OnBreakpoint>(cell(state, slot), 1, id);
+            insn.hold_when_at_least::<OnHold>(cell(state, slot), 1, id);
         }
         Count::Segment { slot, .. } if state.counting.is_oracle => {
             insn.add(clock, 1);

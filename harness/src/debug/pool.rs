@@ -13,7 +13,7 @@ use crate::debug::travel::{At, Ended};
 use crate::debug::vehicle::{Halt, Held, Vehicle};
 
 /// Distance of checkpoints as a run begins, in instructions. It doubles as they become too many.
-const FIRST_STRIDE_INSNS: u64 = 1 << 20;
+const FIRST_STRIDE_INSNS: u64 = 1 << 22;
 
 /// Most checkpoints of the whole run.
 const MOST: usize = 128;
@@ -21,9 +21,6 @@ const MOST: usize = 128;
 /// Most checkpoints near where the debugger is, and how far before it they lie.
 const MOST_NEAR: usize = 8;
 const NEAR_INSNS: u64 = 1 << 15;
-
-/// How often it is looked how much memory the checkpoints take, in checkpoints.
-const WEIGHED_EACH: usize = 8;
 
 /// A run, and the processes that execute it.
 #[derive(Debug)]
@@ -37,6 +34,9 @@ pub(super) struct Pool {
     /// How the run is over, at the frontier.
     pub(super) ended: Option<Ended>,
     checkpoints: BTreeMap<u64, Vehicle>,
+    /// Their memory, in bytes. What one has for itself does not change once the pioneer has left the next one: the kernel
+    /// takes half a millisecond to say it.
+    weights: BTreeMap<u64, u64>,
     /// Those near where the debugger was lately, the latest last.
     near: Vec<Vehicle>,
     stride_insns: u64,
@@ -64,6 +64,7 @@ impl Pool {
             frontier,
             ended: None,
             checkpoints: BTreeMap::new(),
+            weights: BTreeMap::new(),
             near: Vec::new(),
             stride_insns: FIRST_STRIDE_INSNS,
             known_end: None,
@@ -119,13 +120,16 @@ impl Pool {
 
     fn keep_checkpoint(&mut self) -> Result<()> {
         let Some(copy) = self.copy_pioneer()? else { return Ok(()) };
+        for (&insn, before) in &self.checkpoints {
+            self.weights.entry(insn).or_insert_with(|| before.bytes());
+        }
         self.checkpoints.insert(copy.at.insn, copy);
-        let is_heavy = || self.checkpoints.values().map(Vehicle::bytes).sum::<u64>() > self.most_bytes;
-        let is_weighed = self.checkpoints.len().is_multiple_of(WEIGHED_EACH);
-        if self.checkpoints.len() > MOST || (is_weighed && is_heavy()) {
+        if self.checkpoints.len() > MOST || self.weights.values().sum::<u64>() > self.most_bytes {
             self.stride_insns *= 2;
             let (base, stride) = (self.base, self.stride_insns);
             self.checkpoints.retain(|&insn, _| insn == base || (insn - base).is_multiple_of(stride));
+            // What was shared with those that go, the others have for themselves when they are gone.
+            self.weights.clear();
         }
         Ok(())
     }

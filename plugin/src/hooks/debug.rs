@@ -4,13 +4,23 @@ use super::find;
 use crate::debug;
 use crate::qemu::{Access, AccessCallback, AccessHook, ExecCallback, Hook};
 
-/// At an instruction that has a breakpoint.
-pub(crate) struct OnBreakpoint;
+/// At the start of a block in which something may be due: the instruction at which it is asks, too.
+pub(crate) struct OnDueBlock;
 
-impl Hook for OnBreakpoint {
+impl Hook for OnDueBlock {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
-        state.stop_at(here.vcpu, here.pc);
+        state.await_event(here.vcpu, here.block, here.index);
+    };
+}
+
+/// At an instruction that has a breakpoint, or at which something may be due.
+pub(crate) struct OnHold;
+
+impl Hook for OnHold {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        state.stop_at(here.vcpu, here.block, here.index);
     };
 }
 
@@ -32,6 +42,6 @@ fn on_access(vcpu: u32, access: Access, is_store: bool, id: usize) {
     // Most accesses are of something else.
     if debug::may_be_watched(access.address) {
         let (mut state, here) = find(vcpu, id);
-        state.accessed(here.vcpu, here.pc, access, is_store);
+        state.accessed(here.vcpu, here.block, here.index, access, is_store);
     }
 }
