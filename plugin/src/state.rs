@@ -303,8 +303,8 @@ impl State {
         self.debugger = Some(debugger);
     }
 
-    /// Sets the clock anew, in the middle of a block of a run that is debugged, from whose `index`-th instruction on none
-    /// has started. Where the next event falls into what is left of the block, its instruction asks.
+    /// Sets the clock anew, in the middle of a block of a run that is debugged, from whose `index`-th instruction on
+    /// none has started. Where the next event falls into what is left of the block, its instruction asks.
     pub(crate) fn await_event(&mut self, vcpu: u32, block: usize, index: u64) {
         self.clock.set(vcpu, &self.ledger);
         let index = index + self.clock.insns_to_event(vcpu, &self.ledger).max(1) - 1;
@@ -313,8 +313,8 @@ impl State {
         }
     }
 
-    /// A breakpoint is at the instruction that is about to execute, or something is due there, or was thought to be when
-    /// the block was left before it.
+    /// A breakpoint is at the instruction that is about to execute, or something is due there, or was thought to be
+    /// when the block was left before it.
     pub(crate) fn stop_at(&mut self, vcpu: u32, block: usize, index: u64) {
         let pc = self.blocks.get(block).pc_of(index);
         if self.clock.is_due(vcpu, &self.ledger) {

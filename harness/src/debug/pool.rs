@@ -37,8 +37,8 @@ pub(super) struct Pool {
     /// How the run is over, at the frontier.
     pub(super) ended: Option<Ended>,
     checkpoints: BTreeMap<u64, Vehicle>,
-    /// Their memory, in bytes. What one has for itself does not change once the pioneer has left the next one: the kernel
-    /// takes half a millisecond to say it.
+    /// Their memory, in bytes. What one has for itself does not change once the pioneer has left the next one, and the
+    /// kernel takes half a millisecond to say it.
     weights: BTreeMap<u64, u64>,
     /// Those near where the debugger was lately, the latest last.
     near: Vec<Vehicle>,
