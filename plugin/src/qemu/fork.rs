@@ -114,7 +114,8 @@ impl Copier {
     }
 
     /// Makes a copy; only in a callback of the vCPU. `console` is where the firmware's output goes, `records` the
-    /// directory of the records, `socket` is the copy's, and `is_resting` says of QEMU's main thread that it waits for file descriptors.
+    /// directory of the records, `socket` is the copy's, and `is_resting` says of QEMU's main thread that it waits for
+    /// file descriptors.
     pub(crate) fn fork(
         &mut self,
         console: &str,
@@ -125,7 +126,8 @@ impl Copier {
         if self.fork_quietly(console, records, socket, is_resting)? > 0 {
             return Ok(Side::Original);
         }
-        let events = self.replace()?;
+        // Half of it would have two processes talk over one socket.
+        let Ok(events) = self.replace() else { super::exit(1) };
         Timekeeper { functions: self.functions, events }.start();
         Ok(Side::Copy)
     }
@@ -150,7 +152,7 @@ impl Copier {
         let was_locked = unsafe { is_locked() };
         // Whatever QEMU's other threads are in the middle of, the copy would be in it for ever. With the lock held the main
         // thread is in nothing where it waits for descriptors, nor is the timekeeper of a copy.
-        for _ in 0..RESTING_LOOKS {
+        for look in 0.. {
             if !was_locked {
                 // SAFETY: this thread does not have it; the name lives for ever.
                 unsafe { lock(c"profiler plugin".as_ptr(), 0) };
@@ -158,11 +160,13 @@ impl Copier {
             if self.is_copy || is_resting() {
                 break;
             }
-            if was_locked {
+            if !was_locked {
+                // SAFETY: this thread has it.
+                unsafe { unlock() };
+            }
+            if was_locked || look == RESTING_LOOKS {
                 return Err(io::Error::other("QEMU's main thread does not rest"));
             }
-            // SAFETY: this thread has it.
-            unsafe { unlock() };
             thread::yield_now();
         }
         // SAFETY: fork(2) copies this thread, which goes on in both. The C library keeps its allocator whole in the copy.
@@ -254,8 +258,7 @@ impl Copier {
     }
 }
 
-/// How often it is looked whether QEMU's main thread rests before a copy is made all the same: it then waits for the
-/// lock, which the copy's timekeeper has no less.
+/// How often it is looked whether QEMU's main thread rests before there is no copy.
 const RESTING_LOOKS: u32 = 100_000;
 
 /// What a copy would share and must not.
