@@ -288,10 +288,7 @@ impl Travel for Session {
 
     fn registers(&mut self) -> Result<Vec<Register>> {
         match self.pool.current()?.ask(&Command::Registers)? {
-            Reply::Registers(registers) => {
-                let register = |debug::Register { feature, name, bytes }| Register { feature, name, bytes };
-                Ok(registers.into_iter().map(register).collect())
-            }
+            Reply::Registers(registers) => Ok(registers),
             other => bail!("the plugin answered {other:?} to registers"),
         }
     }

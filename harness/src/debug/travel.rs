@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 use wire::control::End;
+pub use wire::debug::Register;
 
 /// Where the run is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,17 +83,6 @@ pub struct Stop {
     pub at: At,
     /// The reason.
     pub why: Why,
-}
-
-/// A register.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Register {
-    /// The feature of GDB's target descriptions that QEMU has it in: `org.gnu.gdb.arm.m-profile`.
-    pub feature: String,
-    /// QEMU's name of it.
-    pub name: String,
-    /// Its value in the guest's order; empty: it cannot be read without disturbing the run.
-    pub bytes: Vec<u8>,
 }
 
 /// What a run cannot do here: for the debugger's user, who is told why.
