@@ -42,8 +42,9 @@ impl Listener for Terminal {
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let options = Options::resolve(args)?;
-    let output = Output::prepare_for(&options)?;
+    // Before there is anything to tidy up.
     end_on_interrupt();
+    let output = Output::prepare_for(&options)?;
     deadline::hold(output.deadline().clone(), ExitCode::Limit.status());
     let stem = image::stem(&options.firmware);
     let mut terminal = Terminal(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));

@@ -96,8 +96,9 @@ impl<W: Write> Drop for Words<W> {
 /// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let options = Options::resolve_run(args)?;
-    let output = Output::prepare_for(&options)?;
+    // Before there is anything to tidy up.
     end_on_interrupt();
+    let output = Output::prepare_for(&options)?;
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
     let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
     deadline::hold(output.deadline().clone(), runner::LIMIT);

@@ -58,11 +58,12 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
     };
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
+    // Before there is anything to tidy up.
+    end_on_interrupt();
     let reports = Reports::prepare(directory)?;
     if let Some(line) = Walls::warning(args.sandbox) {
         eprintln!("warning: {line}");
     }
-    end_on_interrupt();
     // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     let settings: &'static Settings = Box::leak(Box::new(Settings {
