@@ -45,6 +45,8 @@ pub(crate) struct Clock {
     look_insns: Option<u64>,
     /// Instruction of the run at which a debugger has it held.
     hold_at: Option<u64>,
+    /// So many instructions before an event, blocks begin to call back for it.
+    early_insns: u64,
     vcpus: Vec<Vcpu>,
 }
 
@@ -177,6 +179,7 @@ impl Clock {
             input_at: None,
             look_insns: None,
             hold_at: None,
+            early_insns: 0,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
         for vcpu in 0..vcpus {
@@ -241,6 +244,17 @@ impl Clock {
         self.hold_at = at_insns_of_run;
     }
 
+    /// Whether nothing is due before the instruction at which the run is held.
+    pub(crate) fn holds_next(&self, vcpu: u32) -> bool {
+        let before_insns = self.vcpus[vcpu as usize].before_insns;
+        self.hold_at.is_some_and(|at| at.saturating_sub(before_insns).max(1) == self.next_event(vcpu))
+    }
+
+    /// Has blocks call back so many instructions before an event, from when the clock is set next.
+    pub(crate) fn set_early(&mut self, insns: u64) {
+        self.early_insns = insns;
+    }
+
     /// Instructions that a vCPU has started since reset.
     pub(crate) fn insns_of_run(&self, vcpu: u32, ledger: &Ledger) -> u64 {
         self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
@@ -265,7 +279,8 @@ impl Clock {
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
     /// step on the way there.
     fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger) {
-        let clock = DUE - self.next_event(vcpu).saturating_sub(insns).min(DUE);
+        let next = self.next_event(vcpu).saturating_sub(self.early_insns);
+        let clock = DUE - next.saturating_sub(insns).min(DUE);
         ledger.set(ORIGIN, vcpu, clock.wrapping_sub(insns));
         ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
     }

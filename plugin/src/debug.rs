@@ -18,7 +18,7 @@ use crate::clock::TIMEKEEPER;
 use crate::guest::Guest;
 use crate::ledger::Ledger;
 use crate::marks::printed;
-use crate::qemu::{self, Copier, MAX_READ_BYTES, Side, Socket};
+use crate::qemu::{self, Copier, Edition, Editions, MAX_READ_BYTES, Side, Socket};
 use crate::wait::MainThread;
 
 /// How often a run that executes looks whether it is to be held.
@@ -61,6 +61,8 @@ pub(crate) struct Debugger {
     /// None: this QEMU has not what it takes.
     copier: Option<Copier>,
     main_thread: MainThread,
+    /// None: this QEMU has no two that are apart.
+    editions: Option<Editions>,
     console: String,
     records: String,
 }
@@ -100,6 +102,7 @@ impl Debugger {
             copier: Copier::find(api)
                 .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
+            editions: Editions::find(api).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
         }))
@@ -129,8 +132,32 @@ impl Debugger {
         Some(self.until.unwrap_or(MAX_INSNS).min(insns + SLICE_INSNS))
     }
 
+    /// Whether nothing but an instruction to be held at is waited for.
+    pub(crate) fn may_be_far(&self) -> bool {
+        self.editions.is_some() && self.at_stops == AtStops::Pass
+    }
+
+    /// The instruction at which to ask again, unless there is one to be held at within so many.
+    pub(crate) fn glance(&self, insns: u64, near: u64) -> Option<u64> {
+        let is_near = self.until.is_some_and(|until| until <= insns + near);
+        if is_near || self.socket.is_readable() { None } else { self.next(insns) }
+    }
+
+    /// Has the run go on in blocks that can be held at no instruction, or in those that can at each.
+    pub(crate) fn go_far(&mut self, is_far: bool) {
+        let Some(editions) = &self.editions else { return };
+        editions.choose(if is_far { Edition::Chained } else { Edition::Single });
+        if !is_far {
+            editions.leave_chain();
+        }
+    }
+
     /// The run has come to the instruction at which to ask. Returns the next one.
     pub(crate) fn arrived(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
+        let is_first = self.held_at == 0;
+        if let Some(editions) = self.editions.take_if(|editions| is_first && !editions.are_apart()) {
+            editions.choose(Edition::Chained);
+        }
         if let Some(accessed) = self.accessed.take() {
             self.serve(Why::Watch(accessed), insns, pc, guest, ledger);
         } else if self.until.is_some_and(|until| until <= insns) {

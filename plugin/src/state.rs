@@ -74,6 +74,10 @@ pub(crate) struct State {
     pub(crate) debugger: Option<Debugger>,
 }
 
+/// Distance from what is due at which blocks that can be held at no instruction are left: longer than three of QEMU's,
+/// which have at most 512 instructions.
+const NEAR_INSNS: u64 = 1 << 11;
+
 /// How generated code counts.
 pub(crate) struct Counting {
     pub(crate) scoreboard: Scoreboard,
@@ -89,8 +93,10 @@ pub(crate) struct Counting {
     pub(crate) translating: u32,
     /// One callback per instruction instead, for the tests.
     pub(crate) is_oracle: bool,
-    /// Every instruction is one that the run may be held at, and nothing but the clock is counted.
+    /// The run may be held at any instruction, and nothing but the clock is counted.
     pub(crate) is_debugged: bool,
+    /// It is held at none of those that are translated now: no event is near.
+    pub(crate) is_far: bool,
 }
 
 impl Counting {
@@ -149,6 +155,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
             translating: 0,
             is_oracle: request.is_oracle,
             is_debugged: request.is_debugged,
+            is_far: false,
         },
         follow,
         stacks: Stacks::new(&request),
@@ -303,12 +310,40 @@ impl State {
         self.debugger = Some(debugger);
     }
 
+    /// Something is due in a block of a run that is debugged, or near.
+    pub(crate) fn await_in_block(&mut self, vcpu: u32, block: usize) {
+        self.keep_distance(vcpu);
+        self.await_event(vcpu, block, 0);
+    }
+
+    /// Goes over to blocks that can be held at no instruction where nothing is near that needs it, and back.
+    fn keep_distance(&mut self, vcpu: u32) {
+        let Some(debugger) = &mut self.debugger else { return };
+        let insns = self.ledger.insns(vcpu);
+        let near = if self.counting.is_far { NEAR_INSNS } else { 2 * NEAR_INSNS };
+        let mut is_far = debugger.may_be_far();
+        while is_far && self.clock.insns_to_event(vcpu, &self.ledger) <= near {
+            // A look whether the run is to be held needs no certain instruction.
+            match debugger.glance(insns, near).filter(|_| self.clock.holds_next(vcpu)) {
+                Some(next) => self.clock.set_hold(Some(next)),
+                None => is_far = false,
+            }
+        }
+        if is_far != self.counting.is_far {
+            debugger.go_far(is_far);
+            self.clock.set_early(if is_far { NEAR_INSNS } else { 0 });
+            self.counting.is_far = is_far;
+        }
+    }
+
     /// Sets the clock anew, in the middle of a block of a run that is debugged, from whose `index`-th instruction on
     /// none has started. Where the next event falls into what is left of the block, its instruction asks.
     pub(crate) fn await_event(&mut self, vcpu: u32, block: usize, index: u64) {
         self.clock.set(vcpu, &self.ledger);
         let index = index + self.clock.insns_to_event(vcpu, &self.ledger).max(1) - 1;
-        if let Some(&(flag, _)) = self.blocks.get(block).segments.get(index as usize) {
+        let block = self.blocks.get(block);
+        let Some(&(flag, _)) = block.segments.get(index as usize) else { return };
+        if block.segments.len() as u64 == block.insns() {
             self.ledger.set(flag, vcpu, 1);
         }
     }
@@ -330,6 +365,7 @@ impl State {
         // The same.
         let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(vcpu, pc));
         self.ledger.set(flag, vcpu, is_breakpoint.into());
+        self.keep_distance(vcpu);
         self.await_event(vcpu, block, index + 1);
     }
 

@@ -220,7 +220,8 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     state.counting.translating = state.executing_vcpu().unwrap_or(0);
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
-    let is_single = state.counting.is_oracle || state.counting.is_debugged;
+    let is_held = state.counting.is_debugged && !state.counting.is_far;
+    let is_single = state.counting.is_oracle || is_held;
     let parts: Vec<&[Planned]> =
         plan.chunk_by(|insn, next| !insn.ends_segment && !next.bound && !is_single).collect();
     let is_whole = is_counted_whole(state, &plan, parts.len());
@@ -232,7 +233,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             transfer: part.last().and_then(|insn| insn.transfer),
         };
         let slot = state.ledger.segment(segment);
-        if let Some(debugger) = &mut state.debugger {
+        if let (Some(debugger), true) = (&mut state.debugger, is_held) {
             debugger.translated(part[0].pc, slot, &state.ledger);
         }
         segments.push((slot, part.len() as u32));
@@ -484,7 +485,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_after_store::<OnStore>(id);
             insn.call_after_load::<OnLoad>(id);
         }
-        AtInsn::Watch if state.debugger.as_ref().is_some_and(Debugger::watches) => {
+        AtInsn::Watch if !state.counting.is_far && state.debugger.as_ref().is_some_and(Debugger::watches) => {
             insn.call_after_store::<OnWatchedStore>(id);
             insn.call_after_load::<OnWatchedLoad>(id);
         }
@@ -501,6 +502,7 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
     let clock = cell(state, CLOCK);
     match count {
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
+        Count::Segment { insns, .. } if state.counting.is_far => insn.add(clock, insns.into()),
         // Its counter is a flag: the debugger stops here, or something is due. One condition costs half of two: where
         // code branches, QEMU writes all registers back.
         Count::Segment { slot, .. } if state.counting.is_debugged => {

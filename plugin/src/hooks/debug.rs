@@ -10,7 +10,7 @@ pub(crate) struct OnDueBlock;
 impl Hook for OnDueBlock {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
-        state.await_event(here.vcpu, here.block, here.index);
+        state.await_in_block(here.vcpu, here.block);
     };
 }
 

@@ -9,6 +9,7 @@ mod address;
 mod api;
 mod changes;
 mod clock;
+mod editions;
 mod fork;
 mod hooks;
 mod install;
@@ -28,6 +29,7 @@ pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use changes::{write_memory, write_register};
 pub(crate) use clock::Clock;
+pub(crate) use editions::{Edition, Editions};
 pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{
     Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
