@@ -37,6 +37,16 @@ impl Block {
         self.sizes.len() as u64
     }
 
+    /// How many instructions the `index`-th's segment has after it.
+    pub(crate) fn after_in_segment(&self, index: u64) -> u64 {
+        let mut end = 0;
+        let ends = self.segments.iter().map(|&(_, length)| {
+            end += u64::from(length);
+            end
+        });
+        ends.into_iter().find(|&end| end > index).map_or(0, |end| end - index - 1)
+    }
+
     /// Slot and length of the segment that starts at the `index`-th instruction.
     pub(crate) fn segment_at(&self, index: u64) -> (u32, u32) {
         let mut start = 0;

@@ -132,9 +132,15 @@ impl Debugger {
         Some(self.until.unwrap_or(MAX_INSNS).min(insns + SLICE_INSNS))
     }
 
-    /// Whether nothing but an instruction to be held at is waited for.
+    /// Whether the run is held nowhere but at an instruction whose number is known.
     pub(crate) fn may_be_far(&self) -> bool {
-        self.editions.is_some() && self.at_stops == AtStops::Pass
+        let is_known = match self.at_stops {
+            AtStops::Pass => true,
+            // Which instruction accesses memory is known of any.
+            AtStops::Log(_) => self.breakpoints.is_empty(),
+            AtStops::Hold => false,
+        };
+        is_known && self.editions.is_some()
     }
 
     /// The instruction at which to ask again, unless there is one to be held at within so many.

@@ -387,7 +387,8 @@ impl State {
 
     /// Memory was accessed by a block's `index`-th instruction, by a store or a load of so many bytes.
     pub(crate) fn accessed(&mut self, vcpu: u32, block: usize, index: u64, access: Access, is_store: bool) {
-        let insns = self.ledger.insns(vcpu);
+        // A segment has been counted as a whole.
+        let insns = self.ledger.insns(vcpu) - self.blocks.get(block).after_in_segment(index);
         let pc = self.blocks.get(block).pc_of(index);
         let Some(debugger) = &mut self.debugger else { return };
         let accessed = debug::Accessed { address: access.address, is_store, by: insns };

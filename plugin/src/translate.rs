@@ -485,7 +485,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_after_store::<OnStore>(id);
             insn.call_after_load::<OnLoad>(id);
         }
-        AtInsn::Watch if !state.counting.is_far && state.debugger.as_ref().is_some_and(Debugger::watches) => {
+        AtInsn::Watch if state.debugger.as_ref().is_some_and(Debugger::watches) => {
             insn.call_after_store::<OnWatchedStore>(id);
             insn.call_after_load::<OnWatchedLoad>(id);
         }

@@ -13,7 +13,7 @@ use crate::debug::travel::{At, Ended};
 use crate::debug::vehicle::{Halt, Held, Vehicle};
 
 /// Distance of checkpoints as a run begins, in instructions. It doubles as they become too many.
-const FIRST_STRIDE_INSNS: u64 = 1 << 22;
+const FIRST_STRIDE_INSNS: u64 = 1 << 24;
 
 /// Most checkpoints of the whole run.
 const MOST: usize = 128;

@@ -60,6 +60,8 @@ pub(crate) struct Copier {
     functions: Functions,
     /// What each copy gets in place of what it would share.
     replacements: Vec<(RawFd, Replacement)>,
+    /// The process's mappings, all of which are copied.
+    copied: String,
     is_copy: bool,
 }
 
@@ -110,7 +112,7 @@ impl Copier {
                 register_thread: mem::transmute::<*mut c_void, Action>(register_thread),
             }
         };
-        Some(Copier { functions, replacements: Vec::new(), is_copy: false })
+        Some(Copier { functions, replacements: Vec::new(), copied: String::new(), is_copy: false })
     }
 
     /// Makes a copy; only in a callback of the vCPU. `console` is where the firmware's output goes, `records` the
@@ -142,7 +144,12 @@ impl Copier {
     ) -> io::Result<libc::pid_t> {
         if !self.is_copy {
             self.replacements = replacements(Path::new(console), Path::new(records), socket.number())?;
-            copy_all_memory()?;
+            // The kernel takes milliseconds to say how each is kept.
+            let maps = fs::read_to_string("/proc/self/maps")?;
+            if maps != self.copied {
+                copy_all_memory()?;
+                self.copied = maps;
+            }
             // Copies that end are nobody's to wait for.
             // SAFETY: no handler.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
