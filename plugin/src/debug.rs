@@ -52,6 +52,8 @@ pub(crate) struct Debugger {
     watches: Vec<Watch>,
     /// Flags that generated code asks, by the address of the instruction.
     flags: HashMap<u64, Vec<u32>>,
+    /// The vCPU that executes.
+    vcpu: u32,
     /// The instruction that the run was last held at.
     held_at: u64,
     hits: u64,
@@ -80,12 +82,13 @@ impl Debugger {
     pub(crate) fn open(
         request: &Request,
         records: &str,
-        api: i64,
+        (api, vcpus): (i64, u32),
         main_thread: &MainThread,
     ) -> io::Result<Option<Debugger>> {
         if !request.is_debugged {
             return Ok(None);
         }
+        let is_single = vcpus == 1;
         Ok(Some(Debugger {
             socket: Socket::inherited(debug::DESCRIPTOR)?,
             watches_memory: request.is_watched,
@@ -94,6 +97,7 @@ impl Debugger {
             breakpoints: BTreeSet::new(),
             watches: Vec::new(),
             flags: HashMap::new(),
+            vcpu: TIMEKEEPER,
             held_at: 0,
             hits: 0,
             last_hits: VecDeque::new(),
@@ -102,15 +106,21 @@ impl Debugger {
             copier: Copier::find(api)
                 .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
-            editions: Editions::find(api).inspect(|editions| editions.choose(Edition::Single)),
+            // Leaving blocks ends the turn of one of several vCPUs.
+            editions: Editions::find(api).filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
         }))
     }
 
+    /// One of several vCPUs executes.
+    pub(crate) fn turn_to(&mut self, vcpu: u32) {
+        self.vcpu = vcpu;
+    }
+
     /// Whether an instruction has a breakpoint.
-    pub(crate) fn has_breakpoint(&self, vcpu: u32, pc: u64) -> bool {
-        vcpu == TIMEKEEPER && self.breakpoints.contains(&pc)
+    pub(crate) fn has_breakpoint(&self, pc: u64) -> bool {
+        self.breakpoints.contains(&pc)
     }
 
     /// Whether accesses are watched for.
@@ -339,6 +349,7 @@ impl Debugger {
             }),
             Command::Write { address, bytes } => write(address, &bytes, guest),
             Command::WriteRegister { name, bytes } => write_register(&name, &bytes, guest),
+            Command::Vcpus => Reply::Vcpus { executing: self.vcpu.into(), started: ledger.insns_of_each() },
             Command::Fork => Reply::Refused("no socket came with it".to_owned()),
         };
         (Next::Stay, Some(reply))

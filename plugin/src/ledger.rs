@@ -97,6 +97,16 @@ impl Ledger {
         counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))
     }
 
+    /// The same of all vCPUs.
+    pub(crate) fn insns_of_all(&self) -> u64 {
+        (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).sum()
+    }
+
+    /// The same of each.
+    pub(crate) fn insns_of_each(&self) -> Vec<u64> {
+        (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).collect()
+    }
+
     /// The counter of a segment, defined when it is seen for the first time.
     pub(crate) fn segment(&mut self, segment: Segment) -> u32 {
         if let Some(&slot) = self.segments.get(&segment) {

@@ -204,6 +204,11 @@ impl Records {
         Ok(slot)
     }
 
+    /// Number of vCPUs.
+    pub(crate) fn vcpus(&self) -> u32 {
+        self.vcpus
+    }
+
     /// Address of one vCPU's counter.
     pub(crate) fn address(&self, slot: u32, vcpu: u32) -> usize {
         self.counter(slot, vcpu).as_ptr() as usize

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) clocks: Clocks,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
+    /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
+    hold_at: Option<u64>,
 }
 
 /// Distance from what is due at which blocks that can be held at no instruction are left: longer than three of QEMU's,
@@ -123,8 +125,10 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
-    let is_inline = vcpus <= request.unshared_vcpus.max(1);
-    if !is_inline && !guest.facts.names_vcpus {
+    let is_shared = vcpus > request.unshared_vcpus.max(1);
+    // Several are debugged by one callback per instruction.
+    let is_inline = !is_shared && (vcpus == 1 || !request.is_debugged);
+    if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
     let told = if vcpus > 1 { Vcpus::find(vcpus, api) } else { None };
@@ -138,7 +142,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     let mut ledger = Ledger::new(Records::create(directory, vcpus)?);
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
-    let debugger = Debugger::open(&request, directory, api, &main_thread)?;
+    let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let mut state = State {
         guest,
@@ -171,10 +175,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         handles: Handles::new(),
         clocks: Clocks::new(),
         debugger,
+        hold_at: None,
     };
     if state.debugger.is_some() {
         // Before the first instruction.
-        state.clock.set_hold(Some(1));
+        state.set_hold(Some(1));
     }
     if let Some(output) = &state.output {
         state.clock.set_look(output.look_insns());
@@ -293,7 +298,7 @@ impl State {
                 Event::Output if self.has_written_enough() => End::Output,
                 Event::Output => continue,
                 Event::Hold => {
-                    self.hold_at(at_insns, pc);
+                    self.ask(at_insns, pc);
                     continue;
                 }
                 Event::End(end) => end,
@@ -302,11 +307,40 @@ impl State {
         }
     }
 
+    /// Says at which instruction the run is held.
+    fn set_hold(&mut self, at_insns: Option<u64>) {
+        if self.counting.is_inline {
+            self.clock.set_hold(at_insns);
+        } else {
+            self.hold_at = at_insns;
+        }
+    }
+
+    /// One of several vCPUs of a run that is debugged is about to execute an instruction.
+    pub(crate) fn step_to(&mut self, vcpu: u32, block: usize, index: u64) {
+        let is_due = clock::advance(vcpu, 1, &self.ledger);
+        if let Some(debugger) = &mut self.debugger {
+            debugger.turn_to(vcpu);
+        }
+        let insns = self.ledger.insns_of_all();
+        let pc = self.blocks.get(block).pc_of(index);
+        if is_due {
+            self.settle_here(vcpu, block, index, &Stack::new());
+            self.clock.set(vcpu, &self.ledger);
+        }
+        if self.hold_at.is_some_and(|at| at <= insns) {
+            self.ask(insns, pc);
+        }
+        if self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc)) {
+            self.break_at(pc);
+        }
+    }
+
     /// The run has come to an instruction at which a debugger wants to be asked.
-    fn hold_at(&mut self, insns: u64, pc: u64) {
+    fn ask(&mut self, insns: u64, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
         let next = debugger.arrived(insns, pc, &mut self.guest, &self.ledger);
-        self.clock.set_hold(next);
+        self.set_hold(next);
         self.debugger = Some(debugger);
     }
 
@@ -358,28 +392,28 @@ impl State {
         }
         let flag = self.blocks.get(block).segments[index as usize].0;
         // The breakpoints may be others now.
-        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(vcpu, pc));
+        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         if is_breakpoint {
-            self.break_at(vcpu, pc);
+            self.break_at(pc);
         }
         // The same.
-        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(vcpu, pc));
+        let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         self.ledger.set(flag, vcpu, is_breakpoint.into());
         self.keep_distance(vcpu);
         self.await_event(vcpu, block, index + 1);
     }
 
     /// A breakpoint is at the instruction that is about to execute.
-    fn break_at(&mut self, vcpu: u32, pc: u64) {
+    fn break_at(&mut self, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
-        let next = debugger.breakpoint(self.ledger.insns(vcpu), pc, &mut self.guest, &self.ledger);
-        self.clock.set_hold(next);
+        let next = debugger.breakpoint(self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger);
+        self.set_hold(next);
         self.debugger = Some(debugger);
     }
 
     /// QEMU aborts, on whatever thread.
     pub(crate) fn aborts(&mut self) {
-        let insns = self.ledger.insns(TIMEKEEPER);
+        let insns = self.ledger.insns_of_all();
         if let Some(debugger) = &mut self.debugger {
             debugger.aborts(insns);
         }
@@ -388,13 +422,15 @@ impl State {
     /// Memory was accessed by a block's `index`-th instruction, by a store or a load of so many bytes.
     pub(crate) fn accessed(&mut self, vcpu: u32, block: usize, index: u64, access: Access, is_store: bool) {
         // A segment has been counted as a whole.
-        let insns = self.ledger.insns(vcpu) - self.blocks.get(block).after_in_segment(index);
+        let insns = self.ledger.insns_of_all() - self.blocks.get(block).after_in_segment(index);
         let pc = self.blocks.get(block).pc_of(index);
         let Some(debugger) = &mut self.debugger else { return };
         let accessed = debug::Accessed { address: access.address, is_store, by: insns };
         if debugger.accessed(accessed, access.bytes, pc, &mut self.guest) {
-            self.clock.set_hold(Some(insns + 1));
-            self.await_event(vcpu, block, index + 1);
+            self.set_hold(Some(insns + 1));
+            if self.counting.is_inline {
+                self.await_event(vcpu, block, index + 1);
+            }
         }
     }
 
@@ -431,7 +467,7 @@ impl State {
     /// Ends the run here. The vCPU's events have been settled.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
         if let Some(mut debugger) = self.debugger.take() {
-            debugger.ended(end, value, self.ledger.insns(TIMEKEEPER), pc, &mut self.guest, &self.ledger)
+            debugger.ended(end, value, self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger)
         }
         // It may have come in another one's turn.
         (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));

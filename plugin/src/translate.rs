@@ -20,7 +20,7 @@ use crate::hooks::{
     OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait, OnException,
     OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle, OnInput, OnLoad,
     OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
-    OnStackMove, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
+    OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
     OnWatchedStore, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
@@ -501,6 +501,7 @@ fn waits_for_first_task(state: &State) -> bool {
 fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_last, .. }: &At<'_>) {
     let clock = cell(state, CLOCK);
     match count {
+        Count::Segment { .. } if state.counting.is_debugged && !state.counting.is_inline => insn.hold::<OnStep>(id),
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
         Count::Segment { insns, .. } if state.counting.is_far => insn.add(clock, insns.into()),
         // Its counter is a flag: the debugger stops here, or something is due. One condition costs half of two: where

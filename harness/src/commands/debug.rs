@@ -70,13 +70,6 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
     let Subject { options, profile, console } = subject(args)?;
-    if profile.vcpus.len() > 1 {
-        return Err(InputError::new(format!(
-            "the machine has {} CPUs; a debugger can be put into runs of one",
-            profile.vcpus.len()
-        ))
-        .into());
-    }
     let mut listener = match port {
         Some(port) => socket::Listener::port(port)?,
         None => socket::Listener::private()?,

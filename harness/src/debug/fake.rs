@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use wire::control;
 
-use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 
 /// An instruction of the run.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,8 @@ pub(crate) struct Fake {
     pub(crate) insn: u64,
     pub(crate) breakpoints: Vec<u64>,
     pub(crate) watches: Vec<Watch>,
+    /// The vCPU of each instruction, where there are several.
+    pub(crate) turns: Vec<usize>,
     /// Runs from the start, of lists of hits.
     pub(crate) lists: u64,
 }
@@ -79,6 +81,13 @@ impl Interrupt for Never {
 impl Travel for Fake {
     fn at(&self) -> At {
         At { insn: self.insn, pc: self.insns[self.insn as usize - 1].pc }
+    }
+
+    fn vcpus(&mut self) -> Result<Vcpus> {
+        let mut insns = vec![0; self.turns.iter().max().map_or(1, |last| last + 1)];
+        let turn = |insn: u64| self.turns.get(insn as usize - 1).copied().unwrap_or(0);
+        (1..=self.insn).for_each(|insn| insns[turn(insn)] += 1);
+        Ok(Vcpus { executing: turn(self.insn), insns })
     }
 
     fn go(&mut self, insn: u64) -> Result<Stop> {

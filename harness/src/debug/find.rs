@@ -13,7 +13,7 @@ use wire::request::Kernel;
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, place as code};
 use crate::debug::place::Place;
-use crate::debug::travel::{Access, Hit, Travel, Watch, Why};
+use crate::debug::travel::{Access, Hit, Travel, Vcpus, Watch, Why};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
@@ -76,6 +76,8 @@ pub struct Finder<'a> {
     max_hits: u64,
     /// The run with `--exact`, once it was needed.
     exact: Option<Profile>,
+    /// Instructions of each vCPU before the window, once they were needed.
+    before: Vec<u64>,
 }
 
 /// A place that never comes.
@@ -86,7 +88,7 @@ fn never(message: impl Into<String>) -> anyhow::Error {
 impl<'a> Finder<'a> {
     /// A finder in a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
-        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None }
+        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None, before: Vec::new() }
     }
 
     /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
@@ -95,12 +97,6 @@ impl<'a> Finder<'a> {
     /// # Errors
     /// [`InputError`] where the place never comes, with the nearest that does; what the run reports.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
-        if self.profile.vcpus.len() > 1 {
-            return Err(never(format!(
-                "{place}: the machine has {} CPUs; a debugger can be put into runs of one",
-                self.profile.vcpus.len()
-            )));
-        }
         let origin = travel.at().insn;
         let found = self.look(travel, place, say);
         travel.set_breakpoints(&[]);
@@ -121,6 +117,41 @@ impl<'a> Finder<'a> {
         (self.profile.facts.before_window_insns + self.profile.total_insns()).max(1)
     }
 
+    /// The number of the last instruction before the window, of each vCPU. Of several it is seen where the window opens.
+    pub(crate) fn before(&mut self, travel: &mut dyn Travel) -> Result<Vec<u64>> {
+        let (vcpus, before) = (self.profile.vcpus.len().max(1), self.profile.facts.before_window_insns);
+        if self.before.is_empty() {
+            self.before = if vcpus == 1 || before == 0 {
+                vec![before; vcpus]
+            } else {
+                let origin = travel.at().insn;
+                travel.go(self.first())?;
+                let Vcpus { executing, mut insns } = travel.vcpus()?;
+                insns[executing] -= 1;
+                travel.go(origin)?;
+                insns
+            };
+        }
+        Ok(self.before.clone())
+    }
+
+    /// The number in the run of a vCPU's instruction of the window.
+    fn of_vcpu(&mut self, travel: &mut dyn Travel, vcpu: usize, at_insns: u64) -> Result<u64> {
+        let before = self.before(travel)?;
+        if before.len() == 1 {
+            return Ok(before[0] + at_insns);
+        }
+        let wanted = before[vcpu] + at_insns;
+        // Of all vCPUs, at least as many have started by then.
+        let (mut least, mut most) = (self.first() - 1 + at_insns, self.last());
+        while least < most {
+            let middle = least + (most - least) / 2;
+            travel.go(middle)?;
+            if travel.vcpus()?.insns[vcpu] >= wanted { most = middle } else { least = middle + 1 }
+        }
+        Ok(least)
+    }
+
     fn look(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let at = |insn| Ok(Found { insn, note: None });
         let profile = self.profile;
@@ -130,7 +161,7 @@ impl<'a> Finder<'a> {
                 let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
                 let count = profile.samples.len() as u64;
                 match profile.samples.get(index) {
-                    Some(sample) => at(before + sample.at_insns),
+                    Some(sample) => at(self.of_vcpu(travel, sample.vcpu as usize, sample.at_insns)?),
                     None if count == 0 => Err(never(format!("{place}: no sample was taken"))),
                     None => {
                         Err(never(format!("{place}: {} taken; the last is sample:{count}", were(count, "sample"))))
@@ -447,6 +478,9 @@ impl<'a> Finder<'a> {
         let Some(console) = &self.console else {
             return Err(never(format!("{place}: what the firmware printed is not kept beside this profile")));
         };
+        if self.profile.vcpus.len() > 1 {
+            return Err(never(format!("{place}: that is found on machines of one CPU; go to a sample or an instruction")));
+        }
         let wanted = text.as_bytes();
         let Some(start) = console.windows(wanted.len()).position(|piece| piece == wanted) else {
             return Err(never(match nearest_line(console, text) {

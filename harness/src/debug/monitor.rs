@@ -11,7 +11,7 @@ use crate::analysis::{describe, place as code};
 use crate::debug::find::{Finder, current_task, register};
 use crate::debug::place::{FORMS, Place};
 use crate::debug::threads::{State, Thread, Threads};
-use crate::debug::travel::Travel;
+use crate::debug::travel::{Travel, Vcpus};
 use crate::profile::{Facts, Profile};
 use crate::text::number::{Hex, group, plural, share};
 
@@ -70,9 +70,9 @@ impl Monitor<'_> {
                 }
                 self.place(travel)
             }
-            "profile" => Ok(self.profile(travel.at().insn)),
-            "bins" => Ok(self.bins(travel.at().insn)),
-            "stack" => Ok(self.stack(travel.at().insn)),
+            "profile" => self.profile(travel),
+            "bins" => self.bins(travel),
+            "stack" => self.stack(travel),
             "task" => self.tasks(travel),
             "irq" => self.interrupt(travel),
             "last-write" => {
@@ -124,6 +124,10 @@ impl Monitor<'_> {
         let at = travel.at();
         let profile = self.finder.profile;
         let mut text = format!("{}: {}\n", self.counted(at.insn), describe::place(&profile.names, at.pc));
+        if profile.vcpus.len() > 1 {
+            let Vcpus { executing, insns } = travel.vcpus()?;
+            let _ = writeln!(text, "cpu {executing}, its instruction {}", group(insns[executing]));
+        }
         if let Some(kernel) = &self.finder.kernel {
             let tcb = current_task(travel, kernel)?;
             let _ = writeln!(text, "task {}", tcb.map_or("none yet".to_owned(), |tcb| task_name(profile, tcb)));
@@ -134,37 +138,47 @@ impl Monitor<'_> {
         Ok(text)
     }
 
-    /// The samples of the profile up to an instruction.
-    fn samples(&self, insn: u64) -> &[wire::sample::Sample] {
+    /// The samples of the profile up to here, with their numbers.
+    fn samples(&mut self, travel: &mut dyn Travel) -> Result<Vec<(usize, &wire::sample::Sample)>> {
         let profile = self.finder.profile;
-        let of_window = insn.saturating_sub(profile.facts.before_window_insns);
-        &profile.samples[..profile.samples.partition_point(|sample| sample.at_insns <= of_window)]
+        let before = self.finder.before(travel)?;
+        let insns = travel.vcpus()?.insns;
+        let is_taken = |sample: &wire::sample::Sample| {
+            let vcpu = sample.vcpu as usize;
+            sample.at_insns <= insns[vcpu].saturating_sub(before[vcpu])
+        };
+        Ok((1..).zip(&profile.samples).filter(|(_, sample)| is_taken(sample)).collect())
     }
 
-    fn profile(&self, insn: u64) -> String {
+    fn profile(&mut self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
         let by_function = |sample: &wire::sample::Sample| code::Place::of(profile, sample.pc).to_string();
-        self.counts(insn, "function", by_function)
+        self.counts(travel, "function", by_function)
     }
 
-    fn bins(&self, insn: u64) -> String {
+    fn bins(&mut self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
         let bin = |sample: &wire::sample::Sample| {
             let start = sample.pc & !(profile.facts.bin_bytes - 1);
             describe::place(&profile.names, start)
         };
-        self.counts(insn, "address", bin)
+        self.counts(travel, "address", bin)
     }
 
-    /// What the samples up to an instruction were taken in, most first.
-    fn counts(&self, insn: u64, what: &str, of: impl Fn(&wire::sample::Sample) -> String) -> String {
-        let samples = self.samples(insn);
+    /// What the samples up to here were taken in, most first.
+    fn counts(
+        &mut self,
+        travel: &mut dyn Travel,
+        what: &str,
+        of: impl Fn(&wire::sample::Sample) -> String,
+    ) -> Result<String> {
+        let samples = self.samples(travel)?;
         let total = samples.len() as u64;
         if total == 0 {
-            return "no sample has been taken up to here".to_owned();
+            return Ok("no sample has been taken up to here".to_owned());
         }
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for sample in samples {
+        for (_, sample) in samples {
             *counts.entry(of(sample)).or_default() += 1;
         }
         let mut rows: Vec<(String, u64)> = counts.into_iter().collect();
@@ -176,20 +190,24 @@ impl Monitor<'_> {
         if let more @ 1.. = rows.len().saturating_sub(MAX_ROWS) {
             let _ = writeln!(text, "and {more} more");
         }
-        text
+        Ok(text)
     }
 
-    fn stack(&self, insn: u64) -> String {
+    fn stack(&mut self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
-        let samples = self.samples(insn);
-        let Some(sample) = samples.last() else { return "no sample has been taken up to here; use bt".to_owned() };
-        let ago = insn - profile.facts.before_window_insns - sample.at_insns;
+        let before = self.finder.before(travel)?;
+        let Vcpus { executing, insns } = travel.vcpus()?;
+        let samples = self.samples(travel)?;
+        let Some((number, sample)) = samples.iter().rfind(|(_, sample)| sample.vcpu as usize == executing) else {
+            return Ok("no sample has been taken up to here; use bt".to_owned());
+        };
+        let ago = insns[executing] - before[executing] - sample.at_insns;
         let when = match ago {
             0 => "here".to_owned(),
             ago => format!("{} ago; bt is the stack here", plural(ago, "instruction")),
         };
         let exceptions = Exceptions::new(profile);
-        let mut text = format!("sample:{}, {when}\n", samples.len());
+        let mut text = format!("sample:{number}, {when}\n");
         let _ = writeln!(text, "  {}", describe::place(&profile.names, sample.pc));
         for frame in profile.stack(sample.stack).iter().rev() {
             let _ = match frame.kind {
@@ -205,7 +223,7 @@ impl Monitor<'_> {
                 FrameKind::Unknown(why) => writeln!(text, "  {}", crate::analysis::stacks::why(why)),
             };
         }
-        text
+        Ok(text)
     }
 
     fn tasks(&self, travel: &mut dyn Travel) -> Result<String> {

@@ -9,7 +9,7 @@ use wire::debug::{self, AtStops, Command, Reply};
 
 use crate::debug::launch::Launch;
 use crate::debug::pool::Pool;
-use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
 use crate::run::options::Options;
@@ -223,6 +223,15 @@ fn access(accessed: debug::Accessed) -> Why {
 impl Travel for Session {
     fn at(&self) -> At {
         self.pool.at()
+    }
+
+    fn vcpus(&mut self) -> Result<Vcpus> {
+        match self.pool.current()?.ask(&Command::Vcpus)? {
+            Reply::Vcpus { executing, started } if (executing as usize) < started.len() => {
+                Ok(Vcpus { executing: executing as usize, insns: started })
+            }
+            other => bail!("the plugin answered {other:?} to how far each vCPU has come"),
+        }
     }
 
     fn go(&mut self, insn: u64) -> Result<Stop> {

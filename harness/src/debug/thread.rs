@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 
-use crate::debug::travel::Travel;
+use crate::debug::travel::{Travel, Vcpus};
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub trait Threads {
     }
 }
 
-/// The processor as the only thread: firmware without a kernel, or with one that is not known.
+/// The processors as the only threads: firmware without a kernel, or with one that is not known. Those whose turn it is not
+/// have registers that cannot be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processor;
 
@@ -46,7 +47,18 @@ impl Processor {
 }
 
 impl Threads for Processor {
-    fn list(&mut self, _travel: &mut dyn Travel) -> Result<Vec<Thread>> {
-        Ok(vec![Processor::thread()])
+    fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
+        let Vcpus { executing, insns } = travel.vcpus()?;
+        let others = (0..insns.len()).filter(|&vcpu| vcpu != executing);
+        let threads = [executing].into_iter().chain(others).map(|vcpu| {
+            let is_executing = vcpu == executing;
+            Thread {
+                id: NonZeroUsize::MIN.saturating_add(vcpu),
+                name: format!("cpu {vcpu}"),
+                state: if is_executing { "running" } else { "not its turn" }.to_owned(),
+                saved: (!is_executing).then(Vec::new),
+            }
+        });
+        Ok(threads.collect())
     }
 }

@@ -20,6 +20,16 @@ pub struct At {
     pub pc: u64,
 }
 
+/// How far each vCPU has come. Several execute in turns, and their instructions are counted in the one order that this
+/// makes: [`At::insn`] is the sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vcpus {
+    /// That which executes the instruction.
+    pub executing: usize,
+    /// The number of the last instruction of each that has started; of the executing one, of this instruction.
+    pub insns: Vec<u64>,
+}
+
 /// Which accesses of memory are watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -112,6 +122,9 @@ pub struct Hit {
 pub trait Travel {
     /// Where it is held.
     fn at(&self) -> At;
+
+    /// How far each vCPU has come there.
+    fn vcpus(&mut self) -> Result<Vcpus>;
 
     /// Goes to an instruction, forwards or backwards, past all breakpoints. Where the run is over before, it is held at
     /// its last instruction, with [`Why::End`].

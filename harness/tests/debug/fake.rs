@@ -13,7 +13,7 @@ use decode::Isa;
 use harness::debug::server::{Monitor, serve};
 use harness::debug::socket::Listener;
 use harness::debug::thread::{Processor, Threads};
-use harness::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
+use harness::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use wire::control::End;
 
@@ -230,6 +230,10 @@ impl Fake {
 impl Travel for Fake {
     fn at(&self) -> At {
         At { insn: self.insn, pc: self.pc(self.insn) }
+    }
+
+    fn vcpus(&mut self) -> Result<Vcpus> {
+        Ok(Vcpus { executing: 0, insns: vec![self.insn] })
     }
 
     fn go(&mut self, insn: u64) -> Result<Stop> {

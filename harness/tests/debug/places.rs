@@ -2,8 +2,10 @@
 
 use clap::Parser;
 use harness::cli::Cli;
+use harness::debug::find::Finder;
+use harness::debug::place::Place;
 use harness::debug::session::Session;
-use harness::debug::travel::{Access, Ended, Register, Stop, Travel, Watch, Why};
+use harness::debug::travel::{Access, Ended, Register, Stop, Travel, Vcpus, Watch, Why};
 use harness::measure::Listener;
 use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
@@ -41,6 +43,16 @@ struct Seen {
 
 fn look(session: &mut Session, insn: u64) -> Seen {
     let stop = session.go(insn).unwrap();
+    see(session, stop)
+}
+
+/// The same come to as breakpoints would be, by one callback per instruction.
+fn step_to(session: &mut Session, insn: u64) -> Seen {
+    let stop = session.forward(Some(insn)).unwrap();
+    see(session, stop)
+}
+
+fn see(session: &mut Session, stop: Stop) -> Seen {
     let registers = session.registers().unwrap();
     let sp = registers.iter().find(|register| register.name == "sp").map_or(0, |sp| {
         let mut value = [0; 8];
@@ -49,6 +61,15 @@ fn look(session: &mut Session, insn: u64) -> Seen {
     });
     let stack = session.read(sp, 64).unwrap();
     Seen { stop, registers, stack }
+}
+
+/// Names what differs, and not all that there is.
+fn assert_same(seen: &Seen, told: &Seen, what: &str) {
+    assert_eq!(seen.stop, told.stop, "{what}");
+    for (seen, told) in seen.registers.iter().zip(&told.registers) {
+        assert_eq!(seen, told, "{what}");
+    }
+    assert_eq!((seen.registers.len(), &seen.stack), (told.registers.len(), &told.stack), "{what}");
 }
 
 /// The address of a symbol of an image.
@@ -73,32 +94,46 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
-    let images = selected_that(|name| !has_several_cpus(name));
+    let images = selected_that(|_| true);
     in_parallel(&images, |name| {
-        let profile = run(name, &["--for", "5M", "--period", "97"]).profile();
+        let is_single = !has_several_cpus(name);
+        let mut profile = run(name, &["--for", if is_single { "5M" } else { "300k" }, "--period", "97"]).profile();
         let mut seed = 7;
-        let mut samples: Vec<_> = profile.samples.iter().collect();
-        while samples.len() > places() {
-            samples.swap_remove(random(&mut seed) as usize % samples.len());
+        while profile.samples.len() > places() {
+            let index = random(&mut seed) as usize % profile.samples.len();
+            profile.samples.swap_remove(index);
         }
-        samples.sort_by_key(|sample| sample.at_insns);
         let before = profile.facts.before_window_insns;
-        // One process that goes through them once.
+        let mut insns: Vec<u64> = if is_single {
+            profile.samples.iter().map(|sample| before + sample.at_insns).collect()
+        } else {
+            (0..places()).map(|_| before + 1 + random(&mut seed) % profile.total_insns()).collect()
+        };
+        insns.sort_unstable();
+        // One process that goes through them once, with a callback at each instruction.
         let mut witness = open(name, 0);
-        let told: Vec<Seen> = samples.iter().map(|sample| look(&mut witness, before + sample.at_insns)).collect();
+        let told: Vec<Seen> = insns.iter().map(|&insn| step_to(&mut witness, insn)).collect();
         assert!(!witness.has_checkpoints());
-        for (sample, told) in samples.iter().zip(&told) {
-            assert_eq!((told.stop.at.insn, told.stop.at.pc), (before + sample.at_insns, sample.pc), "{name}");
-            assert_eq!(told.stop.why, Why::Reached, "{name}");
+        for (insn, told) in insns.iter().zip(&told) {
+            assert_eq!((told.stop.at.insn, &told.stop.why), (*insn, &Why::Reached), "{name}");
         }
         // Copies, rising and in any order.
         let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+        // What the profile has seen there. Of several CPUs it counts each by itself.
+        let mut finder = Finder::new(&profile, Box::new(|_| unreachable!("no run is to be measured")));
+        for (number, sample) in (1..).zip(&profile.samples).take(if is_single { usize::MAX } else { 10 }) {
+            let found = finder.find(&mut session, &Place::Sample(number), &mut |_| {}).unwrap();
+            let stop = session.go(found.insn).unwrap();
+            let Vcpus { executing, insns } = session.vcpus().unwrap();
+            assert_eq!((stop.at.pc, executing), (sample.pc, sample.vcpu as usize), "{name}, sample:{number}");
+            assert!(!is_single || insns == [before + sample.at_insns], "{name}, sample:{number}");
+        }
         for told in &told {
-            assert_eq!(look(&mut session, told.stop.at.insn), *told, "{name}, rising");
+            assert_same(&look(&mut session, told.stop.at.insn), told, &format!("{name}, rising"));
         }
         for _ in 0..told.len() {
             let told = &told[random(&mut seed) as usize % told.len()];
-            assert_eq!(look(&mut session, told.stop.at.insn), *told, "{name}, in any order");
+            assert_same(&look(&mut session, told.stop.at.insn), told, &format!("{name}, in any order"));
         }
         say(&format!("{name}: {} places, checkpoints: {}", told.len(), session.has_checkpoints()));
     });
@@ -116,9 +151,10 @@ fn steps_back_and_forth_end_in_the_same_state() {
             let before = look(&mut session, insn);
             let behind: Vec<Seen> = (1..=steps).map(|step| look(&mut session, insn - step)).collect();
             for (step, behind) in (1..steps).rev().zip(behind.iter().rev().skip(1)) {
-                assert_eq!(look(&mut session, insn - step), *behind, "{name}, {way} MiB, {step} before");
+                let what = format!("{name}, {way} MiB, {step} before");
+                assert_same(&look(&mut session, insn - step), behind, &what);
             }
-            assert_eq!(look(&mut session, insn), before, "{name}, {way} MiB");
+            assert_same(&look(&mut session, insn), &before, &format!("{name}, {way} MiB"));
         }
     }
 }

@@ -24,6 +24,17 @@ impl Hook for OnHold {
     };
 }
 
+/// At an instruction of a run of several vCPUs: which number it has in the order in which all of them execute is not known
+/// before.
+pub(crate) struct OnStep;
+
+impl Hook for OnStep {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        state.step_to(here.vcpu, here.block, here.index);
+    };
+}
+
 /// After a load, in a run that watches memory.
 pub(crate) struct OnWatchedLoad;
 

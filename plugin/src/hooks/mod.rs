@@ -9,7 +9,7 @@ mod time;
 
 use std::sync::MutexGuard;
 
-pub(crate) use debug::{OnDueBlock, OnHold, OnWatchedLoad, OnWatchedStore};
+pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,

@@ -159,7 +159,16 @@ impl Insn<'_> {
         self.call_when::<H>(READS_REGISTERS, condition::AT_LEAST, cell, least, id);
     }
 
-    /// The same for a callback that may change registers, which costs more.
+    /// Calls `H` with `id` when the instruction starts. It may change registers, which costs more.
+    pub(crate) fn hold<H: Hook>(&self, id: usize) {
+        // SAFETY: the instruction is valid; `id` is only ever read as a number.
+        unsafe {
+            let id = id as *mut c_void;
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, trampoline::<H>, WRITES_REGISTERS, id);
+        }
+    }
+
+    /// The same, when the vCPU's cell is at least `least`.
     pub(crate) fn hold_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
         self.call_when::<H>(WRITES_REGISTERS, condition::AT_LEAST, cell, least, id);
     }

@@ -4,7 +4,8 @@
 //! [`Command::Go`] is answered when the run is held again. Only [`Command::Interrupt`] may come while it executes, and it is
 //! not answered. A frame is its length in four bytes, little-endian, and so many bytes.
 //!
-//! Instructions are counted from 1 at reset: held *at* instruction N, the N-th is the next one to execute.
+//! Instructions are counted from 1 at reset: held *at* instruction N, the N-th is the next one to execute. Several vCPUs
+//! execute in turns, and their instructions are counted in the one order that this makes.
 
 use std::io::{self, Read, Write};
 
@@ -85,6 +86,8 @@ pub enum Command {
         /// Its value, in the guest's order.
         bytes: Vec<u8>,
     },
+    /// Which vCPU executes, and how far each has come.
+    Vcpus,
     /// A copy of the whole process is to be made, which talks over the socket that comes with this frame. The copy says
     /// [`Reply::Held`] there.
     Fork,
@@ -172,6 +175,13 @@ pub enum Reply {
     Done,
     /// It cannot be done, for this reason.
     Refused(String),
+    /// The vCPU that executes the next instruction, or the last one of a run that is over, and how many each has started.
+    Vcpus {
+        /// Its number.
+        executing: u64,
+        /// Of each, in order.
+        started: Vec<u64>,
+    },
     /// QEMU aborts; so many instructions have started.
     Aborts {
         /// How many.
@@ -261,6 +271,7 @@ impl Command {
             Command::Fork => out.push(6),
             Command::Interrupt => out.push(7),
             Command::Quit => out.push(8),
+            Command::Vcpus => out.push(9),
         }
         out
     }
@@ -298,6 +309,7 @@ impl Command {
             6 => Command::Fork,
             7 => Command::Interrupt,
             8 => Command::Quit,
+            9 => Command::Vcpus,
             _ => return Err(Malformed { what: WHAT, offset: 0 }),
         };
         ends(reader, command)
@@ -370,6 +382,12 @@ impl Reply {
                 out.push(4);
                 put_bytes(&mut out, why.as_bytes());
             }
+            Reply::Vcpus { executing, started } => {
+                out.push(6);
+                varint::put(&mut out, *executing);
+                varint::put(&mut out, started.len() as u64);
+                started.iter().for_each(|&insns| varint::put(&mut out, insns));
+            }
             Reply::Aborts { insns } => {
                 out.push(5);
                 varint::put(&mut out, *insns);
@@ -416,6 +434,10 @@ impl Reply {
             3 => Reply::Done,
             4 => Reply::Refused(read_text(reader)?),
             5 => Reply::Aborts { insns: reader.varint(WHAT)? },
+            6 => Reply::Vcpus {
+                executing: reader.varint(WHAT)?,
+                started: read_list(reader, |reader| reader.varint(WHAT))?,
+            },
             _ => return Err(Malformed { what: WHAT, offset: 0 }),
         };
         ends(reader, reply)
@@ -467,6 +489,7 @@ mod tests {
             Command::Fork,
             Command::Interrupt,
             Command::Quit,
+            Command::Vcpus,
         ]
     }
 
@@ -486,6 +509,7 @@ mod tests {
             Reply::Done,
             Reply::Refused("not here".into()),
             Reply::Aborts { insns: 100 },
+            Reply::Vcpus { executing: 1, started: vec![1 << 40, 3] },
         ]
     }
 
