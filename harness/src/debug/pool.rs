@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use wire::debug::{AtStops, Hit, Watch, Why};
@@ -12,8 +13,12 @@ use wire::debug::{AtStops, Hit, Watch, Why};
 use crate::debug::travel::{At, Ended};
 use crate::debug::vehicle::{Halt, Held, Vehicle};
 
-/// Distance of checkpoints as a run begins, in instructions. It doubles as they become too many.
-const FIRST_STRIDE_INSNS: u64 = 1 << 24;
+/// Distance of checkpoints as a run begins, in instructions. It doubles as they become too many, and where it takes less
+/// time than is worth one.
+const FIRST_STRIDE_INSNS: u64 = 1 << 22;
+
+/// Executing from one checkpoint to the next takes so long at least, or a half of it.
+const WORTH_ONE: Duration = Duration::from_millis(25);
 
 /// Most checkpoints of the whole run.
 const MOST: usize = 128;
@@ -157,7 +162,12 @@ impl Pool {
             let Some(pioneer) = self.pioneer.as_mut().filter(|pioneer| pioneer.ended.is_none()) else {
                 return Ok(None);
             };
+            let (start, since) = (pioneer.at.insn, Instant::now());
             let held = run(pioneer, next_stop, at_stops)?;
+            let is_whole = held.at.insn.saturating_sub(start) >= self.stride_insns;
+            if is_whole && since.elapsed() < WORTH_ONE {
+                self.stride_insns *= 2;
+            }
             self.frontier = held.at;
             found(&held);
             match &held.why {
