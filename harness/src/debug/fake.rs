@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use wire::control;
+use wire::request::Kernel;
 
 use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Watch, Why};
 
@@ -174,5 +175,23 @@ impl Travel for Fake {
 
     fn end(&self) -> Option<(At, Ended)> {
         None
+    }
+}
+
+/// A kernel of 32 bits whose variables begin at 0x20000000: the running task, and whether the scheduler runs. A control
+/// block begins with the saved stack pointer, and has a name.
+pub(crate) fn kernel() -> Kernel {
+    Kernel {
+        current: 0x2000_0000..0x2000_0004,
+        running: Some(0x2000_0004..0x2000_0008),
+        idle: Vec::new(),
+        idle_entries: Vec::new(),
+        name: Some(0x40..0x48),
+        saved_sp: Some(0),
+        stack: None,
+        stack_end: None,
+        paint: None,
+        switchers: Vec::new(),
+        delete: None,
     }
 }

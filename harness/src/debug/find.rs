@@ -710,7 +710,7 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debug::fake::Fake;
+    use crate::debug::fake::{Fake, kernel};
     use crate::profile::testing::empty;
 
     /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
@@ -915,22 +915,6 @@ mod tests {
             "write:0x30000000: 0x30000000 was never written in the run"
         );
         assert!(find(&profile, &travel, "write:counter").unwrap_err().contains("the image has no symbols"));
-    }
-
-    fn kernel() -> Kernel {
-        Kernel {
-            current: 0x2000_0000..0x2000_0004,
-            running: Some(0x2000_0004..0x2000_0008),
-            idle: Vec::new(),
-            idle_entries: Vec::new(),
-            name: None,
-            saved_sp: Some(0),
-            stack: None,
-            stack_end: None,
-            paint: None,
-            switchers: Vec::new(),
-            delete: None,
-        }
     }
 
     /// Tasks at 0x20000000 and 0x20000100 by the profile, of which the second runs twice, from instructions 6 and 10 on.
