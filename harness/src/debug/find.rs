@@ -13,7 +13,7 @@ use wire::request::Kernel;
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, place as code};
 use crate::debug::place::Place;
-use crate::debug::travel::{Access, Hit, Travel, Watch, Why};
+use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Watch, Why};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
@@ -78,6 +78,19 @@ pub struct Finder<'a> {
     exact: Option<Profile>,
 }
 
+/// A stop, unless the search was interrupted there: what comes after would be told of the wrong place.
+fn uninterrupted(stop: Stop) -> Result<Stop> {
+    match stop.why {
+        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
+        _ => Ok(stop),
+    }
+}
+
+/// Goes to an instruction, which is an error where it is not come to.
+fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
+    uninterrupted(travel.go(insn)?).map(|_| ())
+}
+
 /// A place that never comes.
 fn never(message: impl Into<String>) -> anyhow::Error {
     InputError::new(message).into()
@@ -93,13 +106,22 @@ impl<'a> Finder<'a> {
     /// of breakpoints none is left.
     ///
     /// # Errors
-    /// [`InputError`] where the place never comes, with the nearest that does; what the run reports.
+    /// [`InputError`] where the place never comes, with the nearest that does; [`Refused`] where it is of another run,
+    /// or the search was interrupted; what the run reports.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if self.profile.vcpus.len() > 1 {
             return Err(never(format!(
                 "{place}: the machine has {} CPUs; a debugger can be put into runs of one",
                 self.profile.vcpus.len()
             )));
+        }
+        if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
+            return Err(Refused(format!(
+                "{place}: the run was written to at instruction {}, and this is a place of the run that was profiled; \
+                 of the other one there is insn:N, or start the debugger again",
+                group(written)
+            ))
+            .into());
         }
         let origin = travel.at().insn;
         let found = self.look(travel, place, say);
@@ -119,6 +141,11 @@ impl<'a> Finder<'a> {
     /// Number in the run of the window's last instruction.
     fn last(&self) -> u64 {
         (self.profile.facts.before_window_insns + self.profile.total_insns()).max(1)
+    }
+
+    /// Goes on to the next stop in the window.
+    fn forward(&self, travel: &mut dyn Travel) -> Result<Stop> {
+        uninterrupted(travel.forward(Some(self.last() + 1))?)
     }
 
     fn look(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
@@ -204,11 +231,11 @@ impl<'a> Finder<'a> {
         let addresses = turns.addresses(&entries);
         say(&format!("looking for call {} of {function}: one more run", group(nth)));
         if turns.0.is_empty() && nth <= MAX_STOPS {
-            travel.go(self.first())?;
+            go(travel, self.first())?;
             travel.set_breakpoints(&entries);
             let mut seen = u64::from(entries.contains(&travel.at().pc));
             while seen < nth {
-                let stop = travel.forward(Some(self.last() + 1))?;
+                let stop = self.forward(travel)?;
                 if stop.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {function} was called {} in this run", times(seen))));
                 }
@@ -333,7 +360,7 @@ impl<'a> Finder<'a> {
             }));
         }
         say(&format!("looking for switch {} to {name}: one more run", group(nth)));
-        travel.go(self.first())?;
+        go(travel, self.first())?;
         let mut seen = 0;
         if let Some(poll) = task.poll {
             travel.set_breakpoints(&[poll]);
@@ -344,7 +371,7 @@ impl<'a> Finder<'a> {
                         break;
                     }
                 }
-                if travel.forward(Some(self.last() + 1))?.why != Why::Breakpoint {
+                if self.forward(travel)?.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {name} was polled {} in this run", times(seen))));
                 }
             }
@@ -362,7 +389,7 @@ impl<'a> Finder<'a> {
         let mut current = current_task(travel, kernel)?;
         travel.set_watches(&watches);
         while seen < others + nth {
-            if !matches!(travel.forward(Some(self.last() + 1))?.why, Why::Watch { .. }) {
+            if !matches!(self.forward(travel)?.why, Why::Watch { .. }) {
                 let seen = times(seen.saturating_sub(others));
                 return Err(never(format!("{place}: {name} was switched in {seen} in this run")));
             }
@@ -399,10 +426,10 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: the profile does not know the stack of {name}")));
         };
         say(&format!("looking for where the stack of {name} was at {}: one more run", Hex(deepest)));
-        travel.go(self.first())?;
+        go(travel, self.first())?;
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
-        while let Why::Watch { .. } = travel.forward(Some(self.last() + 1))?.why {
+        while let Why::Watch { .. } = self.forward(travel)?.why {
             // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
@@ -494,7 +521,7 @@ impl<'a> Finder<'a> {
             None => self.last(),
         };
         say(&format!("looking for the last write of {what}: one more run"));
-        travel.go(from)?;
+        go(travel, from)?;
         self.written_before(travel, &range)?.ok_or_else(|| {
             let until = before.map_or("in the run".to_owned(), |before| format!("before {before}"));
             never(format!("{place}: {what} was never written {until}"))
@@ -504,7 +531,7 @@ impl<'a> Finder<'a> {
     /// The last write of memory before where the run is held.
     pub(crate) fn written_before(&self, travel: &mut dyn Travel, range: &Range<u64>) -> Result<Option<Found>> {
         travel.set_watches(&[Watch { range: range.clone(), access: Access::Write }]);
-        let stop = travel.backward(1)?;
+        let stop = uninterrupted(travel.backward(1)?)?;
         Ok(match stop.why {
             Why::Watch { by, .. } => Some(Found { insn: by, note: None }),
             _ => None,

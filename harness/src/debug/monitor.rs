@@ -49,6 +49,16 @@ impl Monitor<'_> {
         let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
         let answer = self.answer(travel, command, rest.trim(), &mut said);
         said += &answer.unwrap_or_else(|error| format!("{error:#}"));
+        // What the profile says is not of the run that was written to.
+        let is_profiles = ["where", "goto", "profile", "bins", "stack"].contains(&command);
+        if let (Some(written), true) = (travel.written_at(), is_profiles) {
+            let line_end = if said.ends_with('\n') { "" } else { "\n" };
+            let _ = write!(
+                said,
+                "{line_end}written to at instruction {}: from there on it is not the run that was profiled",
+                group(written)
+            );
+        }
         if !said.ends_with('\n') {
             said.push('\n');
         }
@@ -91,7 +101,14 @@ impl Monitor<'_> {
                         let place = describe::place(&self.finder.profile.names, pc);
                         format!("{place}, {}, {earlier} earlier", self.counted(insn))
                     }
-                    None => format!("{rest} was not written before here"),
+                    None => match travel.written_at() {
+                        Some(written) => format!(
+                            "{rest} was not written since instruction {}, where the debugger wrote; what was before \
+                             is another run",
+                            group(written)
+                        ),
+                        None => format!("{rest} was not written before here"),
+                    },
                 })
             }
             "help" | "" => Ok(help()),
