@@ -185,16 +185,23 @@ impl Session {
 
     /// Takes another copy of the run where one has been lost on its way from an instruction; it is at that one again.
     fn recover<T>(&mut self, at: u64, came: Result<T>) -> Result<T> {
-        let came = came.map_err(|error| match error.is::<Refused>() {
-            false => error,
-            true => {
+        match came {
+            Err(error) if error.is::<Refused>() => {
+                // That which was lost, or another one that is where it was.
                 drop(self.pool.take_written());
                 let line = Arc::clone(&self.line);
                 let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
-                self.pool.go(at, run).map_or_else(|worse| worse, |_| error)
+                let base = self.pool.base;
+                if self.is_written && self.pool.can_copy() && self.pool.go(base, run)?.is_some() {
+                    // Nothing else leads on from there.
+                    let first = self.pool.take_written().context(NONE)?;
+                    self.pool = Pool::new(first, self.checkpoint_bytes)?;
+                }
+                self.pool.go(at, run)?;
+                Err(error)
             }
-        });
-        came
+            came => came,
+        }
     }
 
     /// Starts from the first instruction, where there are no checkpoints.
