@@ -33,6 +33,10 @@ pub(crate) struct Fake {
     pub(crate) watches: Vec<Watch>,
     /// Runs from the start, of lists of hits.
     pub(crate) lists: u64,
+    /// It was written to there.
+    pub(crate) written_at: Option<u64>,
+    /// It is held as soon as it goes anywhere.
+    pub(crate) is_interrupted: bool,
 }
 
 impl Fake {
@@ -91,6 +95,9 @@ impl Travel for Fake {
     }
 
     fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
+        if self.is_interrupted {
+            return Ok(self.stop(Why::Interrupted));
+        }
         let from = self.insn;
         loop {
             if until.is_some_and(|until| self.insn >= until) {
@@ -112,6 +119,9 @@ impl Travel for Fake {
     }
 
     fn backward(&mut self, until: u64) -> Result<Stop> {
+        if self.is_interrupted {
+            return Ok(self.stop(Why::Interrupted));
+        }
         while self.insn > until {
             self.insn -= 1;
             if let Some(address) = self.watched(self.insn) {
@@ -167,6 +177,10 @@ impl Travel for Fake {
 
     fn write_register(&mut self, _: &str, _: &[u8]) -> Result<Result<(), Refused>> {
         Ok(Err(Refused("it is made by hand".to_owned())))
+    }
+
+    fn written_at(&self) -> Option<u64> {
+        self.written_at
     }
 
     fn interrupter(&self) -> Arc<dyn Interrupt> {

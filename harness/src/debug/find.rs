@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use anyhow::Result;
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
@@ -413,13 +413,11 @@ impl<'a> Finder<'a> {
                 let names = task_names(self.profile);
                 let with_stack = self.profile.tasks.iter().zip(names).filter(|(task, _)| task.deepest_sp.is_some());
                 let room = |task: &Task| Some(task.deepest_sp?.saturating_sub(task.stack_start?));
-                let least = with_stack.min_by_key(|(task, _)| room(task).unwrap_or(u64::MAX));
-                least.ok_or_else(|| {
-                    never(format!(
-                        "{place}: the profile knows the stack of no task: none ran, or the firmware has no kernel that \
-                         is known"
-                    ))
-                })?
+                match with_stack.min_by_key(|(task, _)| room(task).unwrap_or(u64::MAX)) {
+                    Some(least) => least,
+                    None if self.kernel.is_none() => return self.main_stack(travel, place, say),
+                    None => return Err(never(format!("{place}: no task has run in the window"))),
+                }
             }
         };
         let Some(deepest) = task.deepest_sp else {
@@ -438,6 +436,50 @@ impl<'a> Finder<'a> {
             }
         }
         self.peak_by_moves(travel, place, &name, deepest)
+    }
+
+    /// The instruction after which the stack was deepest that the firmware was started on, and that a Cortex-M's
+    /// interrupts use. Nothing has measured it: it is followed by its writes from the first call on, each of which is
+    /// deeper than those before.
+    fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+        let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
+        say("the firmware has no kernel that is known: looking for where its main stack was deepest: one more run");
+        go(travel, self.first())?;
+        travel.set_breakpoints(&called.into_iter().collect::<Vec<u64>>());
+        let is_called = self.forward(travel)?.why == Why::Breakpoint;
+        travel.set_breakpoints(&[]);
+        let Some(top) = main_stack_pointer(travel)?.filter(|_| is_called) else {
+            return Err(never(format!("{place}: no function was called in the window")));
+        };
+        let (mut deepest, mut insn) = (top, travel.at().insn);
+        let mut lowest = self.end_of_data(top);
+        while lowest < deepest {
+            travel.set_watches(&[Watch { range: lowest..deepest, access: Access::Write }]);
+            let Why::Watch { address, .. } = self.forward(travel)?.why else { break };
+            match main_stack_pointer(travel)? {
+                Some(sp) if sp <= address.max(lowest) => {
+                    (deepest, insn) = (sp.min(deepest - 1), travel.at().insn);
+                }
+                // Something else lies there, and the stack above it.
+                _ => lowest = address.max(lowest) + 1,
+            }
+        }
+        let depth = plural(top - deepest, "byte");
+        Ok(Found { insn, note: Some(format!("the main stack, {depth} deeper than at the first call")) })
+    }
+
+    /// Where the data ends that lies below a stack, as far as the file shows it.
+    fn end_of_data(&self, top: u64) -> u64 {
+        let file = self.elf.and_then(|bytes| object::File::parse(bytes).ok());
+        let segments = file.iter().flat_map(|file| file.segments());
+        let bias = self.profile.facts.load_bias;
+        let ends = segments.map(|segment| {
+            let start = segment.address().wrapping_add(bias);
+            let end = start.saturating_add(segment.size());
+            if end < top { end } else { start }
+        });
+        ends.filter(|&end| end < top).max().unwrap_or(0).max(top.saturating_sub(MAX_STACK_BYTES))
     }
 
     /// Whether a task runs, as far as the kernel shows it.
@@ -541,6 +583,9 @@ impl<'a> Finder<'a> {
 
 /// Most moves of the stack pointer that are looked at.
 const MAX_MOVES: usize = 1 << 22;
+
+/// Largest main stack that is followed.
+const MAX_STACK_BYTES: u64 = 1 << 26;
 
 /// Most that a kernel saves of a task below its stack pointer.
 const MAX_SAVED_BYTES: u64 = 0x100;
@@ -648,6 +693,14 @@ pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option
 /// A function's first argument, at its first instruction.
 fn argument(travel: &mut dyn Travel, is_arm: bool) -> Result<Option<u64>> {
     register(travel, if is_arm { &["r0"] } else { &["a0", "x10"] })
+}
+
+/// The pointer to the stack that the firmware was started on.
+fn main_stack_pointer(travel: &mut dyn Travel) -> Result<Option<u64>> {
+    match register(travel, &["msp"])? {
+        None => register(travel, &["sp", "x2", "r13"]),
+        msp => Ok(msp),
+    }
 }
 
 /// The stack pointers that the processor has.
@@ -1017,7 +1070,70 @@ mod tests {
         assert!(found.insn == 6 && found.note.unwrap().contains("an interrupt saved"));
         drop(finder);
         profile.tasks.clear();
-        assert!(find(&profile, &travel, "peak-stack").unwrap_err().contains("knows the stack of no task"));
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let none = try_with(&mut finder, &travel, "peak-stack").found.unwrap_err();
+        assert_eq!(none, "peak-stack: no task has run in the window");
+        drop(finder);
+        let none = find(&profile, &travel, "peak-stack:log").unwrap_err();
+        assert!(none.contains("no task ran in the window"), "{none}");
+    }
+
+    #[test]
+    fn without_a_kernel_the_deepest_stack_is_the_main_one() {
+        let profile = profile(&PCS);
+        let sps = [0x1000, 0x1000, 0x1000, 0x1000, 0xff0, 0xff0, 0xff0, 0xfd8, 0x1000, 0x1000, 0x1000];
+        let mut travel = Fake::of(&PCS)
+            // As it is called, a heap, deeper, not as deep, something else again.
+            .storing(4, 0x2000_0ff0, 1)
+            .storing(5, 0x2000_0100, 1)
+            .storing(6, 0x2000_0104, 1)
+            .storing(7, 0x2000_0fd8, 1)
+            .storing(8, 0x2000_0fe0, 1)
+            .storing(9, 0x2000_0fc0, 1);
+        for (insn, sp) in travel.insns.iter_mut().zip(sps) {
+            insn.sp = 0x2000_0000 + sp;
+        }
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "peak-stack");
+        let note = Some("the main stack, 40 bytes deeper than at the first call".to_owned());
+        assert_eq!(tried.found, Ok(Found { insn: 8, note }));
+        // With a stack for its tasks the processor has another pointer to it.
+        travel.insns.iter_mut().for_each(|insn| insn.registers.push(("msp", 0x2000_2000)));
+        travel.insns[9].registers[0].1 = 0x2000_1fc0;
+        travel.insns[8].stores = vec![(0x2000_1fc0, 1)];
+        assert_eq!(find(&profile, &travel, "peak-stack"), Ok(10));
+        let mut idle = profile.clone();
+        idle.vcpus[0].arcs.clear();
+        assert_eq!(
+            find(&idle, &travel, "peak-stack").unwrap_err(),
+            "peak-stack: no function was called in the window"
+        );
+    }
+
+    #[test]
+    fn of_a_run_that_was_written_to_only_instructions_are_places() {
+        let profile = profile(&PCS).taken(1, 0x52, 0, 0);
+        let mut travel = Fake::of(&PCS);
+        travel.written_at = Some(2);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        for place in ["sample:1", "end", "call:spin", "write:0x20000000"] {
+            let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
+            assert!(error.is::<Refused>() && error.to_string().contains("written to at instruction 2"), "{error}");
+        }
+        assert_eq!(find(&profile, &travel, "insn:3"), Ok(3));
+    }
+
+    #[test]
+    fn a_search_that_is_interrupted_says_so_and_finds_nothing() {
+        let (mut profile, mut travel) = switching();
+        profile.tasks[1].deepest_sp = Some(0x2000_0f00);
+        travel.is_interrupted = true;
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        for place in ["switch:log", "peak-stack:log", "write:0x20000000", "peak-stack"] {
+            let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
+            assert_eq!(error.to_string(), "interrupted before that was found", "{place}");
+        }
     }
 
     #[test]

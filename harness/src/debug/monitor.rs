@@ -354,6 +354,23 @@ mod tests {
         travel
     }
 
+    #[test]
+    fn what_is_said_of_a_run_that_was_written_to_is_marked() {
+        let profile = profile();
+        let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
+        let mut monitor = Monitor { finder, threads: None };
+        let mut travel = travel();
+        (travel.insn, travel.written_at) = (9, Some(8));
+        for words in ["where", "goto insn:10", "profile", "bins", "stack"] {
+            let said = monitor.monitor(&mut travel, words);
+            let mark = "\nwritten to at instruction 8: from there on it is not the run that was profiled\n";
+            assert!(said.ends_with(mark), "{words}: {said}");
+        }
+        let said = monitor.monitor(&mut travel, "last-write 0x20000100");
+        assert!(said.starts_with("0x20000100 was not written since instruction 8, where"), "{said}");
+        assert!(!monitor.monitor(&mut travel, "help").contains("instruction 8"));
+    }
+
     fn answers(words: &[&str]) -> (Vec<String>, u64) {
         let profile = profile();
         let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
