@@ -29,7 +29,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ("irq", "the interrupt that executes"),
     ("last-write ADDR|SYMBOL", "what wrote it last before here"),
     // The server's, which knows what it refused.
-    ("why", "why the last read or write was refused"),
+    ("why", "why the last move, read or write was refused"),
     ("help", "this"),
 ];
 

@@ -1,5 +1,5 @@
-//! What goes wrong around a debugger: disks that are full, clients that vanish or talk nonsense, and what is killed. The
-//! server ends by itself or goes on, says why, and leaves nothing.
+//! What goes wrong around a debugger: disks that are full, clients that vanish or talk nonsense, and what is killed.
+//! The server ends by itself or goes on, says why, and leaves nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
