@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::DebugArgs;
+use crate::debug::WORKSHOP;
 use crate::debug::find::{Finder, More};
 use crate::debug::monitor::Monitor;
 use crate::debug::place::Place;
@@ -26,6 +27,7 @@ use crate::profile::Profile;
 use crate::profile::files;
 use crate::run::deadline::Deadline;
 use crate::run::directory::Output;
+use crate::run::making::Making;
 use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
@@ -88,6 +90,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         (isa, elf, kernel, threads)
     };
     let again_options = options.clone();
+    let image_sha256 = profile.facts.image_sha256.clone();
     let again = move |more: More| {
         let mut options = again_options.clone();
         match more {
@@ -97,7 +100,11 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
                 options.console_marks = true;
             }
         }
-        Ok(profiled(&options)?.0)
+        let again = profiled(&options)?.0;
+        if again.facts.image_sha256 != image_sha256 {
+            return Err(InputError::about(&options.firmware, "has changed since the debugger was started").into());
+        }
+        Ok(again)
     };
     let mut finder = Finder::new(&profile, Box::new(again));
     finder.console = console;
@@ -230,7 +237,8 @@ fn take_facts(options: &mut Options, profile: &Profile) -> Result<()> {
 
 /// Measures a run, and keeps nothing of it on the disk.
 fn profiled(options: &Options) -> Result<(Profile, Option<Vec<u8>>)> {
-    let place = tempfile::tempdir().context("no directory for the run")?;
+    let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
+    let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
     let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
     let stem = image::stem(&options.firmware);
     let mut terminal = Terminal(Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0))));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use wire::control;
+use wire::request::Kernel;
 
 use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 
@@ -34,6 +35,10 @@ pub(crate) struct Fake {
     pub(crate) turns: Vec<usize>,
     /// Runs from the start, of lists of hits.
     pub(crate) lists: u64,
+    /// It was written to there.
+    pub(crate) written_at: Option<u64>,
+    /// It is held as soon as it goes anywhere.
+    pub(crate) is_interrupted: bool,
 }
 
 impl Fake {
@@ -99,6 +104,9 @@ impl Travel for Fake {
     }
 
     fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
+        if self.is_interrupted {
+            return Ok(self.stop(Why::Interrupted));
+        }
         let from = self.insn;
         loop {
             if until.is_some_and(|until| self.insn >= until) {
@@ -120,6 +128,9 @@ impl Travel for Fake {
     }
 
     fn backward(&mut self, until: u64) -> Result<Stop> {
+        if self.is_interrupted {
+            return Ok(self.stop(Why::Interrupted));
+        }
         while self.insn > until {
             self.insn -= 1;
             if let Some(address) = self.watched(self.insn) {
@@ -177,11 +188,33 @@ impl Travel for Fake {
         Ok(Err(Refused("it is made by hand".to_owned())))
     }
 
+    fn written_at(&self) -> Option<u64> {
+        self.written_at
+    }
+
     fn interrupter(&self) -> Arc<dyn Interrupt> {
         Arc::new(Never)
     }
 
     fn end(&self) -> Option<(At, Ended)> {
         None
+    }
+}
+
+/// A kernel of 32 bits whose variables begin at 0x20000000: the running task, and whether the scheduler runs. A control
+/// block begins with the saved stack pointer, and has a name.
+pub(crate) fn kernel() -> Kernel {
+    Kernel {
+        current: 0x2000_0000..0x2000_0004,
+        running: Some(0x2000_0004..0x2000_0008),
+        idle: Vec::new(),
+        idle_entries: Vec::new(),
+        name: Some(0x40..0x48),
+        saved_sp: Some(0),
+        stack: None,
+        stack_end: None,
+        paint: None,
+        switchers: Vec::new(),
+        delete: None,
     }
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use anyhow::Result;
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, place as code};
 use crate::debug::place::Place;
-use crate::debug::travel::{Access, Hit, Travel, Vcpus, Watch, Why};
+use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Vcpus, Watch, Why};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
@@ -80,6 +80,19 @@ pub struct Finder<'a> {
     before: Vec<u64>,
 }
 
+/// A stop, unless the search was interrupted there: what comes after would be told of the wrong place.
+fn uninterrupted(stop: Stop) -> Result<Stop> {
+    match stop.why {
+        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
+        _ => Ok(stop),
+    }
+}
+
+/// Goes to an instruction, which is an error where it is not come to.
+fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
+    uninterrupted(travel.go(insn)?).map(|_| ())
+}
+
 /// A place that never comes.
 fn never(message: impl Into<String>) -> anyhow::Error {
     InputError::new(message).into()
@@ -88,15 +101,33 @@ fn never(message: impl Into<String>) -> anyhow::Error {
 impl<'a> Finder<'a> {
     /// A finder in a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
-        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None, before: Vec::new() }
+        Finder {
+            profile,
+            console: None,
+            elf: None,
+            kernel: None,
+            again,
+            max_hits: MAX_HITS,
+            exact: None,
+            before: Vec::new(),
+        }
     }
 
     /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
     /// of breakpoints none is left.
     ///
     /// # Errors
-    /// [`InputError`] where the place never comes, with the nearest that does; what the run reports.
+    /// [`InputError`] where the place never comes, with the nearest that does; [`Refused`] where it is of another run,
+    /// or the search was interrupted; what the run reports.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
+            return Err(Refused(format!(
+                "{place}: the run was written to at instruction {}, and this is a place of the run that was profiled; \
+                 of the other one there is insn:N, or start the debugger again",
+                group(written)
+            ))
+            .into());
+        }
         let origin = travel.at().insn;
         let found = self.look(travel, place, say);
         travel.set_breakpoints(&[]);
@@ -125,10 +156,10 @@ impl<'a> Finder<'a> {
                 vec![before; vcpus]
             } else {
                 let origin = travel.at().insn;
-                travel.go(self.first())?;
+                go(travel, self.first())?;
                 let Vcpus { executing, mut insns } = travel.vcpus()?;
                 insns[executing] -= 1;
-                travel.go(origin)?;
+                go(travel, origin)?;
                 insns
             };
         }
@@ -146,10 +177,15 @@ impl<'a> Finder<'a> {
         let (mut least, mut most) = (self.first() - 1 + at_insns, self.last());
         while least < most {
             let middle = least + (most - least) / 2;
-            travel.go(middle)?;
+            go(travel, middle)?;
             if travel.vcpus()?.insns[vcpu] >= wanted { most = middle } else { least = middle + 1 }
         }
         Ok(least)
+    }
+
+    /// Goes on to the next stop in the window.
+    fn forward(&self, travel: &mut dyn Travel) -> Result<Stop> {
+        uninterrupted(travel.forward(Some(self.last() + 1))?)
     }
 
     fn look(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
@@ -235,11 +271,11 @@ impl<'a> Finder<'a> {
         let addresses = turns.addresses(&entries);
         say(&format!("looking for call {} of {function}: one more run", group(nth)));
         if turns.0.is_empty() && nth <= MAX_STOPS {
-            travel.go(self.first())?;
+            go(travel, self.first())?;
             travel.set_breakpoints(&entries);
             let mut seen = u64::from(entries.contains(&travel.at().pc));
             while seen < nth {
-                let stop = travel.forward(Some(self.last() + 1))?;
+                let stop = self.forward(travel)?;
                 if stop.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {function} was called {} in this run", times(seen))));
                 }
@@ -364,7 +400,7 @@ impl<'a> Finder<'a> {
             }));
         }
         say(&format!("looking for switch {} to {name}: one more run", group(nth)));
-        travel.go(self.first())?;
+        go(travel, self.first())?;
         let mut seen = 0;
         if let Some(poll) = task.poll {
             travel.set_breakpoints(&[poll]);
@@ -375,7 +411,7 @@ impl<'a> Finder<'a> {
                         break;
                     }
                 }
-                if travel.forward(Some(self.last() + 1))?.why != Why::Breakpoint {
+                if self.forward(travel)?.why != Why::Breakpoint {
                     return Err(never(format!("{place}: {name} was polled {} in this run", times(seen))));
                 }
             }
@@ -393,7 +429,7 @@ impl<'a> Finder<'a> {
         let mut current = current_task(travel, kernel)?;
         travel.set_watches(&watches);
         while seen < others + nth {
-            if !matches!(travel.forward(Some(self.last() + 1))?.why, Why::Watch { .. }) {
+            if !matches!(self.forward(travel)?.why, Why::Watch { .. }) {
                 let seen = times(seen.saturating_sub(others));
                 return Err(never(format!("{place}: {name} was switched in {seen} in this run")));
             }
@@ -417,23 +453,21 @@ impl<'a> Finder<'a> {
                 let names = task_names(self.profile);
                 let with_stack = self.profile.tasks.iter().zip(names).filter(|(task, _)| task.deepest_sp.is_some());
                 let room = |task: &Task| Some(task.deepest_sp?.saturating_sub(task.stack_start?));
-                let least = with_stack.min_by_key(|(task, _)| room(task).unwrap_or(u64::MAX));
-                least.ok_or_else(|| {
-                    never(format!(
-                        "{place}: the profile knows the stack of no task: none ran, or the firmware has no kernel that \
-                         is known"
-                    ))
-                })?
+                match with_stack.min_by_key(|(task, _)| room(task).unwrap_or(u64::MAX)) {
+                    Some(least) => least,
+                    None if self.kernel.is_none() => return self.main_stack(travel, place, say),
+                    None => return Err(never(format!("{place}: no task has run in the window"))),
+                }
             }
         };
         let Some(deepest) = task.deepest_sp else {
             return Err(never(format!("{place}: the profile does not know the stack of {name}")));
         };
         say(&format!("looking for where the stack of {name} was at {}: one more run", Hex(deepest)));
-        travel.go(self.first())?;
+        go(travel, self.first())?;
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
-        while let Why::Watch { .. } = travel.forward(Some(self.last() + 1))?.why {
+        while let Why::Watch { .. } = self.forward(travel)?.why {
             // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
@@ -442,6 +476,50 @@ impl<'a> Finder<'a> {
             }
         }
         self.peak_by_moves(travel, place, &name, deepest)
+    }
+
+    /// The instruction after which the stack was deepest that the firmware was started on, and that a Cortex-M's
+    /// interrupts use. Nothing has measured it: it is followed by its writes from the first call on, each of which is
+    /// deeper than those before.
+    fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+        let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
+        say("the firmware has no kernel that is known: looking for where its main stack was deepest: one more run");
+        go(travel, self.first())?;
+        travel.set_breakpoints(&called.into_iter().collect::<Vec<u64>>());
+        let is_called = self.forward(travel)?.why == Why::Breakpoint;
+        travel.set_breakpoints(&[]);
+        let Some(top) = main_stack_pointer(travel)?.filter(|_| is_called) else {
+            return Err(never(format!("{place}: no function was called in the window")));
+        };
+        let (mut deepest, mut insn) = (top, travel.at().insn);
+        let mut lowest = self.end_of_data(top);
+        while lowest < deepest {
+            travel.set_watches(&[Watch { range: lowest..deepest, access: Access::Write }]);
+            let Why::Watch { address, .. } = self.forward(travel)?.why else { break };
+            match main_stack_pointer(travel)? {
+                Some(sp) if sp <= address.max(lowest) => {
+                    (deepest, insn) = (sp.min(deepest - 1), travel.at().insn);
+                }
+                // Something else lies there, and the stack above it.
+                _ => lowest = address.max(lowest) + 1,
+            }
+        }
+        let depth = plural(top - deepest, "byte");
+        Ok(Found { insn, note: Some(format!("the main stack, {depth} deeper than at the first call")) })
+    }
+
+    /// Where the data ends that lies below a stack, as far as the file shows it.
+    fn end_of_data(&self, top: u64) -> u64 {
+        let file = self.elf.and_then(|bytes| object::File::parse(bytes).ok());
+        let segments = file.iter().flat_map(|file| file.segments());
+        let bias = self.profile.facts.load_bias;
+        let ends = segments.map(|segment| {
+            let start = segment.address().wrapping_add(bias);
+            let end = start.saturating_add(segment.size());
+            if end < top { end } else { start }
+        });
+        ends.filter(|&end| end < top).max().unwrap_or(0).max(top.saturating_sub(MAX_STACK_BYTES))
     }
 
     /// Whether a task runs, as far as the kernel shows it.
@@ -479,7 +557,9 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: what the firmware printed is not kept beside this profile")));
         };
         if self.profile.vcpus.len() > 1 {
-            return Err(never(format!("{place}: that is found on machines of one CPU; go to a sample or an instruction")));
+            return Err(never(format!(
+                "{place}: that is found on machines of one CPU; go to a sample or an instruction"
+            )));
         }
         let wanted = text.as_bytes();
         let Some(start) = console.windows(wanted.len()).position(|piece| piece == wanted) else {
@@ -528,7 +608,7 @@ impl<'a> Finder<'a> {
             None => self.last(),
         };
         say(&format!("looking for the last write of {what}: one more run"));
-        travel.go(from)?;
+        go(travel, from)?;
         self.written_before(travel, &range)?.ok_or_else(|| {
             let until = before.map_or("in the run".to_owned(), |before| format!("before {before}"));
             never(format!("{place}: {what} was never written {until}"))
@@ -538,7 +618,7 @@ impl<'a> Finder<'a> {
     /// The last write of memory before where the run is held.
     pub(crate) fn written_before(&self, travel: &mut dyn Travel, range: &Range<u64>) -> Result<Option<Found>> {
         travel.set_watches(&[Watch { range: range.clone(), access: Access::Write }]);
-        let stop = travel.backward(1)?;
+        let stop = uninterrupted(travel.backward(1)?)?;
         Ok(match stop.why {
             Why::Watch { by, .. } => Some(Found { insn: by, note: None }),
             _ => None,
@@ -548,6 +628,9 @@ impl<'a> Finder<'a> {
 
 /// Most moves of the stack pointer that are looked at.
 const MAX_MOVES: usize = 1 << 22;
+
+/// Largest main stack that is followed.
+const MAX_STACK_BYTES: u64 = 1 << 26;
 
 /// Most that a kernel saves of a task below its stack pointer.
 const MAX_SAVED_BYTES: u64 = 0x100;
@@ -657,6 +740,14 @@ fn argument(travel: &mut dyn Travel, is_arm: bool) -> Result<Option<u64>> {
     register(travel, if is_arm { &["r0"] } else { &["a0", "x10"] })
 }
 
+/// The pointer to the stack that the firmware was started on.
+fn main_stack_pointer(travel: &mut dyn Travel) -> Result<Option<u64>> {
+    match register(travel, &["msp"])? {
+        None => register(travel, &["sp", "x2", "r13"]),
+        msp => Ok(msp),
+    }
+}
+
 /// The stack pointers that the processor has.
 fn stack_pointers(travel: &mut dyn Travel) -> Result<Vec<u64>> {
     let names = ["sp", "x2", "r13", "psp", "msp"];
@@ -744,7 +835,7 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debug::fake::Fake;
+    use crate::debug::fake::{Fake, kernel};
     use crate::profile::testing::empty;
 
     /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
@@ -951,22 +1042,6 @@ mod tests {
         assert!(find(&profile, &travel, "write:counter").unwrap_err().contains("the image has no symbols"));
     }
 
-    fn kernel() -> Kernel {
-        Kernel {
-            current: 0x2000_0000..0x2000_0004,
-            running: Some(0x2000_0004..0x2000_0008),
-            idle: Vec::new(),
-            idle_entries: Vec::new(),
-            name: None,
-            saved_sp: Some(0),
-            stack: None,
-            stack_end: None,
-            paint: None,
-            switchers: Vec::new(),
-            delete: None,
-        }
-    }
-
     /// Tasks at 0x20000000 and 0x20000100 by the profile, of which the second runs twice, from instructions 6 and 10 on.
     fn switching() -> (Profile, Fake) {
         let mut profile = profile(&PCS).task_called("blink").task_called("log");
@@ -1040,7 +1115,70 @@ mod tests {
         assert!(found.insn == 6 && found.note.unwrap().contains("an interrupt saved"));
         drop(finder);
         profile.tasks.clear();
-        assert!(find(&profile, &travel, "peak-stack").unwrap_err().contains("knows the stack of no task"));
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        let none = try_with(&mut finder, &travel, "peak-stack").found.unwrap_err();
+        assert_eq!(none, "peak-stack: no task has run in the window");
+        drop(finder);
+        let none = find(&profile, &travel, "peak-stack:log").unwrap_err();
+        assert!(none.contains("no task ran in the window"), "{none}");
+    }
+
+    #[test]
+    fn without_a_kernel_the_deepest_stack_is_the_main_one() {
+        let profile = profile(&PCS);
+        let sps = [0x1000, 0x1000, 0x1000, 0x1000, 0xff0, 0xff0, 0xff0, 0xfd8, 0x1000, 0x1000, 0x1000];
+        let mut travel = Fake::of(&PCS)
+            // As it is called, a heap, deeper, not as deep, something else again.
+            .storing(4, 0x2000_0ff0, 1)
+            .storing(5, 0x2000_0100, 1)
+            .storing(6, 0x2000_0104, 1)
+            .storing(7, 0x2000_0fd8, 1)
+            .storing(8, 0x2000_0fe0, 1)
+            .storing(9, 0x2000_0fc0, 1);
+        for (insn, sp) in travel.insns.iter_mut().zip(sps) {
+            insn.sp = 0x2000_0000 + sp;
+        }
+        let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "peak-stack");
+        let note = Some("the main stack, 40 bytes deeper than at the first call".to_owned());
+        assert_eq!(tried.found, Ok(Found { insn: 8, note }));
+        // With a stack for its tasks the processor has another pointer to it.
+        travel.insns.iter_mut().for_each(|insn| insn.registers.push(("msp", 0x2000_2000)));
+        travel.insns[9].registers[0].1 = 0x2000_1fc0;
+        travel.insns[8].stores = vec![(0x2000_1fc0, 1)];
+        assert_eq!(find(&profile, &travel, "peak-stack"), Ok(10));
+        let mut idle = profile.clone();
+        idle.vcpus[0].arcs.clear();
+        assert_eq!(
+            find(&idle, &travel, "peak-stack").unwrap_err(),
+            "peak-stack: no function was called in the window"
+        );
+    }
+
+    #[test]
+    fn of_a_run_that_was_written_to_only_instructions_are_places() {
+        let profile = profile(&PCS).taken(1, 0x52, 0, 0);
+        let mut travel = Fake::of(&PCS);
+        travel.written_at = Some(2);
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        for place in ["sample:1", "end", "call:spin", "write:0x20000000"] {
+            let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
+            assert!(error.is::<Refused>() && error.to_string().contains("written to at instruction 2"), "{error}");
+        }
+        assert_eq!(find(&profile, &travel, "insn:3"), Ok(3));
+    }
+
+    #[test]
+    fn a_search_that_is_interrupted_says_so_and_finds_nothing() {
+        let (mut profile, mut travel) = switching();
+        profile.tasks[1].deepest_sp = Some(0x2000_0f00);
+        travel.is_interrupted = true;
+        let mut finder = Finder::new(&profile, Box::new(no_run));
+        finder.kernel = Some(kernel());
+        for place in ["switch:log", "peak-stack:log", "write:0x20000000", "peak-stack"] {
+            let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
+            assert_eq!(error.to_string(), "interrupted before that was found", "{place}");
+        }
     }
 
     #[test]

@@ -9,11 +9,13 @@ use anyhow::{Context, Result, bail};
 use wire::counters::MAX_INSNS;
 use wire::request::Request;
 
+use crate::debug::WORKSHOP;
 use crate::debug::vehicle::{Interrupted, Original, Vehicle};
 use crate::error::{EmulatorError, InputError};
 use crate::image::unwind;
 use crate::measure::{Listener, Loaded, give_files, load};
 use crate::run::emulator;
+use crate::run::making::Making;
 use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::process::Process;
@@ -31,7 +33,7 @@ pub(crate) struct Launch {
     options: Options,
     loaded: Loaded,
     emulator: PathBuf,
-    root: tempfile::TempDir,
+    root: Making,
     started: u32,
 }
 
@@ -43,7 +45,7 @@ impl Launch {
     pub(crate) fn new(options: &Options, listener: &mut dyn Listener) -> Result<Launch> {
         let loaded = load(options, listener)?;
         let emulator = emulator::locate(loaded.choice.machine.qemu)?;
-        let root = tempfile::Builder::new().prefix("harness-debug-").tempdir();
+        let root = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
         let root = root.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
         Ok(Launch { options: options.clone(), loaded, emulator, root, started: 0 })
     }

@@ -16,3 +16,7 @@ pub mod thread;
 pub mod threads;
 pub mod travel;
 mod vehicle;
+
+/// What the names of the directories begin with that runs of a debugger work in. What was left by debuggers that were
+/// killed is removed by the next.
+pub(crate) const WORKSHOP: &str = "harness-debug-";

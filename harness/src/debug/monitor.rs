@@ -29,7 +29,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ("irq", "the interrupt that executes"),
     ("last-write ADDR|SYMBOL", "what wrote it last before here"),
     // The server's, which knows what it refused.
-    ("why", "why the last read or write was refused"),
+    ("why", "why the last move, read or write was refused"),
     ("help", "this"),
 ];
 
@@ -49,6 +49,16 @@ impl Monitor<'_> {
         let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
         let answer = self.answer(travel, command, rest.trim(), &mut said);
         said += &answer.unwrap_or_else(|error| format!("{error:#}"));
+        // What the profile says is not of the run that was written to.
+        let is_profiles = ["where", "goto", "profile", "bins", "stack"].contains(&command);
+        if let (Some(written), true) = (travel.written_at(), is_profiles) {
+            let line_end = if said.ends_with('\n') { "" } else { "\n" };
+            let _ = write!(
+                said,
+                "{line_end}written to at instruction {}: from there on it is not the run that was profiled",
+                group(written)
+            );
+        }
         if !said.ends_with('\n') {
             said.push('\n');
         }
@@ -91,7 +101,14 @@ impl Monitor<'_> {
                         let place = describe::place(&self.finder.profile.names, pc);
                         format!("{place}, {}, {earlier} earlier", self.counted(insn))
                     }
-                    None => format!("{rest} was not written before here"),
+                    None => match travel.written_at() {
+                        Some(written) => format!(
+                            "{rest} was not written since instruction {}, where the debugger wrote; what was before \
+                             is another run",
+                            group(written)
+                        ),
+                        None => format!("{rest} was not written before here"),
+                    },
                 })
             }
             "help" | "" => Ok(help()),
@@ -353,6 +370,23 @@ mod tests {
         travel.insns.iter_mut().for_each(|insn| insn.registers.push(("xpsr", 0x0100_0000)));
         travel.insns[34].registers[0].1 |= 20;
         travel
+    }
+
+    #[test]
+    fn what_is_said_of_a_run_that_was_written_to_is_marked() {
+        let profile = profile();
+        let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
+        let mut monitor = Monitor { finder, threads: None };
+        let mut travel = travel();
+        (travel.insn, travel.written_at) = (9, Some(8));
+        for words in ["where", "goto insn:10", "profile", "bins", "stack"] {
+            let said = monitor.monitor(&mut travel, words);
+            let mark = "\nwritten to at instruction 8: from there on it is not the run that was profiled\n";
+            assert!(said.ends_with(mark), "{words}: {said}");
+        }
+        let said = monitor.monitor(&mut travel, "last-write 0x20000100");
+        assert!(said.starts_with("0x20000100 was not written since instruction 8, where"), "{said}");
+        assert!(!monitor.monitor(&mut travel, "help").contains("instruction 8"));
     }
 
     fn answers(words: &[&str]) -> (Vec<String>, u64) {

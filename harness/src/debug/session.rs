@@ -1,6 +1,7 @@
 //! A debugging session: the run put at any of its instructions.
 
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register,
 use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
 use crate::run::options::Options;
+use crate::run::plan::INTERRUPTED;
 
 /// A run that is debugged.
 #[derive(Debug)]
@@ -66,10 +68,25 @@ impl Interrupt for Line {
             *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
     }
+
+    fn abandon(&self) {
+        // What measures looks at this.
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What is said where the run that was profiled is asked for after a write.
 const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
+
+/// What is said where accesses are to be watched after a write.
+const UNWATCHED: &str = "memory cannot be watched any more once the run was written to: start the debugger again";
+
+/// What is said where there is nothing to ask.
+const NONE: &str = "no process executes the run any more";
+
+fn refused(why: &str) -> anyhow::Error {
+    Refused(why.to_owned()).into()
+}
 
 impl Session {
     /// Starts the run that the options describe, held at its first instruction. Its checkpoints may take so much memory.
@@ -111,37 +128,51 @@ impl Session {
         self.pool.checkpoints()
     }
 
-    fn fresh(&mut self, watching: bool) -> Result<Pool> {
-        Pool::new(self.launch.start(watching, &self.line.interrupted)?, self.checkpoint_bytes)
+    /// One more run from the first instruction. Where none can be started (a full disk), what there is stays.
+    fn start(&mut self) -> Result<Vehicle> {
+        let started = self.launch.start(self.is_watching, &self.line.interrupted);
+        started.context(Refused("another run cannot be started".to_owned()))
     }
 
-    /// Has the debugger in a run whose accesses can be watched, or not; at the same instruction.
-    fn watch(&mut self, watching: bool) -> Result<()> {
+    /// Has the debugger in a run whose accesses can be watched, or not; at the same instruction. Where that is not come
+    /// to, it stays where it is; with what has held it on the way.
+    fn watch(&mut self, watching: bool) -> Result<Option<Stop>> {
         if watching == self.is_watching {
-            return Ok(());
+            return Ok(None);
         }
         if self.is_written {
-            bail!("memory cannot be watched any more once it was written to: start the debugger again");
+            return Err(refused(UNWATCHED));
         }
-        let insn = self.pool.at().insn;
-        let pool = match self.other.take() {
-            Some(other) => other,
-            None => self.fresh(watching)?,
-        };
-        self.other = Some(std::mem::replace(&mut self.pool, pool));
+        let at = self.pool.at();
         self.is_watching = watching;
-        self.put(insn)?;
-        Ok(())
+        let other = match self.other.take() {
+            Some(other) => Ok(other),
+            None => self.start().and_then(|vehicle| Pool::new(vehicle, self.checkpoint_bytes)),
+        };
+        let came = other.and_then(|other| {
+            self.other = Some(std::mem::replace(&mut self.pool, other));
+            self.put(at.insn)
+        });
+        if matches!(&came, Ok(held) if held.why != Halt::Held(debug::Why::Interrupted)) {
+            return Ok(None);
+        }
+        self.is_watching = !watching;
+        if let Some(former) = self.other.take() {
+            self.other = Some(std::mem::replace(&mut self.pool, former));
+        }
+        came.map(|_| Some(Stop { at, why: Why::Interrupted }))
     }
 
     /// Puts the debugger at an instruction, or the run's end.
     fn put(&mut self, insn: u64) -> Result<Held> {
         if insn < self.pool.base {
-            bail!(WRITTEN);
+            return Err(refused(WRITTEN));
         }
+        let at = self.pool.at().insn;
         let line = Arc::clone(&self.line);
         let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
-        let held = match self.pool.go(insn, run)? {
+        let there = self.pool.go(insn, run);
+        let held = match self.recover(at, there)? {
             Some(held) => held,
             None => {
                 self.run_again()?;
@@ -152,15 +183,41 @@ impl Session {
         Ok(held)
     }
 
+    /// Takes another copy of the run where one has been lost on its way from an instruction; it is at that one again.
+    fn recover<T>(&mut self, at: u64, came: Result<T>) -> Result<T> {
+        match came {
+            Err(error) if error.is::<Refused>() => {
+                // That which was lost, or another one that is where it was.
+                drop(self.pool.take_written());
+                let line = Arc::clone(&self.line);
+                let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
+                let base = self.pool.base;
+                if self.is_written && self.pool.can_copy() && self.pool.go(base, run)?.is_some() {
+                    // Nothing else leads on from there.
+                    let first = self.pool.take_written().context(NONE)?;
+                    self.pool = Pool::new(first, self.checkpoint_bytes)?;
+                }
+                self.pool.go(at, run)?;
+                Err(error)
+            }
+            came => came,
+        }
+    }
+
     /// Starts from the first instruction, where there are no checkpoints.
     fn run_again(&mut self) -> Result<()> {
         if self.is_written {
-            bail!(WRITTEN);
+            return Err(refused(WRITTEN));
         }
+        let vehicle = self.start()?;
         let end = self.pool.ended.take().map(|ended| (self.pool.frontier().insn, ended));
-        self.pool = self.fresh(self.is_watching)?;
+        self.pool = Pool::new(vehicle, self.checkpoint_bytes)?;
         self.pool.known_end = end;
         Ok(())
+    }
+
+    fn current(&mut self) -> Result<&mut Vehicle> {
+        self.pool.current().map_err(|_| refused(NONE))
     }
 
     fn note_end(&mut self, held: &Held) {
@@ -188,9 +245,9 @@ impl Session {
             return self.pool.last_stop(from, before, (&breakpoints, &watches), run);
         }
         if self.is_written {
-            bail!(WRITTEN);
+            return Err(refused(WRITTEN));
         }
-        let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+        let mut scout = self.start()?;
         if from > 1 {
             run(&mut scout, Some(from), AtStops::Pass)?;
         }
@@ -199,7 +256,7 @@ impl Session {
     }
 
     fn change(&mut self, command: &Command) -> Result<Result<(), Refused>> {
-        match self.pool.current()?.ask(command)? {
+        match self.current()?.ask(command)? {
             Reply::Done => {}
             Reply::Refused(why) => return Ok(Err(Refused(why))),
             other => bail!("the plugin answered {other:?} to a write"),
@@ -240,12 +297,25 @@ impl Travel for Session {
 
     fn forward(&mut self, until: Option<u64>) -> Result<Stop> {
         let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
-        self.watch(!watches.is_empty() || (self.is_written && self.is_watching))?;
+        if let Some(stop) = self.watch(!watches.is_empty() || (self.is_written && self.is_watching))? {
+            return Ok(stop);
+        }
+        let at = self.pool.at();
+        let from = at.insn;
+        if until.is_some_and(|until| until <= from) {
+            return Ok(Stop { at, why: Why::Reached });
+        }
         let line = Arc::clone(&self.line);
         let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
-        let held = match self.pool.forward(until, (&breakpoints, &watches), run)? {
-            Some(held) => held,
-            None => {
+        let came = self.pool.forward(until, (&breakpoints, &watches), run);
+        let held = match (self.recover(from, came)?, self.pool.ended.clone()) {
+            (Some(held), _) => held,
+            // There is no other run like it: it is over, and nothing can be asked.
+            (None, Some(ended)) if self.is_written => {
+                let at = self.pool.frontier();
+                Held { at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() }
+            }
+            (None, _) => {
                 // QEMU has gone, and where it was can only be come to by another run.
                 let at = self.pool.frontier().insn;
                 self.run_again()?;
@@ -258,7 +328,9 @@ impl Travel for Session {
 
     fn backward(&mut self, until: u64) -> Result<Stop> {
         let watching = !self.watches.is_empty();
-        self.watch(watching || (self.is_written && self.is_watching))?;
+        if let Some(stop) = self.watch(watching || (self.is_written && self.is_watching))? {
+            return Ok(stop);
+        }
         let now = self.pool.at().insn;
         let until = until.max(self.pool.base);
         let hit = if now > until { self.last_stop(until, now)? } else { None };
@@ -285,8 +357,10 @@ impl Travel for Session {
         let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
         let (hits, total) = if self.pool.can_copy() {
             self.pool.hits(addresses, until, most, run)?
+        } else if self.is_written {
+            return Err(refused(WRITTEN));
         } else {
-            let mut scout = self.launch.start(self.is_watching, &self.line.interrupted)?;
+            let mut scout = self.start()?;
             scout.set_stops(addresses, &[])?;
             let held = run(&mut scout, until, AtStops::Log((most as u64).min(debug::MAX_HITS)))?;
             (held.last_hits, held.hits)
@@ -296,25 +370,37 @@ impl Travel for Session {
     }
 
     fn registers(&mut self) -> Result<Vec<Register>> {
-        match self.pool.current()?.ask(&Command::Registers)? {
+        match self.current()?.ask(&Command::Registers)? {
             Reply::Registers(registers) => Ok(registers),
             other => bail!("the plugin answered {other:?} to registers"),
         }
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
-        match self.pool.current()?.ask(&Command::Read { address, bytes: bytes as u64 })? {
+        match self.current()?.ask(&Command::Read { address, bytes: bytes as u64 })? {
             Reply::Memory(bytes) => Ok(bytes),
             other => bail!("the plugin answered {other:?} to memory"),
         }
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>> {
+        // GDB asks by such a write whether it can send others.
+        if bytes.is_empty() {
+            return Ok(Ok(()));
+        }
         self.change(&Command::Write { address, bytes: bytes.to_vec() })
     }
 
     fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>> {
         self.change(&Command::WriteRegister { name: name.to_owned(), bytes: bytes.to_vec() })
+    }
+
+    fn can_watch(&self) -> Result<(), Refused> {
+        if self.is_written && !self.is_watching { Err(Refused(UNWATCHED.to_owned())) } else { Ok(()) }
+    }
+
+    fn written_at(&self) -> Option<u64> {
+        self.is_written.then_some(self.pool.base)
     }
 
     fn interrupter(&self) -> Arc<dyn Interrupt> {

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use decode::Isa;
-use tempfile::TempDir;
 
 use crate::debug::packet::error_packet;
 use crate::error::InputError;
+use crate::run::making::Making;
 use crate::run::plan::INTERRUPTED;
 
 /// The longest path of a socket; macOS's addresses are shorter than Linux's.
@@ -101,7 +101,7 @@ enum Door {
 pub struct Listener {
     door: Door,
     /// Has the socket, and GDB's hooks; goes with this.
-    folder: TempDir,
+    folder: Making,
     /// GDB, if it was started here.
     gdb: Option<Child>,
     /// Set when the user wants the server to end.
@@ -127,13 +127,15 @@ fn parents() -> Vec<PathBuf> {
     runtime.into_iter().chain([env::temp_dir(), PathBuf::from("/tmp")]).collect()
 }
 
-/// A folder that is the user's alone in the first of these whose path leaves room for a socket's.
-fn folder(parents: &[PathBuf]) -> Result<TempDir> {
+/// What the folder's name begins with.
+const FOLDER: &str = "harness-gdb-";
+
+/// A folder that is the user's alone in the first of these whose path leaves room for a socket's. What debuggers have
+/// left there that were killed is removed.
+fn folder(parents: &[PathBuf]) -> Result<Making> {
     let mut error = None;
     for parent in parents {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("harness-").permissions(fs::Permissions::from_mode(0o700));
-        match builder.tempdir_in(parent) {
+        match Making::begin(parent, FOLDER, |_| ()) {
             Ok(folder) if socket(&folder).as_os_str().as_bytes().len() <= MAX_PATH_BYTES => return Ok(folder),
             Ok(_) => {}
             Err(failed) => error = Some(format!("{}: {failed}", parent.display())),
@@ -146,7 +148,7 @@ fn folder(parents: &[PathBuf]) -> Result<TempDir> {
     .into())
 }
 
-fn socket(folder: &TempDir) -> PathBuf {
+fn socket(folder: &Making) -> PathBuf {
     folder.path().join("gdb")
 }
 
@@ -158,7 +160,7 @@ impl Listener {
     pub fn private() -> Result<Listener> {
         let folder = folder(&parents())?;
         let path = socket(&folder);
-        let listener = UnixListener::bind(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let listener = UnixListener::bind(&path).map_err(|error| InputError::about(&path, error))?;
         listener.set_nonblocking(true)?;
         Listener::new(Door::Unix(listener, path), folder)
     }
@@ -176,8 +178,9 @@ impl Listener {
         Listener::new(Door::Tcp(listener, port), folder(&parents())?)
     }
 
-    fn new(door: Door, folder: TempDir) -> Result<Listener> {
-        fs::write(folder.path().join("hooks"), hooks())?;
+    fn new(door: Door, folder: Making) -> Result<Listener> {
+        let path = folder.path().join("hooks");
+        fs::write(&path, hooks()).map_err(|error| InputError::about(&path, error))?;
         Ok(Listener { door, folder, gdb: None, ends: &INTERRUPTED })
     }
 

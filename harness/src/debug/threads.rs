@@ -13,7 +13,7 @@ use wire::request::Kernel;
 use crate::debug::find::little_endian;
 use crate::debug::monitor;
 use crate::debug::thread::{self, Processor};
-use crate::debug::travel::Travel;
+use crate::debug::travel::{Register, Travel};
 use crate::image::kernel::freertos;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
 
@@ -114,6 +114,29 @@ impl Threads {
         Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
     }
 
+    /// The registers of a task that waits, with those that no task has for itself. A task has its saved registers on
+    /// the process stack, so that is the pointer to it then; the main stack is that of all handlers. GDB's unwinder for
+    /// Cortex-M asks for both before anything else.
+    fn with_shared(&self, mut saved: Vec<(String, Vec<u8>)>, now: &[Register]) -> Vec<(String, Vec<u8>)> {
+        let value = |name: &str| now.iter().find(|register| register.name == name).map(|register| &register.bytes);
+        let Some(sp) = saved.iter().find(|(name, _)| name == "sp").map(|(_, sp)| sp.clone()) else { return saved };
+        if !self.is_arm {
+            let shared =
+                ["zero", "gp", "tp"].into_iter().filter_map(|name| Some((name.to_owned(), value(name)?.clone())));
+            saved.extend(shared);
+            return saved;
+        }
+        for register in now {
+            // With TrustZone there are two of each, of which one goes by the name of both.
+            let is_process = register.name.starts_with("psp") && Some(&register.bytes) == value("psp");
+            if register.name.starts_with("msp") || register.name.starts_with("psp") {
+                let bytes = if is_process { sp.clone() } else { register.bytes.clone() };
+                saved.push((register.name.clone(), bytes));
+            }
+        }
+        saved
+    }
+
     /// The registers that the kernel has saved of a task that waits.
     ///
     /// # Errors
@@ -138,12 +161,14 @@ impl Thread {
 impl thread::Threads for Threads {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<thread::Thread>> {
         let word = if self.is_arm { 4 } else { self.lists.pointer_bytes as usize };
-        let tasks = Threads::list(self, travel)?.into_iter().filter_map(|task| {
+        let tasks = Threads::list(self, travel)?;
+        let now = if tasks.iter().all(|task| task.registers.is_empty()) { Vec::new() } else { travel.registers()? };
+        let tasks = tasks.into_iter().filter_map(|task| {
             // GDB's numbers of threads have 31 bits.
             let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
             let state = monitor::state(task.state).to_owned();
-            let saved = (!runs).then(|| task.saved(word));
+            let saved = (!runs).then(|| self.with_shared(task.saved(word), &now));
             Some(thread::Thread { id, name: task.name, state, saved })
         });
         let mut tasks: Vec<thread::Thread> = tasks.collect();
@@ -258,25 +283,9 @@ fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debug::fake::Fake;
+    use crate::debug::fake::{Fake, kernel};
 
     const RAM: u64 = 0x2000_0000;
-
-    fn kernel() -> Kernel {
-        Kernel {
-            current: RAM..RAM + 4,
-            running: Some(RAM + 4..RAM + 8),
-            idle: Vec::new(),
-            idle_entries: Vec::new(),
-            name: Some(0x40..0x48),
-            saved_sp: Some(0),
-            stack: None,
-            stack_end: None,
-            paint: None,
-            switchers: Vec::new(),
-            delete: None,
-        }
-    }
 
     /// Ready, delayed and suspended tasks, as the kernel of 32 bits lays lists out.
     fn threads() -> Threads {
@@ -413,6 +422,46 @@ mod tests {
         assert_eq!(value(&registers, "d8"), Some(0x117_0000_0116));
         assert_eq!(value(&registers, "fpscr"), Some(5));
         assert_eq!(value(&registers, "sp"), Some(sp + 4 * (9 + 16 + 26)));
+    }
+
+    #[test]
+    fn a_task_that_waits_has_the_registers_that_all_tasks_share() {
+        let sp = RAM + 0x8000;
+        let kept: Vec<u32> = (4..12).collect();
+        let mut run = words(made(), sp, &[&kept[..], &FRAME].concat()).holding(RAM + 0x2000, sp as u32);
+        let banks =
+            [("msp", 0x2000_f000), ("psp", 0x2000_e000), ("psp_ns", 0x2000_e000), ("psp_s", 0), ("control", 2)];
+        run.insns[0].registers.extend(banks);
+        let value = |threads: &[thread::Thread], index: usize, name: &str| {
+            let saved = threads[index].saved.as_ref().unwrap();
+            let bytes = saved.iter().find(|(of, _)| of == name).map(|(_, bytes)| little_endian(bytes));
+            assert!(saved.iter().filter(|(of, _)| of == name).count() < 2, "{name}");
+            bytes
+        };
+        let listed = thread::Threads::list(&mut threads(), &mut run).unwrap();
+        assert_eq!(listed[0].saved, None, "the running one's are the processor's");
+        let top = sp + 64;
+        for (name, expected) in [
+            ("sp", Some(top)),
+            ("psp", Some(top)),
+            ("psp_ns", Some(top)),
+            ("psp_s", Some(0)),
+            ("msp", Some(0x2000_f000)),
+            // The one in use is not the task's.
+            ("control", None),
+        ] {
+            assert_eq!(value(&listed, 1, name), expected, "{name}");
+        }
+        assert_eq!(listed[2].saved, Some(Vec::new()), "of one whose registers cannot be found nothing is known");
+
+        let mut saved: Vec<u32> = (0..29).collect();
+        saved.extend([0, 0x1880]);
+        let mut run = words(made(), sp, &saved).holding(RAM + 0x2000, sp as u32);
+        run.insns[0].registers.extend([("zero", 0), ("gp", 0x8000_0800), ("tp", 0), ("mcause", 7)]);
+        let mut threads = Threads { is_arm: false, ..threads() };
+        let listed = thread::Threads::list(&mut threads, &mut run).unwrap();
+        assert_eq!(value(&listed, 1, "gp"), Some(0x8000_0800));
+        assert_eq!((value(&listed, 1, "zero"), value(&listed, 1, "mcause")), (Some(0), None));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the N-th is the next to execute, as a debugger has it. A profile counts from where its window opened:
 //! [`Facts::before_window_insns`](crate::profile::Facts::before_window_insns) lie between.
 
+use std::fmt;
 use std::ops::Range;
 
 use anyhow::Result;
@@ -95,14 +96,26 @@ pub struct Stop {
     pub why: Why,
 }
 
-/// What a run cannot do here: for the debugger's user, who is told why.
+/// What a run cannot do here: for the debugger's user, who is told why. As an error it leaves the run where it was, and
+/// the session goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// Asks a run that executes to be held; from any thread.
 pub trait Interrupt: Send + Sync {
     /// Asks.
     fn interrupt(&self);
+
+    /// Says that what is being done is for no one any more: whatever else takes time is to end.
+    fn abandon(&self) {}
 }
 
 /// A hit of a breakpoint.
@@ -159,6 +172,16 @@ pub trait Travel {
 
     /// Writes a register; as [`Travel::write`].
     fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>>;
+
+    /// Whether accesses can be watched from here on.
+    fn can_watch(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// The instruction before which the run was written to last: from there on it is another one than was profiled.
+    fn written_at(&self) -> Option<u64> {
+        None
+    }
 
     /// What asks the run to be held while it executes.
     fn interrupter(&self) -> std::sync::Arc<dyn Interrupt>;

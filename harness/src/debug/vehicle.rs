@@ -6,12 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use wire::counters;
 use wire::debug::{self, AtStops, Command, Hit, Reply, Watch, Why};
 
-use crate::debug::travel::{At, Ended};
+use crate::debug::travel::{At, Ended, Refused};
+use crate::error::EmulatorError;
 use crate::run::process::{CpuUse, Process};
 use crate::run::workspace::Workspace;
 
@@ -23,6 +24,15 @@ const STILL: Duration = Duration::from_millis(400);
 
 /// How long a run that was asked to be held may take: it looks every million instructions.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is said where a copy has ended or sleeps that does not say where: QEMU itself counts where that can be read.
+const LOST: &str = "the process that executed the run has ended or sleeps for ever, and it is not known where; the run \
+                    is where it was";
+
+/// What is said where QEMU is no longer there.
+fn gone() -> anyhow::Error {
+    EmulatorError::new("QEMU has gone".to_owned()).into()
+}
 
 /// QEMU itself, of which the others are copies.
 #[derive(Debug)]
@@ -137,7 +147,7 @@ impl Vehicle {
     }
 
     fn send(&mut self, command: &Command) -> Result<()> {
-        debug::send(&mut self.stream, &command.bytes()).context("QEMU has gone")
+        debug::send(&mut self.stream, &command.bytes()).map_err(|_| gone())
     }
 
     fn send_with(&mut self, command: &Command, descriptor: OwnedFd) -> Result<()> {
@@ -146,7 +156,7 @@ impl Vehicle {
         let descriptors = [descriptor.as_raw_fd()];
         let message = [ControlMessage::ScmRights(&descriptors)];
         let sent = sendmsg::<()>(self.stream.as_raw_fd(), &[IoSlice::new(&frame)], &message, MsgFlags::empty(), None)
-            .context("QEMU has gone")?;
+            .map_err(|_| gone())?;
         anyhow::ensure!(sent == frame.len(), "a frame was sent in parts");
         Ok(())
     }
@@ -157,7 +167,7 @@ impl Vehicle {
             match self.receive() {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => {}
-                Err(error) => return Err(error).context("QEMU has gone"),
+                Err(_) => return Err(gone()),
             }
         }
     }
@@ -236,7 +246,7 @@ impl Vehicle {
 
     /// Nothing more executes, after so many instructions.
     fn over(&mut self, ended: Ended, insns: Option<u64>) -> Result<Held> {
-        let insn = insns.context("QEMU has ended, and it is not known where")?;
+        let Some(insn) = insns else { bail!(Refused(LOST.to_owned())) };
         self.at = At { insn, pc: 0 };
         self.ended = Some(ended.clone());
         Ok(Held { at: self.at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() })

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 /// A directory in the making. Dropped, it goes with all that is still in it.
@@ -72,7 +73,7 @@ fn hold(directory: &Path) -> Held {
     }
 }
 
-/// Removes what was left in the making. It fails for what is another user's, which stays.
+/// Removes what was left in the making, but for what is another user's.
 fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -84,7 +85,11 @@ fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
         if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if let Held::Ours(_held) = hold(&entry.path()) {
+        if let Held::Ours(held) = hold(&entry.path()) {
+            // In a directory that users share, root could remove another's.
+            if held.metadata().is_ok_and(|directory| directory.uid() != geteuid().as_raw()) {
+                continue;
+            }
             rescue(&entry.path());
             // What cannot be removed is in no run's way.
             let _ = fs::remove_dir_all(entry.path());
@@ -149,6 +154,19 @@ mod tests {
         left.sort();
         assert_eq!(names(scratch.path()), left);
         assert!(scratch.path().join(".g.partial-Abc123/file").exists(), "reached through a link");
+    }
+
+    #[test]
+    fn what_another_user_has_left_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [own, anothers] = [".f.partial-Abc123", ".f.partial-Abc124"].map(|name| scratch.path().join(name));
+        [&own, &anothers].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        if std::os::unix::fs::chown(&anothers, Some(12_345), None).is_err() {
+            // Only root makes directories of others, and only root could remove them.
+            return;
+        }
+        Making::begin(scratch.path(), ".f.partial-", |_| ()).unwrap();
+        assert!(!own.exists() && anothers.exists());
     }
 
     #[test]

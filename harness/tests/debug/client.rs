@@ -32,6 +32,11 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// Sends what the server may not take to the end.
+    pub(crate) fn try_raw(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
     pub(crate) fn send(&mut self, body: &str) {
         let sum = body.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
         self.raw(format!("${body}#{sum:02x}").as_bytes());

@@ -142,6 +142,8 @@ pub(crate) struct Manners {
     pub(crate) is_terse: bool,
     /// Asked to go on it fails.
     pub(crate) fails: bool,
+    /// At this instruction it refuses everything.
+    pub(crate) refuses_at: Option<u64>,
 }
 
 pub(crate) struct Fake {
@@ -218,6 +220,13 @@ impl Fake {
         Some(Why::Watch { address: self.code.ticks, access, by: insn })
     }
 
+    fn unless_refused(&self) -> Result<()> {
+        match self.manners.refuses_at {
+            Some(at) if at == self.insn => Err(Refused("the fake will not".to_owned()).into()),
+            _ => Ok(()),
+        }
+    }
+
     fn stop(&self, why: Why) -> Result<Stop> {
         Ok(Stop { at: self.at(), why })
     }
@@ -245,6 +254,7 @@ impl Travel for Fake {
         if self.manners.fails {
             anyhow::bail!("the fake has failed");
         }
+        self.unless_refused()?;
         loop {
             if until == Some(self.insn) {
                 return self.stop(Why::Reached);
@@ -272,6 +282,7 @@ impl Travel for Fake {
     }
 
     fn backward(&mut self, until: u64) -> Result<Stop> {
+        self.unless_refused()?;
         loop {
             if self.insn == 1 {
                 return self.stop(if self.manners.is_terse { Why::Reached } else { Why::Start });
@@ -302,6 +313,7 @@ impl Travel for Fake {
     }
 
     fn registers(&mut self) -> Result<Vec<Register>> {
+        self.unless_refused()?;
         let word = self.code.word_bytes();
         let at = self.at();
         let place = self.place(self.insn);
@@ -367,6 +379,7 @@ impl Travel for Fake {
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
+        self.unless_refused()?;
         let ticks = self.ticks(self.insn) as u32;
         let byte = |address: u64| {
             if let Some(byte) = self.written.get(&address) {
@@ -386,6 +399,7 @@ impl Travel for Fake {
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>> {
+        self.unless_refused()?;
         if !self.manners.is_writable {
             return Ok(Err(Refused("this run is not to be changed".to_owned())));
         }
@@ -394,11 +408,16 @@ impl Travel for Fake {
     }
 
     fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>> {
+        self.unless_refused()?;
         if !self.manners.is_writable {
             return Ok(Err(Refused("this QEMU writes no registers".to_owned())));
         }
         self.registers.insert(name.to_owned(), bytes.to_vec());
         Ok(Ok(()))
+    }
+
+    fn can_watch(&self) -> Result<(), Refused> {
+        self.unless_refused().map_err(|error| error.downcast().unwrap())
     }
 
     fn interrupter(&self) -> Arc<dyn Interrupt> {

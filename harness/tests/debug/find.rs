@@ -1,5 +1,7 @@
 //! Places of real runs are where a sample at each instruction saw them, and tasks go on where they were said to.
 
+use std::collections::BTreeSet;
+
 use clap::Parser;
 use harness::analysis::functions;
 use harness::cli::Cli;
@@ -77,6 +79,32 @@ impl Trip {
 
     fn pc(&self, insn: u64) -> u64 {
         self.every.samples[(insn - 1 - self.profile.facts.before_window_insns) as usize].pc
+    }
+}
+
+#[test]
+fn the_main_stack_is_deepest_where_no_instruction_has_seen_it_deeper() {
+    for name in ["cortex-m3-bare", "riscv64-bare", "cortex-m3-irq-pg"] {
+        let mut trip = Trip::new(name, &[]);
+        let found = trip.find("peak-stack").unwrap();
+        let isa = trip.profile.facts.isa().unwrap();
+        // Before and after each that moves the stack pointer.
+        let moves = trip.profile.vcpus[0]
+            .insns
+            .iter()
+            .filter(|insn| trip.profile.code_at(insn.pc).is_some_and(|bytes| decode::moves_sp(isa, bytes)));
+        let all: BTreeSet<u64> = moves.flat_map(|insn| [insn.pc, insn.pc + u64::from(insn.size_bytes)]).collect();
+        let all: Vec<u64> = all.into_iter().collect();
+        let last = trip.profile.facts.before_window_insns + trip.profile.total_insns();
+        let (hits, total) = trip.session.hits(&all, Some(last + 1), 1 << 22).unwrap();
+        assert_eq!(hits.len() as u64, total, "{name}");
+        // Before the stack pointer is set it is none.
+        let top = hits.iter().map(|hit| hit.sp).max().unwrap();
+        let lowest = hits.iter().map(|hit| hit.sp).filter(|&sp| sp > top - 0x10000).min().unwrap();
+        let there = hits.iter().rfind(|hit| hit.insn <= found.insn).unwrap();
+        // A frame that is never written to is no use of it.
+        assert!(there.sp - lowest <= 32, "{name}: {:#x} at {}, {lowest:#x}", there.sp, found.insn);
+        assert!(top - there.sp >= 16, "{name}: {found:?}");
     }
 }
 

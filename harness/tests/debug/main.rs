@@ -1,5 +1,6 @@
 //! Time travel: the run put at any of its instructions ([`places`]); and the debugger's server without a machine: a run of
-//! 200 instructions that is made up, packets as GDB sends them, and GDB itself.
+//! 200 instructions that is made up, packets as GDB sends them, and GDB itself; and what goes wrong around it
+//! ([`hostile`]).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -9,6 +10,7 @@ mod command;
 mod fake;
 mod find;
 mod gdb;
+mod hostile;
 mod places;
 mod protocol;
 mod tasks;

@@ -5,7 +5,7 @@ use harness::cli::Cli;
 use harness::debug::find::Finder;
 use harness::debug::place::Place;
 use harness::debug::session::Session;
-use harness::debug::travel::{Access, Ended, Register, Stop, Travel, Vcpus, Watch, Why};
+use harness::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 use harness::measure::Listener;
 use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
@@ -110,6 +110,7 @@ fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
             (0..places()).map(|_| before + 1 + random(&mut seed) % profile.total_insns()).collect()
         };
         insns.sort_unstable();
+        insns.dedup();
         // One process that goes through them once, with a callback at each instruction.
         let mut witness = open(name, 0);
         let told: Vec<Seen> = insns.iter().map(|&insn| step_to(&mut witness, insn)).collect();
@@ -270,6 +271,141 @@ fn what_is_written_makes_a_run_of_its_own() {
     let back = session.go(1_000_000).unwrap();
     assert_eq!(back.at, there.stop.at);
     assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes());
+}
+
+/// What an error says that leaves the session as it was.
+fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> String {
+    let error = result.unwrap_err();
+    assert!(error.is::<Refused>(), "{error:#}");
+    format!("{error:#}")
+}
+
+#[test]
+fn what_a_run_that_was_written_to_cannot_do_is_refused_and_it_goes_on() {
+    let name = "cortex-m3-freertos-pg-Os";
+    let address = address(name, "xTickCount");
+    for way in WAYS {
+        let mut session = open(name, way);
+        session.go(1_000_000).unwrap();
+        assert_eq!(session.written_at(), None);
+        // Which writes nothing.
+        session.write(address, &[]).unwrap().unwrap();
+        assert_eq!(session.written_at(), None, "{way} MiB");
+        session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
+        assert_eq!(session.written_at(), Some(1_000_000), "{way} MiB");
+        assert!(refusal(session.go(999_999)).contains("written"));
+        session.set_watches(&[Watch { range: address..address + 4, access: Access::Write }]);
+        assert!(session.can_watch().is_err());
+        assert!(refusal(session.forward(None)).contains("watched"));
+        assert!(refusal(session.backward(1)).contains("watched"));
+        session.set_watches(&[]);
+        assert_eq!(session.forward(Some(1_000_100)).unwrap().at.insn, 1_000_100, "{way} MiB");
+        if way == 0 {
+            for refused in [refusal(session.backward(1)), refusal(session.hits(&[address], None, 1))] {
+                assert!(refused.contains("written"), "{refused}");
+            }
+        }
+        assert_eq!(session.at().insn, 1_000_100);
+        assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes(), "{way} MiB");
+        // With a watch set before the write it goes on being watched.
+        let mut session = open(name, way);
+        session.set_watches(&[Watch { range: address..address + 4, access: Access::Write }]);
+        // It is cleared first, and set as the scheduler starts.
+        (0..4).for_each(|_| assert!(matches!(session.forward(None).unwrap().why, Why::Watch { .. })));
+        session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
+        let by = |stop: Stop| if let Why::Watch { by, .. } = stop.why { by } else { panic!("{stop:?}") };
+        let next = by(session.forward(None).unwrap());
+        assert_eq!(session.read(address, 4).unwrap(), 0x1234_5679_u32.to_le_bytes(), "{way} MiB");
+        if way > 0 {
+            assert_eq!(by(session.backward(1).unwrap()), next);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_sleeps_for_ever_is_replaced_by_another() {
+    let name = "cortex-m3-sleep";
+    let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+    let end = session.go(u64::MAX >> 8).unwrap().at.insn;
+    let before = look(&mut session, end - 20);
+    let sp = before.registers.iter().find(|register| register.name == "sp").unwrap().bytes.clone();
+    let below = u64::from(u32::from_le_bytes(sp.try_into().unwrap())) - 64;
+    session.write(below, &[1]).unwrap().unwrap();
+    for _ in 0..2 {
+        let refused = refusal(session.forward(None));
+        assert!(refused.contains("sleeps"), "{refused}");
+        assert_eq!(session.at(), before.stop.at);
+        assert_eq!(session.registers().unwrap(), before.registers);
+        assert_eq!(session.read(below, 1).unwrap(), [1]);
+    }
+    assert_eq!(session.go(end - 10).unwrap().why, Why::Reached);
+}
+
+/// The QEMU that executes an image.
+fn qemu_version(name: &str) -> (u32, u32) {
+    let program = if name.starts_with("riscv64") { "qemu-system-riscv64" } else { "qemu-system-arm" };
+    let said = std::process::Command::new(program).arg("--version").output().unwrap().stdout;
+    let said = String::from_utf8(said).unwrap();
+    let number = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).unwrap();
+    let mut parts = number.split('.').map(|part| part.parse().unwrap());
+    (parts.next().unwrap(), parts.next().unwrap())
+}
+
+#[test]
+fn registers_are_written_where_qemu_can_and_the_run_differs_by_that_alone() {
+    let arm: Vec<String> = (0..13).map(|number| format!("r{number}")).collect();
+    let riscv = "t0 t1 t2 fp s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6";
+    let riscv: Vec<String> = riscv.split(' ').map(str::to_owned).collect();
+    for (name, names, ram, bytes) in
+        [("cortex-m3-freertos-pg-Os", arm, 0x2000_0000, 4), ("riscv64-freertos", riscv, 0x8000_8000_u64, 8)]
+    {
+        let insn = 1_000_000;
+        let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
+        let unwritten = look(&mut session, insn + 1);
+        let before = look(&mut session, insn);
+        // Into RAM, wherever the next instruction uses it.
+        let values: Vec<Vec<u8>> =
+            (1..).map(|index| (ram + 0x40 * index).to_le_bytes()[..bytes].to_vec()).take(names.len()).collect();
+        let first = session.write_register(&names[0], &values[0]).unwrap();
+        if qemu_version(name) < (10, 1) {
+            let Err(Refused(why)) = first else { panic!("{name}: QEMU 10.0 has written") };
+            assert!(why.contains("10.1 and later"), "{why}");
+            assert_eq!((session.written_at(), look(&mut session, insn)), (None, before), "{name}");
+            assert_eq!(look(&mut session, insn + 1), unwritten, "{name}");
+            continue;
+        }
+        assert_eq!(first, Ok(()), "{name}");
+        for (register, value) in names.iter().zip(&values) {
+            assert_eq!(session.write_register(register, value).unwrap(), Ok(()), "{name}: {register}");
+        }
+        let value = |seen: &Seen, name: &str| {
+            seen.registers.iter().find(|register| register.name == name).map(|register| register.bytes.clone())
+        };
+        // Read by another copy than was written to, too.
+        for times in 0..2 {
+            let written = look(&mut session, insn);
+            assert_eq!(written.stop.at, before.stop.at, "{name}: writing executes nothing");
+            for register in &written.registers {
+                let expected = match names.iter().position(|name| *name == register.name) {
+                    Some(index) => Some(values[index].clone()),
+                    None => value(&before, &register.name),
+                };
+                // What shows another's value is another name of it.
+                let is_alias = ["r13", "x8", "s0"].contains(&register.name.as_str());
+                assert!(is_alias || Some(&register.bytes) == expected.as_ref(), "{name}, {times}: {register:?}");
+            }
+            let after = look(&mut session, insn + 1);
+            let kept = names.iter().zip(&values).filter(|(name, kept)| value(&after, name).as_ref() == Some(*kept));
+            // One instruction changes a few at most.
+            assert!(kept.count() + 3 >= names.len(), "{name}, {times}: {:?}", after.registers);
+            assert_ne!(after.registers, unwritten.registers, "{name}");
+        }
+        assert_eq!(session.written_at(), Some(insn));
+        assert!(refusal(session.go(insn - 1)).contains("written"), "{name}");
+        // Of control it is the server that refuses all but this.
+        let refused = session.write_register("pc", &vec![0; bytes]).unwrap();
+        assert!(refused.is_err_and(|Refused(why)| why.contains("about to execute")), "{name}");
+    }
 }
 
 #[test]

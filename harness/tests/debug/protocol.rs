@@ -273,6 +273,42 @@ fn what_the_run_fails_at_and_what_is_no_protocol_are_errors() {
 }
 
 #[test]
+fn what_the_run_refuses_is_told_and_the_session_goes_on() {
+    let code = Code::arm();
+    let manners = Manners { refuses_at: Some(5), is_writable: true, ..Manners::default() };
+    let (server, mut client) = served(&code, manners);
+    assert_eq!(client.ask(&format!("Z2,{:x},4", code.ticks)), "OK");
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 5"))), "OK");
+    let refusal = "harness: the fake will not\n";
+    for (command, held) in [
+        (CONTINUE, "T02thread:p01.01;"),
+        (STEP, "T02thread:p01.01;"),
+        ("bc", "T05thread:p01.01;replaylog:begin;"),
+        ("bs", "T05thread:p01.01;replaylog:begin;"),
+    ] {
+        client.shown.clear();
+        assert_eq!(client.ask(command), held, "{command}");
+        assert_eq!(client.shown, refusal, "{command}");
+    }
+    assert!(client.ask("g").bytes().all(|byte| byte == b'x'));
+    assert_eq!(client.ask(&format!("m{:x},4", code.ticks)), "E79");
+    assert_eq!(client.ask(&format!("M{:x},1:ff", code.ticks)), "E79");
+    assert_eq!(client.ask("P1=78563412"), "E.the fake will not");
+    assert_eq!(client.ask(&format!("Z2,{:x},4", code.ticks)), "E16");
+    client.shown.clear();
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("why"))), "OK");
+    assert_eq!(client.shown, "the fake will not\n".repeat(3));
+    // Elsewhere it does.
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 6"))), "OK");
+    assert_eq!(client.ask("bs"), "T05thread:p01.01;");
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 7"))), "OK");
+    assert_eq!(client.ask(STEP), "T05thread:p01.01;");
+    assert_eq!(insn(&mut client, &code), 8);
+    drop(client);
+    server.end().unwrap();
+}
+
+#[test]
 fn a_second_client_is_told_and_the_first_is_not_disturbed() {
     let code = Code::arm();
     let (server, mut client) = served(&code, Manners::default());

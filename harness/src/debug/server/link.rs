@@ -210,6 +210,7 @@ fn read(mut client: Client, signs: &Signs, sender: Sender<u8>, interrupt: &dyn I
                 if [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&error.kind()) => {}
             Some(_) => {
                 signs.gone.store(true, Ordering::SeqCst);
+                interrupt.abandon();
                 // What has arrived is still answered; then the server sees the end.
                 sender = None;
             }

@@ -85,9 +85,11 @@ pub(super) struct Debuggee<'a> {
     has_crashed: bool,
     /// GDB forgets its registers after each `monitor` command.
     flushes: bool,
-    /// Why the last write was refused, and the last read.
+    /// Why the last write, or watch, was refused, and the last read.
     unwritten: Option<String>,
     unread: Option<String>,
+    /// Why it did not go where it was sent last.
+    unmoved: Option<String>,
     /// What GDB's console is to show before the run is reported as held.
     said: Vec<String>,
 }
@@ -120,6 +122,7 @@ impl<'a> Debuggee<'a> {
             flushes: false,
             unwritten: None,
             unread: None,
+            unmoved: None,
             said: Vec::new(),
         })
     }
@@ -147,16 +150,30 @@ impl<'a> Debuggee<'a> {
 
     fn done(&mut self, written: Result<Result<(), Refused>>) -> TargetResult<(), Self> {
         self.forget();
-        match written.map_err(TargetError::Fatal)? {
-            Ok(()) => Ok(()),
-            Err(Refused(reason)) => self.refuse(reason),
+        match written {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Refused(reason))) => self.refuse(reason),
+            Err(error) if error.is::<Refused>() => self.refuse(format!("{error:#}")),
+            Err(error) => Err(TargetError::Fatal(error)),
+        }
+    }
+
+    /// What was read; nothing where the run refuses, which is no end of the session.
+    fn unless_refused<T: Default>(&mut self, read: Result<T>) -> Result<T> {
+        match read {
+            Err(error) if error.is::<Refused>() => {
+                self.unread = Some(format!("{error:#}"));
+                Ok(T::default())
+            }
+            read => read,
         }
     }
 
     /// All threads; the first's registers are the processor's.
     fn listed(&mut self) -> Result<&[Thread]> {
         if self.listed.is_none() {
-            let mut listed = self.threads.list(self.travel)?;
+            let listed = self.threads.list(self.travel);
+            let mut listed = self.unless_refused(listed)?;
             if listed.is_empty() {
                 listed.push(thread::Processor::thread());
             }
@@ -175,7 +192,8 @@ impl<'a> Debuggee<'a> {
         let Some(thread) = self.listed()?.iter().find(|thread| thread.id == tid) else { return Ok(None) };
         let saved = thread.saved.clone();
         if saved.is_none() && self.registers.is_none() {
-            self.registers = Some(self.travel.registers()?);
+            let registers = self.travel.registers();
+            self.registers = Some(self.unless_refused(registers)?);
         }
         let now = self.registers.as_deref().unwrap_or_default();
         let value = |name: &str| match &saved {
@@ -232,7 +250,23 @@ impl<'a> Debuggee<'a> {
             Action::StepBack => self.backward(Some(self.travel.at().insn.saturating_sub(1))),
         };
         self.forget();
-        reason
+        match reason {
+            Err(error) if error.is::<Refused>() => self.stay(format!("{error:#}")),
+            reason => reason,
+        }
+    }
+
+    /// Holds the run where it is, which refuses to go. GDB takes no error for an answer to that.
+    fn stay(&mut self, why: String) -> Result<Reason> {
+        self.said.push(format!("harness: {why}\n"));
+        self.unmoved = Some(why);
+        let tid = self.current()?;
+        Ok(if matches!(self.action, Action::Backward | Action::StepBack) {
+            MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::Begin }
+        } else {
+            // It ends whatever GDB does in many steps.
+            MultiThreadStopReason::SignalWithThread { tid, signal: Signal::SIGINT }
+        })
     }
 
     fn forward(&mut self, until: Option<u64>) -> Result<Reason> {
@@ -274,7 +308,7 @@ impl<'a> Debuggee<'a> {
     /// Steps a thread: one instruction, or until it is outside of a range. Time that other threads take is passed over,
     /// where it is known when they are switched.
     fn step(&mut self, tid: Tid, range: Option<Range<u64>>) -> Result<Reason> {
-        let cell = self.threads.current();
+        let cell = self.threads.current().filter(|_| self.travel.can_watch().is_ok());
         let mut is_away = false;
         if let Some(cell) = &cell {
             let mut watches = self.watches.clone();
@@ -461,12 +495,17 @@ impl MultiThreadBase for Debuggee<'_> {
     }
 
     fn read_addrs(&mut self, address: u64, data: &mut [u8], _tid: Tid) -> TargetResult<usize, Self> {
-        let bytes = self.travel.read(address, data.len()).map_err(TargetError::Fatal)?;
-        let count = bytes.len().min(data.len());
-        if count == 0 && !data.is_empty() {
-            self.unread = Some(format!("{address:#x} cannot be read without disturbing the run"));
+        let disturbing = || Refused(format!("{address:#x} cannot be read without disturbing the run"));
+        let read = self.travel.read(address, data.len()).and_then(|bytes| {
+            let has_read = !bytes.is_empty() || data.is_empty();
+            has_read.then_some(bytes).ok_or_else(|| disturbing().into())
+        });
+        let is_refused = read.as_ref().is_err_and(|error| error.is::<Refused>());
+        let bytes = self.unless_refused(read).map_err(TargetError::Fatal)?;
+        if is_refused {
             return Err(TargetError::NonFatal);
         }
+        let count = bytes.len().min(data.len());
         data[..count].copy_from_slice(&bytes[..count]);
         Ok(count)
     }
@@ -634,6 +673,11 @@ fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
 
 impl HwWatchpoint for Debuggee<'_> {
     fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
+        // GDB says that it could not be inserted.
+        if let Err(Refused(why)) = self.travel.can_watch() {
+            self.unwritten = Some(why);
+            return Ok(false);
+        }
         let watch = watch(address, bytes, kind);
         if !self.watches.contains(&watch) {
             self.watches.push(watch);
@@ -660,8 +704,11 @@ impl MonitorCmd for Debuggee<'_> {
                 return Ok(());
             }
             "why" => {
-                let refused: Vec<&str> =
-                    [&self.unwritten, &self.unread].into_iter().flatten().map(String::as_str).collect();
+                let refused: Vec<&str> = [&self.unmoved, &self.unwritten, &self.unread]
+                    .into_iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .collect();
                 if refused.is_empty() { "nothing has been refused".to_owned() } else { refused.join("\n") }
             }
             words => {
