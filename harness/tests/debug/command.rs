@@ -160,3 +160,39 @@ fn nothing_stays_behind_a_server_that_is_killed() {
     }
     assert_eq!(of_group(), 0);
 }
+
+#[test]
+fn several_cpus_are_threads_and_count_in_one_order() {
+    let elf = image("riscv64-smp");
+    let elf = elf.to_str().unwrap();
+    let smp = ["--qemu-arg=-smp", "--qemu-arg=2"];
+    let profiled = run("riscv64-smp", &["--period", "1009"]);
+    let profile = profiled.profile();
+    let index = profile.samples.iter().rposition(|sample| sample.vcpu == 1).unwrap();
+    let place = format!("sample:{}", index + 1);
+    let (child, line) = serve(&[&[elf, "--period", "1009", "--at", &place], &smp[..]].concat());
+    let output = gdb(
+        &line,
+        &[
+            "printf \"at %#lx\\n\", (long)$pc",
+            "info threads",
+            "monitor where",
+            "reverse-stepi",
+            "stepi",
+            "printf \"again %#lx\\n\", (long)$pc",
+            "monitor stack",
+            "monitor goto console:x",
+        ],
+    );
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).join("\n");
+    let (code, log) = end(child);
+    assert_eq!(code, Some(0), "{log}");
+    let sample = &profile.samples[index];
+    assert!(said.contains(&format!("at {:#x}\n", sample.pc)), "{said}");
+    assert!(said.contains(&format!("again {:#x}\n", sample.pc)), "{said}");
+    assert!(said.contains("cpu 1: running") && said.contains("cpu 0: not its turn"), "{said}");
+    let own = harness::text::number::group(sample.at_insns);
+    assert!(said.contains(&format!("cpu 1, its instruction {own}\n")), "{said}");
+    assert!(said.contains(&format!("{place}, here")), "{said}");
+    assert!(said.contains("machines of one CPU"), "{said}");
+}
