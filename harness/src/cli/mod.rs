@@ -81,6 +81,8 @@ pub enum Command {
     Annotate(AnnotateArgs),
     /// Show instructions and samples by address, as a histogram
     Bins(BinsArgs),
+    /// Show who held the memory of a run with --heap: peak, leaks, failures, bad frees
+    Heap(HeapArgs),
     /// Show who calls a function, what it calls, and what that costs
     Callers(CallersArgs),
     /// Write a saved profile as one page for the browser, to look around in
@@ -323,6 +325,20 @@ pub struct BinsArgs {
     pub wide: WideArgs,
 }
 
+/// What of the heap to show.
+#[derive(Debug, Args)]
+pub struct HeapArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Call paths shown of each table; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 10)]
+    pub top: usize,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
+}
+
 /// Which function's callers to show.
 #[derive(Debug, Args)]
 pub struct CallersArgs {
@@ -434,6 +450,15 @@ pub struct MeasureArgs {
     /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Follow allocations: who held the memory, what leaked, what was freed twice (see `harness heap`)
+    #[arg(long, help_heading = "Heap")]
+    pub heap: bool,
+    /// FUNC gives memory out, as 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
+    pub heap_alloc: Vec<String>,
+    /// FUNC takes memory back, as 'pool_put(r0)'; may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
+    pub heap_free: Vec<String>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,
@@ -526,6 +551,9 @@ impl Default for MeasureArgs {
             no_stacks: false,
             exact: false,
             span: Vec::new(),
+            heap: false,
+            heap_alloc: Vec::new(),
+            heap_free: Vec::new(),
             fold_irqs: false,
             flamechart: false,
             bin_bytes: DEFAULT_BIN_BYTES.to_string(),

@@ -100,6 +100,7 @@ impl Launch {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            heap: &[],
             mcount: None,
             stubs: &[],
         };

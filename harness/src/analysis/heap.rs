@@ -1,0 +1,552 @@
+//! The heap, played back: who held the memory at the peak and at the end, what was freed that was not there, how much
+//! of it was in pieces.
+//!
+//! Bytes are those that were asked for; what an allocator adds for itself is not among them. A block that gets another
+//! size is one that is freed and one that is allocated, where that succeeds.
+//!
+//! Everything is in the order of the events. What was allocated before the window opened is known, and counts as held
+//! from the start; it is no leak of the window's.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::definition::FrameKind;
+use wire::heap::{Event, What};
+
+use crate::analysis::calltree::CallTree;
+use crate::analysis::place::Place;
+use crate::analysis::stacks::{self, View};
+use crate::profile::Profile;
+use crate::profile::heap::Heap;
+
+/// Points of the history over the run.
+pub const POINTS: u64 = 400;
+
+/// Most wrong frees that are kept one by one; all are counted.
+const MAX_MISUSES: usize = 1000;
+
+/// Larger than any block: what a damaged or badly named argument says is no more than that.
+const MAX_BLOCK_BYTES: u64 = 1 << 40;
+
+/// Bytes and blocks that are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// How many blocks.
+    pub blocks: u64,
+}
+
+impl Held {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.blocks += 1;
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.blocks = self.blocks.saturating_sub(1);
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Held) -> Held {
+        Held { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
+    }
+}
+
+/// What was asked for in one place, or in all, in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// What was allocated, all together.
+    pub allocated: Held,
+    /// What was freed, wherever that was, of what was allocated here.
+    pub freed: Held,
+    /// What was held here as most was held in all.
+    pub at_peak: Held,
+    /// What was allocated and is held at the end.
+    pub leaked: Held,
+    /// Blocks that were freed before anything else was allocated.
+    pub temporary: u64,
+    /// Allocations that there was no memory for.
+    pub failed: Held,
+    /// Calls that were left by an exception or a longjmp.
+    pub left: Held,
+    /// Instructions for which what was freed had been held, all together.
+    pub lifetime_insns: u64,
+    /// Instructions for which the block was held that was held longest of those that were freed.
+    pub longest_insns: u64,
+}
+
+impl Use {
+    /// Both together.
+    pub fn plus(self, other: Use) -> Use {
+        Use {
+            allocated: self.allocated.plus(other.allocated),
+            freed: self.freed.plus(other.freed),
+            at_peak: self.at_peak.plus(other.at_peak),
+            leaked: self.leaked.plus(other.leaked),
+            temporary: self.temporary + other.temporary,
+            failed: self.failed.plus(other.failed),
+            left: self.left.plus(other.left),
+            lifetime_insns: self.lifetime_insns.saturating_add(other.lifetime_insns),
+            longest_insns: self.longest_insns.max(other.longest_insns),
+        }
+    }
+}
+
+/// What is wrong with a free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    /// The block had been freed before, there.
+    Double {
+        /// Where it was freed first: a number of a site.
+        first: u32,
+        /// Instructions of the window then.
+        first_at_insns: u64,
+    },
+    /// Nothing was ever allocated there.
+    Never,
+}
+
+/// A free of what was not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// Instructions of the window.
+    pub at_insns: u64,
+    /// The address that was freed.
+    pub address: u64,
+    /// Where: the number of a site.
+    pub site: u32,
+    /// Where the block was allocated, if it was: the number of a site.
+    pub allocated: Option<u32>,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+}
+
+/// The heap at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Instructions of the window.
+    pub at_insns: u64,
+    /// Most bytes held since the point before.
+    pub most_bytes: u64,
+    /// Bytes held.
+    pub held_bytes: u64,
+    /// Bytes from the arena's start to the end of the last block that was ever held.
+    pub high_water_bytes: u64,
+    /// The largest stretch of the arena between blocks, up to its end.
+    pub largest_free_bytes: u64,
+}
+
+/// The memory that blocks were given out of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The image's name of it; None: it is from the first to the last block that was ever given out.
+    pub name: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The address after it.
+    pub end: u64,
+}
+
+/// What the firmware did with its heap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapUse {
+    /// All together.
+    pub total: Use,
+    /// By site, in the order of their numbers.
+    pub sites: Vec<Use>,
+    /// Most bytes held at once.
+    pub peak: Held,
+    /// Instructions of the window as that was reached first.
+    pub peak_at_insns: u64,
+    /// What was held as the window opened.
+    pub before: Held,
+    /// What of that is held at the end.
+    pub still_before: Held,
+    /// What is held at the end: what leaked, and that.
+    pub at_end: Held,
+    /// Wrong frees, in their order, the first of them.
+    pub misuses: Vec<Misuse>,
+    /// Frees of what had been freed.
+    pub double_frees: u64,
+    /// Frees of what never was allocated.
+    pub bad_frees: u64,
+    /// Blocks that were given out again although they were held: something freed them that was not followed.
+    pub reissued: u64,
+    /// Where the blocks were.
+    pub extent: Option<Extent>,
+    /// The heap over time.
+    pub history: Vec<Point>,
+}
+
+/// A block that is held.
+#[derive(Clone, Copy)]
+struct Block {
+    bytes: u64,
+    site: u32,
+    at_insns: u64,
+    /// How many had been allocated with it.
+    ordinal: u64,
+    is_of_window: bool,
+}
+
+/// What was freed, at its address.
+struct Freed {
+    site: u32,
+    at_insns: u64,
+    allocated: u32,
+}
+
+/// The blocks that are held, as the events go by.
+#[derive(Default)]
+struct Live {
+    blocks: BTreeMap<u64, Block>,
+    held: Held,
+    allocations: u64,
+    is_window: bool,
+    /// Blocks that were given out again while a call was to free them.
+    displaced: HashMap<u64, Vec<Block>>,
+}
+
+impl Live {
+    /// Takes a block of that size in.
+    fn allocate(&mut self, address: u64, bytes: u64, event: &Event) -> Option<Block> {
+        self.allocations += 1;
+        let (site, at_insns) = (event.site, event.at_insns);
+        let block = Block { bytes, site, at_insns, ordinal: self.allocations, is_of_window: self.is_window };
+        let there = self.blocks.insert(address, block);
+        self.held.add(bytes);
+        if let Some(there) = there {
+            self.held.remove(there.bytes);
+        }
+        there
+    }
+
+    fn free(&mut self, address: u64) -> Option<Block> {
+        let block = self.blocks.remove(&address)?;
+        self.held.remove(block.bytes);
+        Some(block)
+    }
+}
+
+/// What the firmware did with its heap; None: it was not followed.
+pub fn replay(profile: &Profile) -> Option<HeapUse> {
+    let heap = profile.heap.as_ref()?;
+    let first = survey(heap);
+    Some(Replay::new(profile, heap, &first).run(heap))
+}
+
+/// What a first look at the events finds.
+#[derive(Default)]
+struct Survey {
+    /// Of the event after which most is held.
+    peak_index: Option<usize>,
+    /// First and last address, and that of all blocks.
+    range: Option<(u64, u64)>,
+}
+
+fn bytes_of(size_bytes: u64) -> u64 {
+    size_bytes.min(MAX_BLOCK_BYTES)
+}
+
+fn survey(heap: &Heap) -> Survey {
+    let mut survey = Survey::default();
+    let mut live = Live::default();
+    let mut most = 0;
+    for (index, event) in heap.events().enumerate() {
+        let mut allocate = |address: u64, size_bytes| {
+            let bytes = bytes_of(size_bytes);
+            live.allocate(address, bytes, &event);
+            let end = address.saturating_add(bytes);
+            survey.range =
+                Some(survey.range.map_or((address, end), |(first, last)| (first.min(address), last.max(end))));
+        };
+        match event.what {
+            What::Opened => live.is_window = true,
+            What::Allocated { address, size_bytes, .. } => allocate(address, size_bytes),
+            What::Moved { old, address, size_bytes } => {
+                live.free(old);
+                let bytes = bytes_of(size_bytes);
+                live.allocate(address, bytes, &event);
+                let end = address.saturating_add(bytes);
+                survey.range =
+                    Some(survey.range.map_or((address, end), |(first, last)| (first.min(address), last.max(end))));
+            }
+            What::Freed { address } => drop(live.free(address)),
+            What::Failed { .. } | What::Left { .. } => {}
+        }
+        if live.is_window && (live.held.bytes > most || survey.peak_index.is_none()) {
+            most = live.held.bytes;
+            survey.peak_index = Some(index);
+        }
+    }
+    survey
+}
+
+struct Replay {
+    found: HeapUse,
+    live: Live,
+    freed: HashMap<u64, Freed>,
+    /// Stretches between blocks by their size, and how many.
+    gaps: BTreeMap<u64, u32>,
+    peak_index: Option<usize>,
+    last_end: u64,
+    total_insns: u64,
+}
+
+impl Replay {
+    fn new(profile: &Profile, heap: &Heap, survey: &Survey) -> Replay {
+        let named = heap.arena.as_ref().map(|arena| (Some(arena.name.clone()), arena.start, arena.end));
+        // Blocks elsewhere are of another allocator.
+        let holds = |start: u64, end: u64| survey.range.is_none_or(|(first, last)| start <= first && last <= end);
+        let named = named.filter(|&(_, start, end)| holds(start, end));
+        let extent = named.or_else(|| survey.range.map(|(first, last)| (None, first, last)));
+        let extent = extent.map(|(name, start, end)| Extent { name, start, end });
+        let mut gaps = BTreeMap::new();
+        if let Some(Extent { start, end, .. }) = &extent {
+            gaps.insert(end - start, 1);
+        }
+        Replay {
+            found: HeapUse {
+                total: Use::default(),
+                sites: vec![Use::default(); heap.sites.len()],
+                peak: Held::default(),
+                peak_at_insns: 0,
+                before: Held::default(),
+                still_before: Held::default(),
+                at_end: Held::default(),
+                misuses: Vec::new(),
+                double_frees: 0,
+                bad_frees: 0,
+                reissued: 0,
+                extent,
+                history: Vec::new(),
+            },
+            live: Live::default(),
+            freed: HashMap::new(),
+            gaps,
+            peak_index: survey.peak_index,
+            last_end: 0,
+            total_insns: profile.total_insns().max(1),
+        }
+    }
+
+    fn run(mut self, heap: &Heap) -> HeapUse {
+        for (index, event) in heap.events().enumerate() {
+            self.event(&event);
+            if self.peak_index == Some(index) {
+                self.peak(event.at_insns);
+            }
+            if self.live.is_window && event.what != What::Opened {
+                self.remember(event.at_insns);
+            }
+        }
+        for block in self.live.blocks.values() {
+            if block.is_of_window {
+                self.found.sites[block.site as usize - 1].leaked.add(block.bytes);
+            } else {
+                self.found.still_before.add(block.bytes);
+            }
+        }
+        self.found.at_end = self.live.held;
+        self.found.total = self.found.sites.iter().fold(Use::default(), |sum, site| sum.plus(*site));
+        self.found
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.what {
+            What::Opened => {
+                self.live.is_window = true;
+                self.found.before = self.live.held;
+                for block in self.live.blocks.values_mut() {
+                    block.at_insns = 0;
+                }
+            }
+            What::Allocated { address, size_bytes, .. } => self.allocate(address, bytes_of(size_bytes), event),
+            What::Freed { address } => self.free(address, event),
+            What::Moved { old, address, size_bytes } => {
+                self.free(old, event);
+                self.allocate(address, bytes_of(size_bytes), event);
+            }
+            What::Failed { size_bytes, .. } => {
+                if let Some(site) = self.site(event) {
+                    site.failed.add(bytes_of(size_bytes));
+                }
+            }
+            What::Left { size_bytes } => {
+                if let Some(site) = self.site(event) {
+                    site.left.add(bytes_of(size_bytes));
+                }
+            }
+        }
+    }
+
+    /// The use that an event of the window counts for.
+    fn site(&mut self, event: &Event) -> Option<&mut Use> {
+        if self.live.is_window { self.found.sites.get_mut((event.site as usize).checked_sub(1)?) } else { None }
+    }
+
+    fn allocate(&mut self, address: u64, bytes: u64, event: &Event) {
+        if let Some(there) = self.live.blocks.get(&address).copied() {
+            self.leave_gap(address, there.bytes);
+            self.live.displaced.entry(address).or_default().push(there);
+            self.found.reissued += u64::from(self.live.is_window);
+        }
+        self.fill_gap(address, bytes);
+        self.live.allocate(address, bytes, event);
+        self.freed.remove(&address);
+        self.last_end = self.last_end.max(address.saturating_add(bytes));
+        if let Some(site) = self.site(event) {
+            site.allocated.add(bytes);
+        }
+    }
+
+    fn free(&mut self, address: u64, event: &Event) {
+        // One that was given out again before the call that freed it was over.
+        let displaced = match event.what {
+            What::Moved { .. } => self.live.displaced.get_mut(&address).and_then(Vec::pop),
+            _ => None,
+        };
+        if displaced.is_some() {
+            self.found.reissued = self.found.reissued.saturating_sub(u64::from(self.live.is_window));
+        }
+        let block = displaced.or_else(|| {
+            let block = self.live.free(address)?;
+            self.leave_gap(address, block.bytes);
+            self.freed.insert(address, Freed { site: event.site, at_insns: event.at_insns, allocated: block.site });
+            Some(block)
+        });
+        let Some(block) = block else { return self.misuse(address, event) };
+        if !self.live.is_window || !block.is_of_window {
+            return;
+        }
+        let is_temporary = block.ordinal == self.live.allocations;
+        if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
+            let lifetime_insns = event.at_insns.saturating_sub(block.at_insns);
+            site.freed.add(block.bytes);
+            site.temporary += u64::from(is_temporary);
+            site.lifetime_insns = site.lifetime_insns.saturating_add(lifetime_insns);
+            site.longest_insns = site.longest_insns.max(lifetime_insns);
+        }
+    }
+
+    fn misuse(&mut self, address: u64, event: &Event) {
+        if !self.live.is_window {
+            return;
+        }
+        let (allocated, wrong) = match self.freed.get(&address) {
+            Some(freed) => {
+                self.found.double_frees += 1;
+                (Some(freed.allocated), Wrong::Double { first: freed.site, first_at_insns: freed.at_insns })
+            }
+            None => {
+                self.found.bad_frees += 1;
+                (None, Wrong::Never)
+            }
+        };
+        if self.found.misuses.len() < MAX_MISUSES {
+            let (at_insns, site) = (event.at_insns, event.site);
+            self.found.misuses.push(Misuse { at_insns, address, site, allocated, wrong });
+        }
+    }
+
+    fn peak(&mut self, at_insns: u64) {
+        self.found.peak = self.live.held;
+        // What was held as the window opened was reached then.
+        self.found.peak_at_insns = if self.live.held == self.found.before { 0 } else { at_insns };
+        for block in self.live.blocks.values() {
+            if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
+                site.at_peak.add(block.bytes);
+            }
+        }
+    }
+
+    /// Ends of the free stretch around an address: those of the blocks beside it, or of the arena.
+    fn around(&self, address: u64) -> Option<(u64, u64)> {
+        let Extent { start, end, .. } = self.found.extent.as_ref()?;
+        let before = self.live.blocks.range(..address).next_back();
+        let before = before.map_or(*start, |(at, block)| at.saturating_add(block.bytes));
+        let after = self.live.blocks.range(address.checked_add(1)?..).next().map_or(*end, |(at, _)| *at);
+        Some((before, after))
+    }
+
+    fn count_gap(&mut self, from: u64, to: u64, is_there: bool) {
+        let bytes = to.saturating_sub(from);
+        if bytes == 0 {
+            return;
+        }
+        let count = self.gaps.entry(bytes).or_default();
+        if is_there {
+            *count += 1;
+        } else {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.gaps.remove(&bytes);
+            }
+        }
+    }
+
+    /// A block is about to be there.
+    fn fill_gap(&mut self, address: u64, bytes: u64) {
+        let Some((before, after)) = self.around(address) else { return };
+        self.count_gap(before, after, false);
+        self.count_gap(before, address, true);
+        self.count_gap(address.saturating_add(bytes), after, true);
+    }
+
+    /// A block is no more there.
+    fn leave_gap(&mut self, address: u64, bytes: u64) {
+        let Some((before, after)) = self.around(address) else { return };
+        self.count_gap(before, address, false);
+        self.count_gap(address.saturating_add(bytes), after, false);
+        self.count_gap(before, after, true);
+    }
+
+    fn remember(&mut self, at_insns: u64) {
+        let step = |at_insns: u64| u128::from(at_insns) * u128::from(POINTS) / u128::from(self.total_insns);
+        let held_bytes = self.live.held.bytes;
+        let start = self.found.extent.as_ref().map_or(0, |extent| extent.start);
+        let point = Point {
+            at_insns,
+            most_bytes: held_bytes,
+            held_bytes,
+            high_water_bytes: self.last_end.saturating_sub(start),
+            largest_free_bytes: self.gaps.last_key_value().map_or(0, |(bytes, _)| *bytes),
+        };
+        match self.found.history.last_mut().filter(|last| step(last.at_insns) == step(at_insns)) {
+            Some(last) => *last = Point { most_bytes: last.most_bytes.max(held_bytes), ..point },
+            None => self.found.history.push(point),
+        }
+    }
+}
+
+/// The call path of each site, in the order of their numbers, with the function that was called last; and the names of
+/// all.
+pub fn paths(profile: &Profile, view: View) -> CallTree {
+    let sites = profile.heap.as_ref().map_or(&[][..], |heap| &heap.sites);
+    CallTree::of_places(profile, view, sites.iter().map(|site| (site.task, site.stack, site.entry)))
+}
+
+/// The function that asked: the innermost caller as the linker placed it; where no caller is known, what was called.
+pub fn asker(profile: &Profile, site: u32) -> String {
+    let site = profile.heap.as_ref().and_then(|heap| heap.sites.get((site as usize).checked_sub(1)?));
+    let Some(site) = site else { return "?".to_owned() };
+    let frame = profile.stack(site.stack).last().map(|frame| frame.kind);
+    let pc = match frame {
+        Some(FrameKind::Caller { return_addr }) => return_addr.wrapping_sub(1),
+        Some(FrameKind::Exception { handler, .. }) => handler,
+        Some(FrameKind::Unknown(why)) => return stacks::why(why).to_owned(),
+        None => site.entry,
+    };
+    Place::of(profile, pc).to_string()
+}
+
+/// The use by something that sites have, in the order of that.
+pub fn by<K: Ord>(heap: &HeapUse, key: impl Fn(u32) -> K) -> BTreeMap<K, Use> {
+    let mut rows: BTreeMap<K, Use> = BTreeMap::new();
+    for (number, site) in (1..).zip(&heap.sites) {
+        let row = rows.entry(key(number)).or_default();
+        *row = row.plus(*site);
+    }
+    rows
+}
