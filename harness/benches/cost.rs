@@ -27,6 +27,7 @@ use harness::cli::Cli;
 use harness::debug::session::Session;
 use harness::debug::travel::{Access, Travel, Watch};
 use harness::export::Format;
+use harness::image::heap;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
@@ -614,6 +615,9 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
+    let symbols = Symbols::new(Some(&elf), choice.load_bias, arm);
+    let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
+    let allocators = allocators.unwrap_or_default();
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -628,6 +632,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
+        heap: &allocators,
         mcount: mcount.headers.first(),
         stubs: &[],
     };

@@ -282,12 +282,14 @@ impl Heap {
     /// A call is on its stack no more: what happened within has happened all the same.
     fn lose(&mut self, index: usize, ledger: &Ledger) {
         let open = &mut self.open[index];
-        if self.knows_tasks || matches!(open.place, Place::Exception { .. }) {
+        let place = open.place;
+        if self.knows_tasks || matches!(place, Place::Exception { .. }) {
             return self.give_up(index, ledger);
         }
         open.is_gone = true;
-        let inner = std::mem::take(&mut open.inner);
-        self.promote(inner, None);
+        let (inner, is_inner) = (std::mem::take(&mut open.inner), open.is_inner);
+        let parent = self.innermost(place).filter(|&parent| is_inner && parent < index);
+        self.promote(inner, parent);
     }
 
     /// A call never returns.

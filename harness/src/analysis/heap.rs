@@ -13,10 +13,12 @@ use wire::definition::FrameKind;
 use wire::heap::{Event, What};
 
 use crate::analysis::calltree::CallTree;
-use crate::analysis::place::Place;
-use crate::analysis::stacks::{self, View};
+use crate::analysis::stacks::View;
 use crate::profile::Profile;
 use crate::profile::heap::Heap;
+
+/// What is said where the heap was not followed.
+pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile the firmware with --heap";
 
 /// Points of the history over the run.
 pub const POINTS: u64 = 400;
@@ -148,6 +150,12 @@ pub struct Extent {
     pub end: u64,
 }
 
+impl Extent {
+    fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
 /// What the firmware did with its heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapUse {
@@ -243,6 +251,8 @@ struct Survey {
     peak_index: Option<usize>,
     /// First and last address, and that of all blocks.
     range: Option<(u64, u64)>,
+    /// Some block was in the memory that the image names.
+    is_arena_used: bool,
 }
 
 fn bytes_of(size_bytes: u64) -> u64 {
@@ -254,26 +264,24 @@ fn survey(heap: &Heap) -> Survey {
     let mut live = Live::default();
     let mut most = 0;
     for (index, event) in heap.events().enumerate() {
-        let mut allocate = |address: u64, size_bytes| {
-            let bytes = bytes_of(size_bytes);
-            live.allocate(address, bytes, &event);
-            let end = address.saturating_add(bytes);
-            survey.range =
-                Some(survey.range.map_or((address, end), |(first, last)| (first.min(address), last.max(end))));
-        };
+        let mut given = None;
         match event.what {
             What::Opened => live.is_window = true,
-            What::Allocated { address, size_bytes, .. } => allocate(address, size_bytes),
+            What::Allocated { address, size_bytes, .. } => given = Some((address, size_bytes)),
             What::Moved { old, address, size_bytes } => {
                 live.free(old);
-                let bytes = bytes_of(size_bytes);
-                live.allocate(address, bytes, &event);
-                let end = address.saturating_add(bytes);
-                survey.range =
-                    Some(survey.range.map_or((address, end), |(first, last)| (first.min(address), last.max(end))));
+                given = Some((address, size_bytes));
             }
             What::Freed { address } => drop(live.free(address)),
             What::Failed { .. } | What::Left { .. } => {}
+        }
+        if let Some((address, size_bytes)) = given {
+            let bytes = bytes_of(size_bytes);
+            live.allocate(address, bytes, &event);
+            let end = address.saturating_add(bytes);
+            let (first, last) = survey.range.unwrap_or((address, end));
+            survey.range = Some((first.min(address), last.max(end)));
+            survey.is_arena_used |= heap.arena.as_ref().is_some_and(|arena| arena.holds(address));
         }
         if live.is_window && (live.held.bytes > most || survey.peak_index.is_none()) {
             most = live.held.bytes;
@@ -297,9 +305,8 @@ struct Replay {
 impl Replay {
     fn new(profile: &Profile, heap: &Heap, survey: &Survey) -> Replay {
         let named = heap.arena.as_ref().map(|arena| (Some(arena.name.clone()), arena.start, arena.end));
-        // Blocks elsewhere are of another allocator.
-        let holds = |start: u64, end: u64| survey.range.is_none_or(|(first, last)| start <= first && last <= end);
-        let named = named.filter(|&(_, start, end)| holds(start, end));
+        // Blocks elsewhere are of another allocator; where all are, this one is of something else.
+        let named = named.filter(|_| survey.is_arena_used);
         let extent = named.or_else(|| survey.range.map(|(first, last)| (None, first, last)));
         let extent = extent.map(|(name, start, end)| Extent { name, start, end });
         let mut gaps = BTreeMap::new();
@@ -395,7 +402,9 @@ impl Replay {
         self.fill_gap(address, bytes);
         self.live.allocate(address, bytes, event);
         self.freed.remove(&address);
-        self.last_end = self.last_end.max(address.saturating_add(bytes));
+        if self.found.extent.as_ref().is_some_and(|extent| extent.holds(address)) {
+            self.last_end = self.last_end.max(address.saturating_add(bytes));
+        }
         if let Some(site) = self.site(event) {
             site.allocated.add(bytes);
         }
@@ -420,7 +429,9 @@ impl Replay {
         if !self.live.is_window || !block.is_of_window {
             return;
         }
-        let is_temporary = block.ordinal == self.live.allocations;
+        // What grows is no such.
+        let is_freed = matches!(event.what, What::Freed { .. });
+        let is_temporary = is_freed && block.ordinal == self.live.allocations;
         if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
             let lifetime_insns = event.at_insns.saturating_sub(block.at_insns);
             site.freed.add(block.bytes);
@@ -463,11 +474,12 @@ impl Replay {
 
     /// Ends of the free stretch around an address: those of the blocks beside it, or of the arena.
     fn around(&self, address: u64) -> Option<(u64, u64)> {
-        let Extent { start, end, .. } = self.found.extent.as_ref()?;
+        let extent = self.found.extent.as_ref().filter(|extent| extent.holds(address))?;
+        let Extent { start, end, .. } = extent;
         let before = self.live.blocks.range(..address).next_back();
         let before = before.map_or(*start, |(at, block)| at.saturating_add(block.bytes));
         let after = self.live.blocks.range(address.checked_add(1)?..).next().map_or(*end, |(at, _)| *at);
-        Some((before, after))
+        Some((before.max(*start), after.min(*end)))
     }
 
     fn count_gap(&mut self, from: u64, to: u64, is_there: bool) {
@@ -520,6 +532,48 @@ impl Replay {
     }
 }
 
+/// A number of each call path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes held as most were held.
+    Peak,
+    /// Bytes still held at the end.
+    Leaked,
+    /// Bytes allocated.
+    Allocated,
+    /// Allocations.
+    Calls,
+}
+
+impl Quantity {
+    /// All of them.
+    pub const ALL: [Quantity; 4] = [Quantity::Peak, Quantity::Leaked, Quantity::Allocated, Quantity::Calls];
+
+    /// Of one use.
+    pub fn of(self, site: &Use) -> u64 {
+        match self {
+            Quantity::Peak => site.at_peak.bytes,
+            Quantity::Leaked => site.leaked.bytes,
+            Quantity::Allocated => site.allocated.bytes,
+            Quantity::Calls => site.allocated.blocks,
+        }
+    }
+}
+
+/// The call paths with that number, in the place of instructions.
+pub fn tree(profile: &Profile, found: &HeapUse, view: View, quantity: Quantity) -> CallTree {
+    let mut tree = paths(profile, view);
+    for path in &mut tree.paths {
+        (path.insns, path.samples) = (0, 0);
+    }
+    for (site, path) in found.sites.iter().zip(&tree.samples) {
+        if let Some(path) = path.checked_sub(1).and_then(|index| tree.paths.get_mut(index as usize)) {
+            path.insns = path.insns.saturating_add(quantity.of(site));
+        }
+    }
+    tree
+}
+
 /// The call path of each site, in the order of their numbers, with the function that was called last; and the names of
 /// all.
 pub fn paths(profile: &Profile, view: View) -> CallTree {
@@ -527,18 +581,16 @@ pub fn paths(profile: &Profile, view: View) -> CallTree {
     CallTree::of_places(profile, view, sites.iter().map(|site| (site.task, site.stack, site.entry)))
 }
 
-/// The function that asked: the innermost caller as the linker placed it; where no caller is known, what was called.
-pub fn asker(profile: &Profile, site: u32) -> String {
-    let site = profile.heap.as_ref().and_then(|heap| heap.sites.get((site as usize).checked_sub(1)?));
-    let Some(site) = site else { return "?".to_owned() };
-    let frame = profile.stack(site.stack).last().map(|frame| frame.kind);
-    let pc = match frame {
-        Some(FrameKind::Caller { return_addr }) => return_addr.wrapping_sub(1),
-        Some(FrameKind::Exception { handler, .. }) => handler,
-        Some(FrameKind::Unknown(why)) => return stacks::why(why).to_owned(),
-        None => site.entry,
-    };
-    Place::of(profile, pc).to_string()
+/// An instruction of the function that asked, the innermost caller's; where there is none, of what was called. None: it
+/// is not known.
+pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
+    let site = profile.heap.as_ref()?.sites.get((site as usize).checked_sub(1)?)?;
+    match profile.stack(site.stack).last().map(|frame| frame.kind) {
+        Some(FrameKind::Caller { return_addr }) => Some(return_addr.wrapping_sub(1)),
+        Some(FrameKind::Exception { handler, .. }) => Some(handler),
+        Some(FrameKind::Unknown(_)) => None,
+        None => Some(site.entry),
+    }
 }
 
 /// The use by something that sites have, in the order of that.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::analysis::heap::Quantity;
 use crate::export::Format;
 use crate::run::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
@@ -334,9 +335,43 @@ pub struct HeapArgs {
     /// Call paths shown of each table; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     pub top: usize,
+    /// Also draw a flamegraph of the heap
+    #[arg(short, long, value_name = "SVG")]
+    pub output: Option<PathBuf>,
+    /// What the flamegraph is of
+    #[arg(long, value_name = "WHAT", default_value = "peak")]
+    pub of: HeapQuantity,
+    /// Show interrupts under a root of their own in it
+    #[arg(long)]
+    pub fold_irqs: bool,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
+}
+
+/// What a flamegraph of the heap is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HeapQuantity {
+    /// Bytes held as most were held
+    Peak,
+    /// Bytes still held at the end
+    Leaked,
+    /// Bytes allocated
+    Allocated,
+    /// Allocations
+    Calls,
+}
+
+impl HeapQuantity {
+    /// As the analysis knows it.
+    pub fn quantity(self) -> Quantity {
+        match self {
+            HeapQuantity::Peak => Quantity::Peak,
+            HeapQuantity::Leaked => Quantity::Leaked,
+            HeapQuantity::Allocated => Quantity::Allocated,
+            HeapQuantity::Calls => Quantity::Calls,
+        }
+    }
 }
 
 /// Which function's callers to show.

@@ -39,6 +39,13 @@ pub struct Arena {
     pub end: u64,
 }
 
+impl Arena {
+    /// Whether an address is in it.
+    pub fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
 impl Heap {
     /// The events in order. What is damaged was refused when the profile was read.
     pub fn events(&self) -> impl Iterator<Item = Event> {

@@ -1,41 +1,59 @@
 //! The heap on the terminal: a few lines of sums, then who held, leaked, asked and failed, by call path.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use crate::analysis::heap::{self, HeapUse, Held, Misuse, Use, Wrong};
 use crate::analysis::stacks::{self, FrameRole, View};
 use crate::profile::Profile;
-use crate::text::number::{Hex, group, plural, share};
+use crate::text::number::{Hex, group, group_known, plural, share, signed};
 use crate::text::table::write_table;
+use crate::text::terminal::{clip, columns, printable};
 
-/// Between the functions of a path, outermost first.
-const CALLS: &str = " > ";
+/// Between the functions of a path, innermost first.
+const CALLED_BY: &str = " < ";
+
+/// Least width of a path.
+const MIN_PATH: usize = 20;
+
+/// How large tables may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableSize {
+    /// Rows of each, None for all.
+    pub top_rows: Option<usize>,
+    /// Where the terminal ends; None: nowhere.
+    pub width_columns: Option<usize>,
+}
 
 /// Writes all that is known of the heap. Returns false, and writes nothing, where it was not followed.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<bool> {
+pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<bool> {
     let Some(found) = heap::replay(profile) else { return Ok(false) };
-    for line in summary(profile, &found) {
+    for line in summary(&found) {
         writeln!(out, "{line}")?;
     }
     let paths = names(profile);
     let by_path = heap::by(&found, |site| paths[site as usize - 1].clone());
-    let table = |out: &mut _, title: &str, held: fn(&Use) -> Held| held_table(&by_path, title, held, top_rows, out);
+    let table = |out: &mut _, title: &str, held: fn(&Use) -> Held| held_table(&by_path, title, held, size, out);
     table(out, "At the peak", |row| row.at_peak)?;
     table(out, "Still held at the end", |row| row.leaked)?;
-    allocated_table(&by_path, top_rows, out)?;
+    allocated_table(&by_path, size, out)?;
     table(out, "No memory", |row| row.failed)?;
     table(out, "Left without a return", |row| row.left)?;
     if !profile.tasks.is_empty() {
         task_table(profile, &found, out)?;
     }
-    for misuse in found.misuses.iter().take(top_rows.unwrap_or(usize::MAX)) {
-        write_misuse(misuse, &paths, out)?;
+    let most = size.top_rows.unwrap_or(usize::MAX);
+    if !found.misuses.is_empty() {
+        writeln!(out)?;
     }
-    let more = found.misuses.len().saturating_sub(top_rows.unwrap_or(usize::MAX));
+    for misuse in found.misuses.iter().take(most) {
+        writeln!(out, "{}", sentence(misuse, &paths).join("\n  "))?;
+    }
+    let more = found.misuses.len().saturating_sub(most);
     if more > 0 {
         writeln!(out, "and {} more wrong frees", group(more as u64))?;
     }
@@ -43,12 +61,12 @@ pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
 }
 
 /// The path of each site, in the order of their numbers.
-fn names(profile: &Profile) -> Vec<String> {
+pub(crate) fn names(profile: &Profile) -> Vec<String> {
     let tree = heap::paths(profile, View::default());
     let path = |number: &u32| {
         let frames = tree.frames(*number);
-        let shown = frames.iter().filter(|member| member.frame.role != FrameRole::Inlined);
-        shown.map(|member| member.frame.name.as_str()).collect::<Vec<_>>().join(CALLS)
+        let shown = frames.iter().rev().filter(|member| member.frame.role != FrameRole::Inlined);
+        shown.map(|member| member.frame.name.as_str()).collect::<Vec<_>>().join(CALLED_BY)
     };
     tree.samples.iter().map(path).collect()
 }
@@ -58,7 +76,7 @@ fn blocks(held: Held) -> String {
 }
 
 /// The sums, a line each.
-pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
+pub(crate) fn summary(found: &HeapUse) -> Vec<String> {
     let Use { allocated, freed, leaked, temporary, failed, left, .. } = found.total;
     let mut lines = vec![
         format!(
@@ -98,12 +116,12 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
             plural(found.reissued, "block")
         ));
     }
-    lines.extend(arena(profile, found));
+    lines.extend(arena(found));
     lines
 }
 
 /// Where the blocks were, and in what pieces.
-fn arena(profile: &Profile, found: &HeapUse) -> Option<String> {
+fn arena(found: &HeapUse) -> Option<String> {
     let (extent, last) = (found.extent.as_ref()?, found.history.last()?);
     let bytes = extent.end - extent.start;
     let which = match &extent.name {
@@ -111,7 +129,6 @@ fn arena(profile: &Profile, found: &HeapUse) -> Option<String> {
         None => "arena (from the first to the last block ever given out)".to_owned(),
     };
     let smallest = found.history.iter().map(|point| point.largest_free_bytes).min()?;
-    let _ = profile;
     Some(format!(
         "{which}: {} at {}, high water {} ({}); largest free block {} at the end, {} at least",
         plural(bytes, "byte"),
@@ -127,55 +144,67 @@ fn held_table(
     rows: &BTreeMap<String, Use>,
     title: &str,
     held: fn(&Use) -> Held,
-    top_rows: Option<usize>,
+    size: TableSize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let mut rows: Vec<(&String, Held)> = rows.iter().map(|(path, row)| (path, held(row))).collect();
     rows.retain(|(_, held)| held.blocks > 0);
-    if rows.is_empty() {
-        return Ok(());
-    }
     // Stable: equal ones stay in the order of their names.
     rows.sort_by_key(|(_, held)| std::cmp::Reverse((held.bytes, held.blocks)));
     let total = rows.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
-    let mut lines = vec![[title, "Bytes", "Share", "Blocks"].map(str::to_owned)];
-    for (path, held) in rows.iter().take(top_rows.unwrap_or(usize::MAX)) {
-        lines.push([(*path).clone(), group(held.bytes), share(held.bytes, total.bytes), group(held.blocks)]);
-    }
-    more(rows.len(), top_rows, &mut lines);
-    write_table(&lines, out)
+    let row = |(path, held): (&String, Held)| {
+        ([group(held.bytes), share(held.bytes, total.bytes), group(held.blocks)], path.clone())
+    };
+    write_paths(["Bytes", "Share", "Blocks"], title, rows.into_iter().map(row).collect(), size, out)
 }
 
-fn more<const COLUMNS: usize>(rows: usize, top_rows: Option<usize>, lines: &mut Vec<[String; COLUMNS]>) {
-    let more = rows.saturating_sub(top_rows.unwrap_or(usize::MAX));
-    if more > 0 {
-        let mut line = [const { String::new() }; COLUMNS];
-        line[0] = format!("and {} more", group(more as u64));
-        lines.push(line);
-    }
-}
-
-fn allocated_table(rows: &BTreeMap<String, Use>, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+fn allocated_table(rows: &BTreeMap<String, Use>, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let mut rows: Vec<(&String, &Use)> = rows.iter().filter(|(_, row)| row.allocated.blocks > 0).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
     rows.sort_by_key(|(_, row)| std::cmp::Reverse((row.allocated.bytes, row.allocated.blocks)));
-    let titles = ["Allocated", "Calls", "Bytes", "Temporary", "Held for, mean", "Longest instructions"];
-    let mut lines = vec![titles.map(str::to_owned)];
-    for (path, row) in rows.iter().take(top_rows.unwrap_or(usize::MAX)) {
+    let row = |(path, row): (&String, &Use)| {
         let mean = row.lifetime_insns.checked_div(row.freed.blocks);
-        lines.push([
-            (*path).clone(),
+        let numbers = [
             group(row.allocated.blocks),
             group(row.allocated.bytes),
             group(row.temporary),
-            mean.map_or("-".to_owned(), group),
-            mean.map_or("-".to_owned(), |_| group(row.longest_insns)),
-        ]);
+            group_known(mean),
+            group_known(mean.map(|_| row.longest_insns)),
+        ];
+        (numbers, path.clone())
+    };
+    let titles = ["Calls", "Bytes", "Temporary", "Held, mean", "longest"];
+    write_paths(titles, "Allocated", rows.into_iter().map(row).collect(), size, out)
+}
+
+/// Writes rows of numbers, each with a path after it, which is cut where the terminal ends; nothing where there are
+/// none.
+fn write_paths<const NUMBERS: usize>(
+    titles: [&str; NUMBERS],
+    title: &str,
+    rows: Vec<([String; NUMBERS], String)>,
+    size: TableSize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
     }
-    more(rows.len(), top_rows, &mut lines);
-    write_table(&lines, out)
+    let shown = size.top_rows.unwrap_or(rows.len()).min(rows.len());
+    let head = (titles.map(str::to_owned), title.to_owned());
+    let lines: Vec<_> = std::iter::once(&head).chain(&rows[..shown]).collect();
+    let width = |column: usize| lines.iter().map(|(numbers, _)| columns(&numbers[column])).max().unwrap_or(0);
+    let widths: [usize; NUMBERS] = std::array::from_fn(width);
+    let room = size.width_columns.map(|width| width.saturating_sub(widths.iter().map(|width| width + 2).sum()));
+    writeln!(out)?;
+    for (numbers, path) in &lines {
+        let numbers = numbers.iter().zip(widths).map(|(number, width)| format!("{number:>width$}  "));
+        let path = printable(path);
+        let path = room.map_or(path.clone(), |room| Cow::Owned(clip(&path, room.max(MIN_PATH)).into_owned()));
+        writeln!(out, "{}{path}", numbers.collect::<String>())?;
+    }
+    match rows.len() - shown {
+        0 => Ok(()),
+        more => writeln!(out, "and {} more; --top 0 shows all", group(more as u64)),
+    }
 }
 
 fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::Result<()> {
@@ -201,24 +230,68 @@ fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::R
     write_table(&lines, out)
 }
 
-fn write_misuse(misuse: &Misuse, paths: &[String], out: &mut impl Write) -> io::Result<()> {
+/// A wrong free: what, where, and where the block came from, a line each.
+pub(crate) fn sentence(misuse: &Misuse, paths: &[String]) -> Vec<String> {
     let path = |site: u32| paths.get((site as usize).wrapping_sub(1)).map_or("?", String::as_str);
     let (at, address) = (group(misuse.at_insns), Hex(misuse.address));
-    match misuse.wrong {
-        Wrong::Double { first, first_at_insns } => {
-            writeln!(out, "double free of {address} at instruction {at}: {}", path(misuse.site))?;
-            writeln!(out, "  freed before at instruction {}: {}", group(first_at_insns), path(first))?;
-        }
+    let mut lines = match misuse.wrong {
+        Wrong::Double { first, first_at_insns } => vec![
+            format!("double free of {address} at instruction {at}: {}", path(misuse.site)),
+            format!("freed before at instruction {}: {}", group(first_at_insns), path(first)),
+        ],
         Wrong::Never => {
-            writeln!(
-                out,
-                "free of {address}, which was never allocated, at instruction {at}: {}",
-                path(misuse.site)
-            )?;
+            vec![format!("free of {address}, which was never allocated, at instruction {at}: {}", path(misuse.site))]
+        }
+    };
+    lines.extend(misuse.allocated.map(|site| format!("allocated: {}", path(site))));
+    lines
+}
+
+/// Writes what changed between the heaps of two runs; nothing where neither was followed.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
+    let (old, new) = match (heap::replay(before), heap::replay(after)) {
+        (None, None) => return Ok(()),
+        (Some(old), Some(new)) => (old, new),
+        (old, _) => {
+            let which = if old.is_none() { "before" } else { "after" };
+            return writeln!(out, "note: the heap was not followed in the run {which}: profile both with --heap");
+        }
+    };
+    let sums: [(&str, fn(&HeapUse) -> u64); 4] = [
+        ("heap at the peak", |found| found.peak.bytes),
+        ("heap leaked", |found| found.total.leaked.bytes),
+        ("heap allocated", |found| found.total.allocated.bytes),
+        ("allocations", |found| found.total.allocated.blocks),
+    ];
+    let mut lines = vec![["Heap", "Before", "After", "Change"].map(str::to_owned)];
+    for (name, sum) in sums {
+        let (old, new) = (sum(&old), sum(&new));
+        lines.push([name.to_owned(), group(old), group(new), signed(i128::from(new) - i128::from(old))]);
+    }
+    write_table(&lines, out)?;
+    let by_path = |profile: &Profile, found: &HeapUse| {
+        let paths = names(profile);
+        heap::by(found, |site| paths[site as usize - 1].clone())
+    };
+    let (old, new) = (by_path(before, &old), by_path(after, &new));
+    let numbers = |rows: &BTreeMap<String, Use>, path: &String| {
+        let row = rows.get(path).copied().unwrap_or_default();
+        [row.at_peak.bytes, row.leaked.bytes, row.allocated.blocks].map(i128::from)
+    };
+    let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut changes: Vec<([i128; 3], &String)> = Vec::new();
+    for path in paths {
+        let (old, new) = (numbers(&old, path), numbers(&new, path));
+        let change: [i128; 3] = std::array::from_fn(|index| new[index] - old[index]);
+        if change != [0; 3] {
+            changes.push((change, path));
         }
     }
-    if let Some(allocated) = misuse.allocated {
-        writeln!(out, "  allocated: {}", path(allocated))?;
-    }
-    Ok(())
+    // Stable: equal ones stay in the order of their names.
+    changes.sort_by_key(|(change, _)| std::cmp::Reverse(change.map(i128::unsigned_abs)));
+    let rows = changes.into_iter().map(|(change, path)| (change.map(signed), path.clone())).collect();
+    write_paths(["At the peak", "Leaked", "Calls"], "Change of the heap", rows, size, out)
 }
