@@ -119,6 +119,10 @@ const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 /// Longer than any image: these end by themselves.
 const TO_THE_END: &str = "--for=1000G";
 
+/// Images that do once in a thousand instructions what an instrument follows, and its options.
+const INSTRUMENTS: [(&str, &[&str]); 2] =
+    [("bench/riscv64-heap-pairs", &["--heap"]), ("bench/cortex-m3-heap-pairs", &["--heap"])];
+
 fn main() -> Result<()> {
     // cargo adds --bench.
     let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
@@ -136,12 +140,11 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug" => {
-                sections.push(word.as_str());
-            }
+            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
+            | "instruments" => sections.push(word.as_str()),
             _ => bail!(
                 "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
-                 debug"
+                 debug, instruments"
             ),
         }
     }
@@ -174,6 +177,9 @@ fn main() -> Result<()> {
     let over = if wanted("export") { bench.export()? } else { Vec::new() };
     if wanted("debug") {
         bench.debug()?;
+    }
+    if wanted("instruments") {
+        bench.instruments()?;
     }
     println!("{}", load());
     let path = bench.save(&machine)?;
@@ -495,6 +501,30 @@ impl Bench {
 
     /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
     /// back from the last of them, and the last write of what was written early.
+    /// What follows something, against the default profile: one event or pair in each thousand instructions.
+    fn instruments(&mut self) -> Result<()> {
+        println!("## Instruments against the default profile, {} rounds\n", self.rounds);
+        println!("| image | instructions | the default | with | CPU time | wall |");
+        println!("|---|--:|--:|--:|--:|--:|");
+        for (image, options) in INSTRUMENTS {
+            let with = [&[TO_THE_END], *options].concat();
+            let rows = self.take_turns(image, &[What::Plugin(&[TO_THE_END]), What::Plugin(&with)], self.rounds)?;
+            let [plain, with] = &rows[..] else { unreachable!("two in, two out") };
+            println!(
+                "| {} {} | {:.0} M | {:.3} s | {:.3} s | {:.3} | {:.3} |",
+                short(image),
+                options.join(" "),
+                insns(with) / 1e6,
+                median(plain.iter().map(|row| row.cpu_s)),
+                median(with.iter().map(|row| row.cpu_s)),
+                ratio(with, plain, |row| row.cpu_s),
+                ratio(with, plain, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
     fn debug(&mut self) -> Result<()> {
         let rounds = self.rounds.div_ceil(3);
         println!("## A debugger at any instruction, wall time, {rounds} rounds\n");

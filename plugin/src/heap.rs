@@ -16,7 +16,7 @@ use wire::request::Request;
 
 use crate::code::Code;
 use crate::follow::context::Core;
-use crate::guest::Guest;
+use crate::guest::{Context, Guest};
 use crate::ledger::Ledger;
 use crate::stack::{Stack, Stacks};
 
@@ -99,8 +99,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn take(&mut self, pc: u64) -> Stack {
-        self.stacks.take(self.core, pc, self.by_transfer, self.guest, self.code, self.ledger)
+    fn take(&mut self, context: Context) -> Stack {
+        self.stacks.take_from(self.core, context, self.by_transfer, self.guest, self.code, self.ledger)
     }
 }
 
@@ -165,7 +165,7 @@ impl Heap {
                 false
             } else {
                 self.is_called_by_one(place, return_addr, walk.code)
-                    || shows(stack.get_or_insert_with(|| walk.take(pc)), open.return_addr)
+                    || shows(stack.get_or_insert_with(|| walk.take(context)), open.return_addr)
             };
             if is_within {
                 parent = Some(index);
@@ -183,7 +183,7 @@ impl Heap {
             // Most of these are never heard of again.
             (Some(_), None) => Stack::new(),
             (_, Some(stack)) => stack,
-            (None, None) if self.is_window_open => walk.take(pc),
+            (None, None) if self.is_window_open => walk.take(context),
             (None, None) => Stack::new(),
         };
         let frames = if self.is_window_open { walk.stacks.id(&frames, walk.ledger) } else { 0 };

@@ -13,6 +13,7 @@ use wire::definition::FrameKind;
 use wire::heap::{Event, What};
 
 use crate::analysis::calltree::CallTree;
+use crate::analysis::metrics::stable_name;
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
 use crate::profile::heap::Heap;
@@ -593,6 +594,34 @@ pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
     }
 }
 
+/// Methods of Rust's allocators, which `__rust_alloc` and its like call, as far as the compiler has not inlined these.
+const METHODS: [&str; 4] = ["alloc", "alloc_zeroed", "dealloc", "realloc"];
+
+/// Calls of a Rust allocator's methods that did not come by a function that was followed; with the name of the method
+/// that has most. What they did is not known.
+pub fn unfollowed(profile: &Profile) -> Option<(String, u64)> {
+    let functions = &profile.heap.as_ref()?.functions;
+    let method = |address: u64| {
+        let function = profile.names.function_at(address)?;
+        let (_, method) = function.name.split_once("GlobalAlloc>::")?;
+        let is_one = METHODS.contains(&stable_name(method));
+        (is_one && !functions.contains(&function.start)).then_some(function)
+    };
+    let is_followed = |address: u64| {
+        let function = profile.names.function_at(address);
+        function.is_some_and(|function| functions.contains(&function.start)) || method(address).is_some()
+    };
+    let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| !is_followed(arc.site)) {
+        if let Some(function) = method(arc.target) {
+            *calls.entry(stable_name(&function.name)).or_default() += arc.count;
+        }
+    }
+    let total = calls.values().sum();
+    let (name, _) = calls.into_iter().max_by_key(|&(_, calls)| calls)?;
+    Some((name.to_owned(), total))
+}
+
 /// The use by something that sites have, in the order of that.
 pub fn by<K: Ord>(heap: &HeapUse, key: impl Fn(u32) -> K) -> BTreeMap<K, Use> {
     let mut rows: BTreeMap<K, Use> = BTreeMap::new();
@@ -601,4 +630,134 @@ pub fn by<K: Ord>(heap: &HeapUse, key: impl Fn(u32) -> K) -> BTreeMap<K, Use> {
         *row = row.plus(*site);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::heap::Encoder;
+
+    use super::*;
+    use crate::profile::heap::{Arena, Site};
+    use crate::profile::testing::empty;
+
+    const A: u64 = 0x2000_0000;
+
+    fn profile(events: &[(u64, What)]) -> Profile {
+        let mut profile = empty().function("main", 0x40, 0x10).function("malloc", 0x80, 0x10).insn(0x40, 1000);
+        let mut heap = Heap { sites: vec![Site { entry: 0x80, stack: 0, task: 0 }], ..Heap::default() };
+        let mut encoder = Encoder::default();
+        for &(at_insns, what) in events {
+            let site = u32::from(what != What::Opened);
+            encoder.put(&Event { at_insns, site, what }, &mut heap.events).unwrap();
+        }
+        profile.heap = Some(heap);
+        profile
+    }
+
+    fn found(events: &[(u64, What)]) -> HeapUse {
+        replay(&profile(&[&[(0, What::Opened)], events].concat())).unwrap()
+    }
+
+    fn allocated(address: u64, size_bytes: u64) -> What {
+        What::Allocated { address, size_bytes, align_bytes: 0 }
+    }
+
+    fn held(bytes: u64, blocks: u64) -> Held {
+        Held { bytes, blocks }
+    }
+
+    #[test]
+    fn the_peak_is_the_first_time_that_most_was_held() {
+        let events = [
+            (10, allocated(A, 100)),
+            (20, allocated(A + 0x100, 50)),
+            (30, What::Freed { address: A }),
+            (40, allocated(A, 100)),
+            (50, What::Freed { address: A + 0x100 }),
+        ];
+        let found = found(&events);
+        assert_eq!((found.peak, found.peak_at_insns), (held(150, 2), 20));
+        assert_eq!((found.total.leaked, found.at_end), (held(100, 1), held(100, 1)));
+        assert_eq!((found.total.lifetime_insns, found.total.longest_insns), (20 + 30, 30));
+        assert_eq!(found.total.temporary, 0);
+    }
+
+    #[test]
+    fn what_is_freed_before_the_next_allocation_was_temporary_and_what_grows_was_not() {
+        let moved = What::Moved { old: A, address: A + 0x40, size_bytes: 20 };
+        let found = found(&[
+            (1, allocated(A, 10)),
+            (2, moved),
+            (3, What::Freed { address: A + 0x40 }),
+            (4, allocated(A, 1)),
+            (5, allocated(A + 8, 1)),
+            (6, What::Freed { address: A }),
+        ]);
+        assert_eq!(found.total.temporary, 1);
+        assert_eq!((found.total.allocated, found.total.freed), (held(32, 4), held(31, 3)));
+    }
+
+    #[test]
+    fn a_free_of_what_is_not_held_is_a_second_one_or_of_what_never_was() {
+        let events = [
+            (1, allocated(A, 10)),
+            (2, What::Freed { address: A }),
+            (3, What::Freed { address: A }),
+            (4, What::Freed { address: A + 4 }),
+        ];
+        let found = found(&events);
+        assert_eq!((found.double_frees, found.bad_frees), (1, 1));
+        let first = Wrong::Double { first: 1, first_at_insns: 2 };
+        assert_eq!(found.misuses.iter().map(|misuse| misuse.wrong).collect::<Vec<_>>(), [first, Wrong::Never]);
+        assert_eq!(found.total.freed, held(10, 1));
+    }
+
+    #[test]
+    fn a_block_that_is_given_out_again_was_freed_unseen_or_is_about_to_be_moved() {
+        let unseen = found(&[(1, allocated(A, 10)), (2, allocated(A, 30))]);
+        assert_eq!((unseen.reissued, unseen.at_end), (1, held(30, 1)));
+        // Another task is given what a realloc has freed that has not returned yet.
+        let moved = What::Moved { old: A, address: A + 0x40, size_bytes: 20 };
+        let found = found(&[(1, allocated(A, 10)), (2, allocated(A, 30)), (3, moved)]);
+        assert_eq!((found.reissued, found.double_frees, found.at_end), (0, 0, held(50, 2)));
+    }
+
+    #[test]
+    fn what_was_held_before_the_window_is_neither_a_leak_nor_a_wrong_free() {
+        let before = [(5, allocated(A, 10)), (6, allocated(A + 0x20, 7)), (9, What::Opened)];
+        let inside = [(1, What::Freed { address: A }), (2, allocated(A, 3))];
+        let found = replay(&profile(&[&before[..], &inside].concat())).unwrap();
+        assert_eq!((found.before, found.still_before), (held(17, 2), held(7, 1)));
+        assert_eq!((found.total.allocated, found.total.leaked, found.at_end), (held(3, 1), held(3, 1), held(10, 2)));
+        assert_eq!((found.double_frees, found.bad_frees), (0, 0));
+        assert_eq!((found.peak, found.peak_at_insns), (held(17, 2), 0));
+    }
+
+    #[test]
+    fn the_largest_free_block_is_the_largest_stretch_between_blocks_of_the_arena() {
+        let events = [
+            (1, allocated(A, 0x10)),
+            (2, allocated(A + 0x10, 0x20)),
+            (3, allocated(A + 0x80, 0x10)),
+            (4, What::Freed { address: A + 0x10 }),
+            (5, allocated(0x3000_0000, 9)),
+        ];
+        let mut profile = profile(&[&[(0, What::Opened)], &events[..]].concat());
+        let arena = Arena { name: "ucHeap".to_owned(), start: A, end: A + 0x100 };
+        profile.heap.as_mut().unwrap().arena = Some(arena);
+        let found = replay(&profile).unwrap();
+        let extent = found.extent.clone().unwrap();
+        assert_eq!((extent.name.as_deref(), extent.start, extent.end), (Some("ucHeap"), A, A + 0x100));
+        // The run is 1000 instructions long, and has 400 points.
+        let points: Vec<_> = found.history.iter().map(|point| (point.at_insns, point.largest_free_bytes)).collect();
+        assert_eq!(points, [(2, 0xd0), (4, 0x70), (5, 0x70)]);
+        assert_eq!(found.history[1].high_water_bytes, 0x90);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_meant_do_no_harm() {
+        let freed = What::Freed { address: 0 };
+        let found = found(&[(1, allocated(u64::MAX, u64::MAX)), (2, allocated(0, u64::MAX)), (3, freed)]);
+        assert_eq!(found.total.allocated.blocks, 2);
+    }
 }

@@ -32,7 +32,7 @@ pub struct TableSize {
 /// What `out` reports.
 pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<bool> {
     let Some(found) = heap::replay(profile) else { return Ok(false) };
-    for line in summary(&found) {
+    for line in summary(profile, &found) {
         writeln!(out, "{line}")?;
     }
     let paths = names(profile);
@@ -76,7 +76,7 @@ fn blocks(held: Held) -> String {
 }
 
 /// The sums, a line each.
-pub(crate) fn summary(found: &HeapUse) -> Vec<String> {
+pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     let Use { allocated, freed, leaked, temporary, failed, left, .. } = found.total;
     let mut lines = vec![
         format!(
@@ -114,6 +114,13 @@ pub(crate) fn summary(found: &HeapUse) -> Vec<String> {
         lines.push(format!(
             "warning: {} given out again while held: something frees that is not followed; name it with --heap-free",
             plural(found.reissued, "block")
+        ));
+    }
+    if let Some((name, calls)) = heap::unfollowed(profile) {
+        lines.push(format!(
+            "warning: {} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: \
+             all numbers are too low; name its methods with --heap-alloc and --heap-free",
+            plural(calls, "call")
         ));
     }
     lines.extend(arena(found));

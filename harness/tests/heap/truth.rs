@@ -102,10 +102,26 @@ fn operators_that_throw_leave_what_was_allocated_within() {
 
 #[test]
 fn a_global_allocator_of_rust() {
-    for image in ["cortex-m3-rust-heap-O3", "riscv64-rust-heap-O3"] {
+    for image in ["cortex-m3-rust-heap-O0", "riscv64-rust-heap-O0"] {
         let found = assert_equal(image);
         assert_eq!((found.total.failed.blocks, found.total.leaked.blocks), (4, 4), "{image}");
+        assert_eq!(heap::unfollowed(measured(image, &["--heap"]).profile()), None, "{image}");
     }
+}
+
+#[test]
+fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
+    // The compiler calls the allocator's methods from where __rust_alloc was called.
+    let image = "cortex-m3-rust-heap-O3";
+    let (name, calls) = heap::unfollowed(measured(image, &["--heap"]).profile()).unwrap();
+    assert!(name.starts_with("<heap::Heap as core::alloc::global::GlobalAlloc>::") && calls > 700, "{name}: {calls}");
+    let method = |rest: &str| format!("<heap::Heap as core::alloc::global::GlobalAlloc>::{rest}");
+    let rules = [method("alloc(align=r0, size=r1)"), method("realloc(old=r0, size=r3)"), method("dealloc(r0)")];
+    let args = ["--heap-alloc", &rules[0], "--heap-alloc", &rules[1], "--heap-free", &rules[2]];
+    let measured = measured(image, &args);
+    let found = heap::replay(measured.profile()).unwrap();
+    assert_eq!(followed(&found), counted(measured.console()));
+    assert_eq!(heap::unfollowed(measured.profile()), None);
 }
 
 #[test]

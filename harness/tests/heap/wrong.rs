@@ -3,7 +3,7 @@
 use harness::analysis::heap::{self, Wrong};
 use harness::analysis::stacks::View;
 
-use crate::common::{image, measured, run_file};
+use crate::common::measured;
 
 const ARGS: [&str; 3] = ["--heap", "--heap-alloc", "pool_get(size=arg0)"];
 
@@ -35,15 +35,4 @@ fn what_is_left_by_a_jump_is_no_allocation_and_what_happened_within_is_one() {
     // 3 blocks freed twice, 5 within what was left, 7 after it, 1 that was moved when it was gone, and what it became.
     assert_eq!(found.total.allocated.blocks, 17);
     assert_eq!(found.total.leaked.blocks, 1);
-}
-
-#[test]
-fn a_block_that_is_given_out_again_while_it_is_held_says_that_something_frees_it() {
-    // The pool's blocks go back by a function that is not named.
-    let args = ["--heap", "--heap-alloc", "pvPortMalloc(size=arg0)", "--heap-free", "pool_put"];
-    let temp = run_file(&image("cortex-m3-heap4"), &args);
-    temp.expect_code(0);
-    let run =
-        run_file(&image("cortex-m3-heap-wrong"), &["--heap", "--heap-free", "frees", "--heap-free", "frees_again"]);
-    assert!(run.expect_code(0).profile().heap.is_some());
 }

@@ -52,7 +52,7 @@ impl Heap {
         let points = &found.history;
         let wrong = found.misuses.iter().take(MAX_PATHS);
         Some(Heap {
-            lines: summary(&found),
+            lines: summary(profile, &found),
             wrong: wrong.map(|misuse| crate::show::heap::sentence(misuse, &paths).join("; ")).collect(),
             at_insns: points.iter().map(|point| point.at_insns).collect(),
             held: points.iter().map(|point| point.held_bytes).collect(),
