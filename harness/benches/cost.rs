@@ -4,7 +4,7 @@
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
 //! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside
-//! export debug`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! export debug instruments`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]

@@ -13,7 +13,7 @@ use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
 use crate::error::InputError;
 use crate::image::given;
-use crate::image::heap;
+use crate::image::heap::{self, rule::Rule};
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
@@ -423,6 +423,7 @@ fn profile(
     };
     if let Some(followed) = &mut records.heap {
         followed.functions = plan.heap.iter().map(|allocator| allocator.entry).collect();
+        followed.rules = options.heap.iter().flat_map(|wanted| &wanted.rules).map(Rule::as_typed).collect();
         followed.arena = heap::arena(symbols);
     }
     let before_window = std::mem::take(&mut records.before_window);

@@ -9,6 +9,8 @@ use wire::heap::{Decoder, Event};
 pub struct Heap {
     /// First addresses of the functions that were followed, sorted.
     pub functions: Vec<u64>,
+    /// The options that named functions, and what they said.
+    pub rules: Vec<(String, String)>,
     /// The memory that blocks are given out of, where the image names it.
     pub arena: Option<Arena>,
     /// Where memory was asked for; number n is `sites[n - 1]`.

@@ -1,6 +1,6 @@
 //! `harness heap`, its pictures and `harness diff`.
 
-use crate::common::{harness, run};
+use crate::common::{harness, run, viewer};
 
 #[track_caller]
 fn printed(args: &[&std::ffi::OsStr]) -> String {
@@ -59,4 +59,24 @@ fn diff_says_what_grew_and_where() {
     let without = run("cortex-m3-heap", &[]);
     let text = printed(&["diff".as_ref(), one.dir.as_ref(), without.dir.as_ref()]);
     assert!(text.contains("the heap was not followed in the run after"), "{text}");
+}
+
+#[test]
+fn the_page_has_a_panel_of_it() {
+    let run = run("cortex-m3-heap4", &["--heap", "--heap-alloc", "pool_get(size=arg0)", "--heap-free", "pool_put"]);
+    let page = run.dir.join("page.html");
+    printed(&["report".as_ref(), run.dir.as_ref(), "-o".as_ref(), page.as_ref()]);
+    let seen = viewer("report.mjs", &["read", page.to_str().unwrap()]);
+    let text = seen["text"].as_str().unwrap();
+    for part in [
+        "peak: 15,332 bytes in 122 blocks",
+        "leaked: 10,898 bytes in 38 blocks",
+        "pvPortMalloc < __wrap_pvPortMalloc < xTaskCreate < main < Reset_Handler",
+        "At the peak",
+        "Held over time",
+        "--heap --heap-alloc 'pool_get(size=arg0)' --heap-free pool_put",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    assert!(seen["sections"].as_array().unwrap().contains(&"heap".into()), "{seen:#}");
 }

@@ -162,6 +162,11 @@ fn end_of_name(text: &str) -> usize {
 }
 
 impl Rule {
+    /// The option that it is of, and its text.
+    pub fn as_typed(&self) -> (String, String) {
+        (self.kind.option().to_owned(), self.text.clone())
+    }
+
     /// Reads a rule.
     ///
     /// # Errors
