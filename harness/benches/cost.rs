@@ -4,7 +4,7 @@
 //! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
 //! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
 //! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside
-//! export debug`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! export debug instruments`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]
@@ -27,6 +27,7 @@ use harness::cli::Cli;
 use harness::debug::session::Session;
 use harness::debug::travel::{Access, Travel, Watch};
 use harness::export::Format;
+use harness::image::heap;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
@@ -118,6 +119,10 @@ const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 /// Longer than any image: these end by themselves.
 const TO_THE_END: &str = "--for=1000G";
 
+/// Images that do once in a thousand instructions what an instrument follows, and its options.
+const INSTRUMENTS: [(&str, &[&str]); 2] =
+    [("bench/riscv64-heap-pairs", &["--heap"]), ("bench/cortex-m3-heap-pairs", &["--heap"])];
+
 fn main() -> Result<()> {
     // cargo adds --bench.
     let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
@@ -135,12 +140,11 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug" => {
-                sections.push(word.as_str());
-            }
+            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
+            | "instruments" => sections.push(word.as_str()),
             _ => bail!(
                 "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
-                 debug"
+                 debug, instruments"
             ),
         }
     }
@@ -173,6 +177,9 @@ fn main() -> Result<()> {
     let over = if wanted("export") { bench.export()? } else { Vec::new() };
     if wanted("debug") {
         bench.debug()?;
+    }
+    if wanted("instruments") {
+        bench.instruments()?;
     }
     println!("{}", load());
     let path = bench.save(&machine)?;
@@ -494,6 +501,30 @@ impl Bench {
 
     /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
     /// back from the last of them, and the last write of what was written early.
+    /// What follows something, against the default profile: one event or pair in each thousand instructions.
+    fn instruments(&mut self) -> Result<()> {
+        println!("## Instruments against the default profile, {} rounds\n", self.rounds);
+        println!("| image | instructions | the default | with | CPU time | wall |");
+        println!("|---|--:|--:|--:|--:|--:|");
+        for (image, options) in INSTRUMENTS {
+            let with = [&[TO_THE_END], *options].concat();
+            let rows = self.take_turns(image, &[What::Plugin(&[TO_THE_END]), What::Plugin(&with)], self.rounds)?;
+            let [plain, with] = &rows[..] else { unreachable!("two in, two out") };
+            println!(
+                "| {} {} | {:.0} M | {:.3} s | {:.3} s | {:.3} | {:.3} |",
+                short(image),
+                options.join(" "),
+                insns(with) / 1e6,
+                median(plain.iter().map(|row| row.cpu_s)),
+                median(with.iter().map(|row| row.cpu_s)),
+                ratio(with, plain, |row| row.cpu_s),
+                ratio(with, plain, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
     fn debug(&mut self) -> Result<()> {
         let rounds = self.rounds.div_ceil(3);
         println!("## A debugger at any instruction, wall time, {rounds} rounds\n");
@@ -614,6 +645,9 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
+    let symbols = Symbols::new(Some(&elf), choice.load_bias, arm);
+    let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
+    let allocators = allocators.unwrap_or_default();
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -628,6 +662,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
+        heap: &allocators,
         mcount: mcount.headers.first(),
         stubs: &[],
     };

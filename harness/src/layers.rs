@@ -38,6 +38,7 @@ const PLUGIN: &[&str] = &[
     "prediction",
     "transfer",
     "stack",
+    "heap",
     "marks",
     "output",
     "errors",

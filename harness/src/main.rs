@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         (Some(Command::Annotate(args)), _) => commands::annotate::run(&args),
         (Some(Command::Top(args)), _) => commands::top::run(&args),
         (Some(Command::Bins(args)), _) => commands::bins::run(&args),
+        (Some(Command::Heap(args)), _) => commands::heap::run(&args),
         (Some(Command::Callers(args)), _) => commands::callers::run(&args),
         (Some(Command::Report(args)), _) => commands::report::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),

@@ -13,6 +13,7 @@ use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
 use crate::error::InputError;
 use crate::image::given;
+use crate::image::heap::{self, rule::Rule};
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
@@ -167,6 +168,11 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
     let generic_spans = generic_spans(&options.spans, &spans)?;
 
+    let allocators = match &options.heap {
+        Some(wanted) => heap::find(wanted, &symbols, isa).map_err(|error| InputError::about(&image.path, error))?,
+        None => Vec::new(),
+    };
+
     let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
@@ -197,6 +203,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &executor,
+        heap: &allocators,
         mcount: mcount.as_ref(),
         stubs: &stubs.list,
     };
@@ -414,6 +421,11 @@ fn profile(
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
+    if let Some(followed) = &mut records.heap {
+        followed.functions = plan.heap.iter().map(|allocator| allocator.entry).collect();
+        followed.rules = options.heap.iter().flat_map(|wanted| &wanted.rules).map(Rule::as_typed).collect();
+        followed.arena = heap::arena(symbols);
+    }
     let before_window = std::mem::take(&mut records.before_window);
     let mut profile = records.into_profile(facts, names, code, in_target);
     if let Some(Cut { stacks, samples }) = evidence::cut(&profile) {

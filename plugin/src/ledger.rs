@@ -11,6 +11,7 @@ use wire::Malformed;
 use wire::control::{End, Word};
 use wire::counters::{self, CLOCK, ORIGIN};
 use wire::definition::{Definition, TransferKind};
+use wire::heap;
 use wire::sample::{Encoder, Sample};
 
 use crate::block::{Block, Segment};
@@ -30,6 +31,7 @@ pub(crate) struct Ledger {
     notes: HashSet<Definition>,
     encoder: Encoder,
     samples: u64,
+    heap_encoder: heap::Encoder,
     buffer: Vec<u8>,
 }
 
@@ -43,6 +45,7 @@ impl Ledger {
             notes: HashSet::new(),
             encoder: Encoder::default(),
             samples: 0,
+            heap_encoder: heap::Encoder::default(),
             buffer: Vec::new(),
         }
     }
@@ -208,6 +211,14 @@ impl Ledger {
         valid(self.encoder.put(sample, &mut self.buffer));
         self.samples += 1;
         let written = self.records.sample(&self.buffer, self.samples);
+        self.written(written);
+    }
+
+    /// Appends an event of the heap.
+    pub(crate) fn heap(&mut self, event: &heap::Event) {
+        self.buffer.clear();
+        valid(self.heap_encoder.put(event, &mut self.buffer));
+        let written = self.records.heap(&self.buffer);
         self.written(written);
     }
 

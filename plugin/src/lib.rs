@@ -61,6 +61,7 @@ mod errors;
 mod follow;
 mod guest;
 mod handles;
+mod heap;
 mod hooks;
 mod input;
 mod ledger;

@@ -153,6 +153,8 @@ pub(crate) struct Records {
     pub(crate) control: &'static Control,
     definitions: Stream,
     samples: Stream,
+    /// None: the heap is not followed.
+    heap: Option<Stream>,
     counters: File,
     chunks: Vec<Map>,
     vcpus: u32,
@@ -161,7 +163,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Creates the files in `directory`, which must hold none of them.
-    pub(crate) fn create(directory: &str, vcpus: u32) -> io::Result<Records> {
+    pub(crate) fn create(directory: &str, vcpus: u32, has_heap: bool) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
         let control: &'static Control = Box::leak(Box::new(Control(Map::extend(&control_file, 0, control::BYTES)?)));
@@ -169,6 +171,7 @@ impl Records {
             control,
             definitions: Stream::create(&path("definitions"))?,
             samples: Stream::create(&path("samples"))?,
+            heap: has_heap.then(|| Stream::create(&path(wire::heap::FILE_NAME))).transpose()?,
             counters: create(&path("counters"))?,
             chunks: Vec::new(),
             vcpus,
@@ -184,7 +187,8 @@ impl Records {
     /// Makes all of it this process' own, in a copy of the one that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
-        maps.into_iter().chain(&self.chunks).try_for_each(Map::keep)
+        let heap = self.heap.as_ref().map(|heap| &heap.window);
+        maps.into_iter().chain(heap).chain(&self.chunks).try_for_each(Map::keep)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {
@@ -242,6 +246,14 @@ impl Records {
     pub(crate) fn define(&mut self, record: &[u8]) -> io::Result<()> {
         self.definitions.append(record)?;
         self.control.set(Word::DefinitionBytes, self.definitions.len_bytes);
+        Ok(())
+    }
+
+    /// Appends one event of the heap.
+    pub(crate) fn heap(&mut self, record: &[u8]) -> io::Result<()> {
+        let Some(heap) = &mut self.heap else { return Ok(()) };
+        heap.append(record)?;
+        self.control.set(Word::HeapBytes, heap.len_bytes);
         Ok(())
     }
 

@@ -99,8 +99,22 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger,
     ) -> Stack {
+        let context = guest.context(pc);
+        self.take_from(core, context, by_transfer, guest, code, ledger)
+    }
+
+    /// The same where the registers have been read.
+    pub(crate) fn take_from(
+        &mut self,
+        core: &Core,
+        mut context: Context,
+        by_transfer: bool,
+        guest: &mut Guest,
+        code: &mut Code,
+        ledger: &Ledger,
+    ) -> Stack {
         self.reset.entry(core.vcpu).or_insert_with(|| guest.reset());
-        let mut context = guest.context(pc);
+        let pc = context.pc;
         if code.is_forgetful(pc) {
             context.return_addr = came_with(pc, context.return_addr, by_transfer, guest, code);
         }

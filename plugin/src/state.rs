@@ -25,6 +25,7 @@ use crate::errors::Errors;
 use crate::follow::Follow;
 use crate::guest::{self, Guest};
 use crate::handles::Handles;
+use crate::heap::Heap;
 use crate::input::Input;
 use crate::ledger::Ledger;
 use crate::marks::{Marks, printed};
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
     pub(crate) stacks: Option<Stacks>,
+    /// None: the heap is not followed.
+    pub(crate) heap: Option<Heap>,
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
@@ -139,7 +142,10 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if vcpus > 1 && request.is_exact {
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
-    let mut ledger = Ledger::new(Records::create(directory, vcpus)?);
+    if vcpus > 1 && !request.heap.is_empty() {
+        return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
+    }
+    let mut ledger = Ledger::new(Records::create(directory, vcpus, !request.heap.is_empty())?);
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
@@ -163,6 +169,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         },
         follow,
         stacks: Stacks::new(&request),
+        heap: Heap::new(&request),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
@@ -478,6 +485,10 @@ impl State {
             self.note_only(pc);
         }
         self.clocks.check(&mut self.ledger);
+        if let Some(heap) = &mut self.heap {
+            heap.end(&self.ledger);
+        }
+        self.report_heap();
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)
@@ -564,10 +575,22 @@ impl State {
             let taken = snapshot.take(wire::SNAPSHOT_OPEN, &mut self.guest);
             self.ledger.written(taken.and_then(|()| snapshot.keep_counters()));
         }
+        let before = self.ledger.insns(TIMEKEEPER);
         self.ledger.clear_counters();
         self.follow.restart(&self.ledger);
+        if let Some(heap) = &mut self.heap {
+            heap.restart(before, &self.ledger);
+        }
+        self.report_heap();
         self.transfers.restart(&self.ledger);
         self.clock.open_window(&self.ledger);
+    }
+
+    /// Writes what has happened to the heap. Whatever else wants to know of it is told here.
+    pub(crate) fn report_heap(&mut self) {
+        for event in self.heap.as_mut().map(Heap::take_events).unwrap_or_default() {
+            self.ledger.heap(&event);
+        }
     }
 
     /// Looks after the console's input. `waits`: the firmware is about to wait.

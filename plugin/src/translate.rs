@@ -17,11 +17,11 @@ use crate::code::Code;
 use crate::debug::Debugger;
 use crate::follow::arrival;
 use crate::hooks::{
-    OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait, OnException,
-    OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle, OnInput, OnLoad,
-    OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
-    OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait,
-    OnWatchedLoad, OnWatchedStore, OracleCount, OracleSample,
+    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
+    OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
+    OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
+    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector,
+    OnWait, OnWatchedLoad, OnWatchedStore, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -35,6 +35,7 @@ enum AtBlock {
     FirstTask,
     Polled,
     Poll,
+    Allocated,
     Events,
     Arrival,
     Function,
@@ -43,7 +44,7 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 9] = [
+const AT_BLOCK: [AtBlock; 10] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
@@ -51,6 +52,8 @@ const AT_BLOCK: [AtBlock; 9] = [
     // And which task is polled.
     AtBlock::Polled,
     AtBlock::Poll,
+    // Before an exception's return or another call is thought of.
+    AtBlock::Allocated,
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
@@ -81,6 +84,7 @@ enum AtInsn {
     Bound,
     Mask,
     From,
+    Allocator,
     Event,
     Count,
     Transfer,
@@ -94,7 +98,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 25] = [
+const AT_INSN: [AtInsn; 26] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -117,6 +121,8 @@ const AT_INSN: [AtInsn; 25] = [
     AtInsn::Bound,
     AtInsn::Mask,
     AtInsn::From,
+    // In the window that opens here.
+    AtInsn::Allocator,
     // What wakes the processor ends a sleep that does not include it.
     AtInsn::Event,
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
@@ -169,6 +175,8 @@ struct Planned {
     changes_mask: bool,
     /// A `--span` begins here; one ends here.
     between: (bool, bool),
+    /// A function starts here that gives memory out or takes it back.
+    allocator: bool,
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
     /// After it traps may lead elsewhere.
@@ -355,6 +363,15 @@ fn register_at_block(
                 qemu_block.call::<OnPoll>(insn_id(block, 0));
             }
         }
+        AtBlock::Allocated => {
+            let State { guest, code, ledger, heap, .. } = state;
+            let Some(heap) = heap else { return };
+            let pc = plan[0].pc;
+            if code.is_return_address(pc, guest) {
+                let awaited = heap.awaited_at(pc, ledger);
+                qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
+            }
+        }
         AtBlock::Events => {
             let due = DUE - plan.len() as u64;
             if let Some(number) = prediction {
@@ -457,6 +474,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Bound if state.clock.is_bound(pc) => insn.call::<OnBound>(id),
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
+        AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
         AtInsn::Count => {
             if let Some(count) = count {
                 register_count(state, count, at);
@@ -550,7 +568,7 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 }
 
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, clock, counting, follow, semihosting, .. } = state;
+    let State { guest, code, clock, counting, follow, heap, semihosting, .. } = state;
     let (isa, exact) = (guest.isa, follow.tree.is_some());
     let it_blocks = &mut counting.it_blocks;
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
@@ -581,6 +599,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             conditional = count;
         }
         let calls_host = *semihosting != Semihosting::Off && guest.is_semihosting(&insn);
+        let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
         let may_store = decoded.may_leave && decoded.flow == Flow::Next;
         plan.push(Planned {
             pc,
@@ -588,6 +607,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
             bound: clock.is_bound(pc)
                 || between != (false, false)
+                || allocator
                 || (exact && is_elsewhere)
                 || decode::is_sev(isa, bytes),
             transfer,
@@ -617,6 +637,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             moves_sp: exact && decode::moves_sp(isa, bytes),
             changes_mask: exact && decode::changes_mask(isa, bytes),
             between,
+            allocator,
             may_store,
             moves_vector: decode::moves_trap_vector(isa, bytes),
             // QEMU translates for exceptions and outside of them apart.

@@ -66,6 +66,18 @@ impl CallTree {
         CallTree::build(profile, Builder::new(profile, View::default(), true))
     }
 
+    /// The paths to functions that were called in a task with these callers; each is one of `samples`, in their order.
+    pub fn of_places(profile: &Profile, view: View, places: impl Iterator<Item = (u32, u32, u64)>) -> CallTree {
+        let mut builder = Builder::new(profile, view, false);
+        for (task, stack, entry) in places {
+            let callers = builder.callers(task, stack);
+            let function = builder.at(entry)[0];
+            let path = builder.child(callers, function);
+            builder.samples.push(path);
+        }
+        builder.finish()
+    }
+
     fn build(profile: &Profile, mut builder: Builder<'_>) -> CallTree {
         let leaves = Leaves::new(profile, |pc| at(profile, pc));
         let mut members = Vec::with_capacity(leaves.keys.len());

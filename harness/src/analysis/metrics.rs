@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 use wire::definition::NodeKind;
 
 use crate::analysis::place::Place;
-use crate::analysis::{functions, stacks};
+use crate::analysis::{functions, heap, stacks};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::{self, Profile};
 
@@ -158,6 +158,50 @@ metrics! {
             task.stack_end?.checked_sub(task.stack_start?)
         }),
     };
+    /// Most bytes of heap that were held at once.
+    HeapPeak => Descriptor {
+        word: "heap_peak",
+        phrase: "bytes of heap at the peak",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|profile| heap::replay(profile).map(|found| found.peak.bytes)),
+        where_uncounted: None,
+        unknown: NO_HEAP,
+        whole: None,
+    };
+    /// Bytes that were allocated in the window and are held at its end.
+    HeapLeaked => Descriptor {
+        word: "heap_leaked",
+        phrase: "bytes of heap still held at the end",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|profile| heap::replay(profile).map(|found| found.total.leaked.bytes)),
+        where_uncounted: None,
+        unknown: NO_HEAP,
+        whole: None,
+    };
+    /// Allocations that a function asked for.
+    HeapAllocs => Descriptor {
+        word: "heap_allocs",
+        phrase: "allocations by",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            let Some(found) = heap::replay(profile) else { return };
+            // Of a run that follows the heap, what asks for none is known.
+            for pc in profile.insns().into_keys() {
+                add(Key::of(Place::of(profile, pc)), 0);
+            }
+            for (number, site) in (1..).zip(&found.sites).filter(|(_, site)| site.allocated.blocks > 0) {
+                if let Some(pc) = heap::asker(profile, number) {
+                    add(Key::of(Place::of(profile, pc)), site.allocated.blocks);
+                }
+            }
+        }),
+        where_uncounted: None,
+        unknown: NO_HEAP,
+        whole: None,
+    };
 }
 
 /// What is known of a metric.
@@ -180,6 +224,9 @@ pub struct Descriptor {
     /// What it is a share of, by its subject's name; None: it is never written as a share.
     pub whole: Option<Whole>,
 }
+
+/// The same where nothing followed the heap.
+const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, or with heap = true in a suite";
 
 /// What is said of a number that is not known, where nothing more can be said.
 const UNKNOWN: &str = "it is not known of this run";

@@ -10,6 +10,7 @@ pub mod describe;
 pub mod disassembly;
 pub mod evidence;
 pub mod functions;
+pub mod heap;
 pub mod listing;
 pub mod lookup;
 pub mod metrics;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::analysis::heap::Quantity;
 use crate::export::Format;
 use crate::run::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
@@ -81,6 +82,8 @@ pub enum Command {
     Annotate(AnnotateArgs),
     /// Show instructions and samples by address, as a histogram
     Bins(BinsArgs),
+    /// Show who held the memory of a run with --heap: peak, leaks, failures, bad frees
+    Heap(HeapArgs),
     /// Show who calls a function, what it calls, and what that costs
     Callers(CallersArgs),
     /// Write a saved profile as one page for the browser, to look around in
@@ -323,6 +326,54 @@ pub struct BinsArgs {
     pub wide: WideArgs,
 }
 
+/// What of the heap to show.
+#[derive(Debug, Args)]
+pub struct HeapArgs {
+    /// Profile directory or file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Call paths shown of each table; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 10)]
+    pub top: usize,
+    /// Also draw a flamegraph of the heap
+    #[arg(short, long, value_name = "SVG")]
+    pub output: Option<PathBuf>,
+    /// What the flamegraph is of
+    #[arg(long, value_name = "WHAT", default_value = "peak")]
+    pub of: HeapQuantity,
+    /// Show interrupts under a root of their own in it
+    #[arg(long)]
+    pub fold_irqs: bool,
+    /// How wide tables are.
+    #[command(flatten)]
+    pub wide: WideArgs,
+}
+
+/// What a flamegraph of the heap is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HeapQuantity {
+    /// Bytes held as most were held
+    Peak,
+    /// Bytes still held at the end
+    Leaked,
+    /// Bytes allocated
+    Allocated,
+    /// Allocations
+    Calls,
+}
+
+impl HeapQuantity {
+    /// As the analysis knows it.
+    pub fn quantity(self) -> Quantity {
+        match self {
+            HeapQuantity::Peak => Quantity::Peak,
+            HeapQuantity::Leaked => Quantity::Leaked,
+            HeapQuantity::Allocated => Quantity::Allocated,
+            HeapQuantity::Calls => Quantity::Calls,
+        }
+    }
+}
+
 /// Which function's callers to show.
 #[derive(Debug, Args)]
 pub struct CallersArgs {
@@ -434,6 +485,15 @@ pub struct MeasureArgs {
     /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Follow allocations: who held the memory, what leaked, what was freed twice (see `harness heap`)
+    #[arg(long, help_heading = "Heap")]
+    pub heap: bool,
+    /// FUNC gives memory out, as 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
+    pub heap_alloc: Vec<String>,
+    /// FUNC takes memory back, as 'pool_put(r0)'; may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
+    pub heap_free: Vec<String>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,
@@ -526,6 +586,9 @@ impl Default for MeasureArgs {
             no_stacks: false,
             exact: false,
             span: Vec::new(),
+            heap: false,
+            heap_alloc: Vec::new(),
+            heap_free: Vec::new(),
             fold_irqs: false,
             flamechart: false,
             bin_bytes: DEFAULT_BIN_BYTES.to_string(),

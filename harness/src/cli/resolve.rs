@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::analysis::stacks::View;
 use crate::cli::{MeasureArgs, ProfileArgs, RunArgs};
 use crate::error::InputError;
+use crate::image::heap;
+use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Window};
@@ -117,6 +119,22 @@ fn span(text: &str) -> Result<(String, String), OptionError> {
     }
 }
 
+/// What `--heap`, `--heap-alloc` and `--heap-free` mean.
+fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
+    let mut rules = Vec::new();
+    for (kind, texts) in [(Kind::Alloc, &args.heap_alloc), (Kind::Free, &args.heap_free)] {
+        for text in texts {
+            rules.push(Rule::parse(kind, text).map_err(OptionError::of(kind.option()))?);
+        }
+    }
+    let is_wanted = args.heap || !rules.is_empty();
+    if is_wanted && args.no_stacks {
+        let what = "--heap needs call stacks: leave --no-stacks out";
+        return Err(OptionError { option: "--heap", error: InputError::new(what) });
+    }
+    Ok(is_wanted.then_some(heap::Wanted { rules }))
+}
+
 /// What `--input` and `--input-after` mean, in the order in which they were typed.
 fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
     let at = OptionError::of("--input");
@@ -180,6 +198,7 @@ impl Options {
         let stubs = args.stub.iter().map(|text| Wanted::parse(text).map_err(OptionError::of("--stub")));
         let stubs = stubs.collect::<Result<_, _>>()?;
         let input = input(&args)?;
+        let heap = heap(&args)?;
         let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
         let period_insns = insns("--period", &args.period)?;
         let max_output_bytes = number("--max-output", &args.max_output)?;
@@ -209,6 +228,7 @@ impl Options {
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
             spans,
+            heap,
             view: View { fold_irqs: args.fold_irqs },
             flamechart: args.flamechart,
             bin_bytes,

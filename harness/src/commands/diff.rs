@@ -15,6 +15,7 @@ use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
 use crate::run::directory::write_file;
 use crate::show::diff;
+use crate::show::heap::{self, TableSize};
 use crate::text::terminal;
 
 /// Runs the command.
@@ -31,6 +32,8 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     }
     diff::write(&comparison, (args.top > 0).then_some(args.top), &mut out)?;
     writeln!(out, "{}", comparison.explain())?;
+    let size = TableSize { top_rows: (args.top > 0).then_some(args.top), width_columns: terminal::width_columns() };
+    heap::write_difference(&before, &after, size, &mut out)?;
     if let Some(path) = &args.output {
         let side = |path: &Path, profile: &Profile| {
             let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();

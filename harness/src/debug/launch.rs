@@ -102,6 +102,7 @@ impl Launch {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            heap: &[],
             mcount: None,
             stubs: &[],
         };

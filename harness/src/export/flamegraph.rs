@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
@@ -17,6 +17,7 @@ use super::shown::{clean, show};
 use crate::analysis::calltree::{CallTree, Path};
 use crate::analysis::evidence;
 use crate::analysis::functions;
+use crate::analysis::heap::{self, NOT_FOLLOWED, Quantity};
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
 use crate::text::markup::escape;
@@ -47,7 +48,31 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
         &clean(&profile.facts.image_name),
         subtitle(profile),
         MIN_WIDTH,
+        "instructions",
     )
+}
+
+/// Draws who asked for the heap as SVG, as wide as a number of each call path.
+///
+/// # Errors
+/// As [`svg`]; and where the heap was not followed.
+pub fn heap(profile: &Profile, view: View, quantity: Quantity) -> Result<Vec<u8>> {
+    let Some(found) = heap::replay(profile) else { bail!(NOT_FOLLOWED) };
+    let tree = heap::tree(profile, &found, view, quantity);
+    let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for (frames, number) in tree.stacks() {
+        *shown.entry(frames.iter().map(show).collect()).or_default() += number;
+    }
+    let (what, unit) = match quantity {
+        Quantity::Peak => ("heap at the peak", "bytes"),
+        Quantity::Leaked => ("heap still held at the end", "bytes"),
+        Quantity::Allocated => ("heap allocated", "bytes"),
+        Quantity::Calls => ("allocations", "calls"),
+    };
+    let title = format!("{}: {what}", clean(&profile.facts.image_name));
+    let total: u64 = shown.values().fold(0, |sum, number| sum.saturating_add(*number));
+    let subtitle = clean(&format!("{} {unit} on {}", group(total), profile.facts.machine));
+    draw(profile, &Heats::of_tree(&tree), shown.into_iter(), &title, subtitle, MIN_WIDTH, unit)
 }
 
 /// Draws the samples of a profile in the order of time as SVG.
@@ -97,7 +122,8 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         if left_out > profile.facts.period_insns {
             let _ = write!(subtitle, "; what lasts less than {} instructions is left out", group(left_out));
         }
-        let svg = draw(profile, &heats, shown, &title, subtitle.replace(';', " \u{b7}"), min_width)?;
+        let subtitle = subtitle.replace(';', " \u{b7}");
+        let svg = draw(profile, &heats, shown, &title, subtitle, min_width, "instructions")?;
         if svg.len() <= MAX_CHART_BYTES || min_width >= 1.0 {
             return Ok(svg);
         }
@@ -113,6 +139,7 @@ fn draw(
     title: &str,
     subtitle: String,
     min_width: f64,
+    unit: &str,
 ) -> Result<Vec<u8>> {
     if heats.0.is_empty() {
         return Ok(nothing(profile).into_bytes());
@@ -122,7 +149,7 @@ fn draw(
     options.title = title.to_owned();
     options.subtitle = Some(subtitle);
     options.min_width = min_width;
-    options.count_name = "instructions".to_owned();
+    options.count_name = unit.to_owned();
     options.image_width = Some(WIDTH);
     options.font_width = LETTER;
     options.frame_height = 18;

@@ -14,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
+use super::json_heap::Heap;
 use super::settings::Settings;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
@@ -52,7 +53,7 @@ pub fn schema() -> Result<String> {
 
 /// An address, as `0x80000000`.
 #[derive(Clone, Copy)]
-struct Address(u64);
+pub(super) struct Address(pub(super) u64);
 
 impl Serialize for Address {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -146,6 +147,9 @@ struct Document<'a> {
     in_target_arcs: List<'a, InTargetArc>,
     /// How much of the console was printed by when, where a suite asked for it.
     console_marks: List<'a, ConsoleMark>,
+    /// What was allocated and freed; absent without --heap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heap: Option<Heap>,
 }
 
 /// A function that was made to return at once.
@@ -538,6 +542,7 @@ impl<'a> Document<'a> {
                     count: arc.count,
                 })
             }),
+            heap: Heap::of(profile),
             console_marks: List::of(|| {
                 profile.console_marks.iter().map(|&(at_insns, bytes)| ConsoleMark { at_insns, bytes })
             }),

@@ -8,8 +8,11 @@ pub mod differential;
 pub mod flamegraph;
 pub mod folded;
 pub mod gmon;
+pub mod heaptrack;
 pub mod json;
+mod json_heap;
 pub mod lcov;
+pub mod massif;
 mod picture;
 pub mod pprof;
 pub mod report;
@@ -74,8 +77,10 @@ pub const FORMATS: &[Format] = &[
         "The symbols with which gprof sees every function: gprof -S SYMBOLS firmware.elf gmon.out",
         gmon::write_symbols,
     ),
+    text("heaptrack", "The heap's events, for heaptrack_gui and heaptrack_print (needs --heap)", heaptrack::write),
     text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
     text("lcov", "Coverage of lines and functions, for lcov: genhtml FILE", lcov::write),
+    text("massif", "The heap over time and who held it at the peak, for ms_print (needs --heap)", massif::write),
     binary(
         "pprof",
         "profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers",
@@ -138,9 +143,10 @@ mod tests {
         for format in FORMATS {
             for profile in [empty(), freertos()] {
                 let mut bytes = Vec::new();
-                // An image without source lines is an error to lcov.
+                // An image without source lines is an error to lcov, a run that did not follow the heap to two others.
                 let written = format.write(&profile, &Settings::default(), &mut bytes).is_ok();
-                assert!(written || format.name == "lcov", "{}", format.name);
+                let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif");
+                assert!(written || wants_more, "{}", format.name);
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
                 assert!(is_text != format.is_binary, "{}", format.name);
             }

@@ -168,7 +168,8 @@ pub struct TaskResult {
 /// The compared numbers that have no field of their own in the JSON format: each metric that joined after it.
 fn others(subject: Subject, pairs: &Pairs, fields: &[Metric]) -> BTreeMap<String, Pair> {
     let others = Metric::compared(subject).filter(|metric| !fields.contains(metric));
-    others.map(|metric| (metric.word().to_owned(), pairs[metric])).collect()
+    let known = others.filter(|&metric| pairs[metric] != Pair::default());
+    known.map(|metric| (metric.word().to_owned(), pairs[metric])).collect()
 }
 
 impl ComparisonResult {

@@ -9,6 +9,7 @@ mod attributes;
 pub mod defmt;
 mod elf;
 pub mod given;
+pub mod heap;
 mod hex;
 pub mod kernel;
 pub mod mcount;

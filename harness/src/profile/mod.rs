@@ -22,6 +22,7 @@ use wire::sample::{Decoder, Encoder, Sample};
 pub(crate) mod bounds;
 mod facts;
 pub mod files;
+pub mod heap;
 pub mod in_target;
 pub mod input;
 mod names;
@@ -31,10 +32,11 @@ pub(crate) mod testing;
 
 pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
 pub use files::FILE_NAME;
+pub use heap::Heap;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 
-const MAGIC: &[u8; 8] = b"fwprof\x0f\n";
+const MAGIC: &[u8; 8] = b"fwprof\x10\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub struct Profile {
     pub code: Vec<Code>,
     /// What the firmware counted itself, where it links the in-target runtime.
     pub in_target: Option<InTarget>,
+    /// What was allocated and freed, where that was asked for.
+    pub heap: Option<Heap>,
 }
 
 /// One frame of a call stack.
@@ -321,6 +325,7 @@ impl Profile {
             names: Cow::Borrowed(&self.names),
             code: Cow::Borrowed(&self.code),
             in_target: Cow::Borrowed(&self.in_target),
+            heap: Cow::Borrowed(&self.heap),
         };
         let body = postcard::to_stdvec(&body)?;
         let mut bytes = MAGIC.to_vec();
@@ -363,6 +368,9 @@ impl Profile {
             }
         }
         bounds::check(&body.vcpus, &body.tasks, &tree, &spans)?;
+        if let Some(heap) = body.heap.as_ref() {
+            heap.check(stacks.len(), body.tasks.len())?;
+        }
         bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
         Ok(Profile {
             facts: body.facts.into_owned(),
@@ -377,6 +385,7 @@ impl Profile {
             names: body.names.into_owned(),
             code: body.code.into_owned(),
             in_target: body.in_target.into_owned(),
+            heap: body.heap.into_owned(),
         })
     }
 
@@ -420,4 +429,5 @@ struct Body<'a> {
     names: Cow<'a, Names>,
     code: Cow<'a, [Code]>,
     in_target: Cow<'a, Option<InTarget>>,
+    heap: Cow<'a, Option<Heap>>,
 }

@@ -59,6 +59,7 @@ pub(crate) fn empty() -> Profile {
         names: Names::default(),
         code: Vec::new(),
         in_target: None,
+        heap: None,
     }
 }
 

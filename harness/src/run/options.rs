@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
+use crate::image::heap;
 use crate::image::stub::Wanted;
 use crate::profile::Window;
 use crate::profile::input::Input;
@@ -50,6 +51,8 @@ pub struct Options {
     pub exact: bool,
     /// `--span`: functions between whose first instructions instructions are counted.
     pub spans: Vec<(String, String)>,
+    /// `--heap`: what is asked for of allocations.
+    pub heap: Option<heap::Wanted>,
     /// How call stacks are shown.
     pub view: View,
     /// Draw the flamechart.

@@ -53,6 +53,8 @@ pub struct Plan<'a> {
     pub kernel: Option<&'a wire::request::Kernel>,
     /// The tasks of its executors, if it has such.
     pub polls: &'a [wire::request::Poll],
+    /// The functions that give memory out and take it back, where the heap is followed.
+    pub heap: &'a [wire::heap::Allocator],
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
     /// Functions that were made to return at once.

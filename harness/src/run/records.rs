@@ -12,9 +12,11 @@ use wire::counters;
 use wire::definition::{
     self, Definition, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
 };
+use wire::heap;
 use wire::sample::{self, Sample};
 
 use crate::profile::bounds;
+use crate::profile::heap::{Heap, Site};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
@@ -46,6 +48,8 @@ pub struct Records {
     pub console_marks: Vec<(u64, u64)>,
     /// Spans, sorted by kind.
     pub spans: Vec<Span>,
+    /// What was allocated and freed, where that was asked for; which functions did is not said.
+    pub heap: Option<Heap>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -53,8 +57,22 @@ pub struct Records {
 impl Records {
     /// The saved model: what was counted here, with what the image and the run say of it.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
-        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, .. } = self;
-        Profile { facts, vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, names, code, in_target }
+        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, heap, notes, .. } = self;
+        Profile {
+            facts,
+            vcpus,
+            samples,
+            stacks,
+            tasks,
+            tree,
+            console_marks,
+            spans,
+            notes,
+            names,
+            code,
+            in_target,
+            heap,
+        }
     }
 
     /// Reads the files in `directory`, after QEMU has ended.
@@ -77,6 +95,9 @@ impl Records {
         };
         let definitions = beginning("definitions", Word::DefinitionBytes)?;
         let samples = beginning("samples", Word::SampleBytes)?;
+        let has_heap = directory.join(heap::FILE_NAME).exists();
+        let heap_events = if has_heap { beginning(heap::FILE_NAME, Word::HeapBytes)? } else { Vec::new() };
+        let mut sites = Vec::new();
         let counts = file("counters")?;
 
         let vcpus = control.vcpus();
@@ -165,6 +186,7 @@ impl Records {
                         spans.push(span);
                     }
                 }
+                Definition::Site { entry, stack, task } => sites.push(Site { entry, stack, task }),
                 Definition::Note { kind, operation, pc, text } => {
                     let unread = kind == NoteKind::Unread;
                     notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
@@ -208,6 +230,10 @@ impl Records {
         }
         spans.sort_by_key(|span| span.kind);
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
+        let heap = has_heap.then(|| Heap { sites, events: heap_events, ..Heap::default() });
+        if let Some(heap) = &heap {
+            heap.check(stacks.len(), tasks.len()).context("cannot use the plugin's records")?;
+        }
         Ok(Records {
             control,
             vcpus,
@@ -219,6 +245,7 @@ impl Records {
             tree,
             console_marks,
             spans,
+            heap,
             notes,
             sleeps,
             slept_insns,

@@ -78,5 +78,6 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         input: options.input.iter().map(|input| input.step()).collect(),
         kernel: plan.kernel.cloned(),
         polls: plan.polls.to_vec(),
+        heap: plan.heap.to_vec(),
     })
 }

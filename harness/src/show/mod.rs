@@ -4,6 +4,7 @@ pub mod annotation;
 pub mod bins;
 pub mod callers;
 pub mod diff;
+pub mod heap;
 pub mod names;
 pub mod overview;
 pub mod spans;

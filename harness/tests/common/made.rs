@@ -54,6 +54,7 @@ pub fn empty(period_insns: u64) -> Profile {
         notes: Vec::new(),
         names: Names::default(),
         in_target: None,
+        heap: None,
         code: Vec::new(),
     }
 }

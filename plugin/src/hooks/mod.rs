@@ -5,6 +5,7 @@
 mod debug;
 mod end;
 mod follow;
+mod heap;
 mod time;
 
 use std::sync::MutexGuard;
@@ -16,6 +17,7 @@ pub(crate) use follow::{
     OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
     OnUntil,
 };
+pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,

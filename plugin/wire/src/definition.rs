@@ -94,6 +94,15 @@ pub enum Definition {
         /// What begins it and ends it.
         kind: SpanKind,
     },
+    /// Where memory is asked for or given back. The n-th one has the id n, from 1.
+    Site {
+        /// First address of the function that gives out or takes back.
+        entry: u64,
+        /// Its callers: the id of the innermost [`Definition::Frame`]; 0: there are none, or they are not known.
+        stack: u32,
+        /// Running task, the id of a [`Definition::Task`]; 0: none.
+        task: u32,
+    },
     /// Something the firmware did that left the emulated machine.
     Note {
         /// What it means for the run.
@@ -290,6 +299,7 @@ const NODE: u8 = 6;
 const MARK: u8 = 9;
 const SPAN: u8 = 7;
 const IDLE: u8 = 10;
+const SITE: u8 = 11;
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
@@ -437,6 +447,12 @@ impl Definition {
                     }
                 }
             }
+            Definition::Site { entry, stack, task } => {
+                out.push(SITE);
+                varint::put(out, *entry);
+                varint::put(out, u64::from(*stack));
+                varint::put(out, u64::from(*task));
+            }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
                     return Err(malformed("note"));
@@ -531,6 +547,10 @@ impl<'a> Decoder<'a> {
                     _ => Some(self.reader.delta(site, "arc's return address")?),
                 };
                 Ok(Definition::Arc { slot, site, target, return_addr, kind })
+            }
+            SITE => {
+                let entry = self.reader.varint("site's function")?;
+                Ok(Definition::Site { entry, stack: self.parent(self.frames)?, task: self.parent(self.tasks)? })
             }
             NOTE => {
                 let kind = match self.reader.byte("note")? {
@@ -673,6 +693,8 @@ mod tests {
                 poll: 0x140,
             },
             Definition::Idle { task: 1 },
+            Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
+            Definition::Site { entry: u64::MAX, stack: 0, task: 0 },
             Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },
             Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
             Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },

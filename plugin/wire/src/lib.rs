@@ -3,7 +3,7 @@
 //! Both sides of a GPL boundary share this crate and nothing else, so it has no dependencies, knows
 //! nothing of QEMU or ELF, and checks every record when it is written *and* when it is read.
 //!
-//! A run leaves four files in one directory. All are memory maps of the plugin, so whatever ends
+//! A run leaves four or five files in one directory. All are memory maps of the plugin, so whatever ends
 //! QEMU (its own exit, an abort, SIGKILL) leaves them complete up to that moment:
 //!
 //! | file | module | holds |
@@ -12,6 +12,7 @@
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
 //! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
+//! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
 //!
 //! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
 //! [`input`] in it), what it says later of the machine ([`memory`]), and what the plugin refuses ([`refusal`]).
@@ -32,6 +33,7 @@ pub mod counters;
 pub mod debug;
 pub mod definition;
 pub mod errors;
+pub mod heap;
 pub mod input;
 pub mod memory;
 pub mod refusal;
@@ -43,8 +45,8 @@ mod varint;
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
-/// Changes whenever any byte of any of the four files changes its meaning.
-pub const VERSION: u64 = 8;
+/// Changes whenever any byte of any of these files changes its meaning.
+pub const VERSION: u64 = 9;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use crate::definition::MAX_TEXT_BYTES;
+use crate::heap::Allocator;
 use crate::input::{self, Step};
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
@@ -21,7 +22,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -133,6 +134,9 @@ pub struct Request {
     pub kernel: Option<Kernel>,
     /// The tasks of an executor, which have no stacks of their own; sorted by their functions.
     pub polls: Vec<Poll>,
+    /// The functions that give memory out and take it back, sorted by their first addresses; empty: the heap is not
+    /// followed.
+    pub heap: Vec<Allocator>,
 }
 
 /// A task that a function is called for each time that it goes on: an async one. What the first argument points to
@@ -234,6 +238,7 @@ impl Request {
             varint::put(out, poll.entry);
             put_bytes(out, poll.name.as_bytes());
         });
+        put_list(out, &self.heap, Allocator::put);
         Ok(())
     }
 
@@ -298,6 +303,7 @@ impl Request {
             let name = String::from_utf8(read_bytes(reader)?.to_vec());
             Ok(Poll { entry, name: name.map_err(|_| Malformed { what: "request's task", offset })? })
         })?;
+        let heap = read_list(reader, Allocator::read)?;
         Ok(Request {
             isa,
             period_insns,
@@ -330,6 +336,7 @@ impl Request {
             input,
             kernel,
             polls,
+            heap,
         })
     }
 
@@ -337,7 +344,7 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 11] = [
+        let rules: [(bool, &'static str); 13] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
@@ -346,6 +353,8 @@ impl Request {
             (self.forgetful.is_sorted(), "request's forgetful functions"),
             (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
             (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
+            (self.heap.is_sorted_by(|one, next| one.entry < next.entry), "request's allocators"),
+            (self.heap.iter().all(Allocator::is_meant), "request's allocators"),
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
@@ -509,6 +518,7 @@ fn read_at_most_one<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heap::{Argument, MAX_REGISTER};
     use crate::input::When;
     use crate::unwind::{Base, Rule, Saved};
 
@@ -545,6 +555,7 @@ mod tests {
             input: vec![],
             kernel: None,
             polls: vec![],
+            heap: vec![],
         }
     }
 
@@ -562,6 +573,10 @@ mod tests {
             switchers: vec![0x100..0x180, 0x200..0x240],
             delete: Some(0x300),
         }
+    }
+
+    fn freeing(entry: u64) -> Allocator {
+        Allocator { entry, size: None, count: None, align: None, old: Some(10), result: 10, place: None }
     }
 
     fn full() -> Request {
@@ -597,6 +612,16 @@ mod tests {
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
             kernel: Some(kernel()),
             polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
+            heap: vec![
+                Allocator {
+                    size: Some(Argument::Register(11)),
+                    count: Some(Argument::Constant(300)),
+                    align: Some(Argument::Register(0)),
+                    place: Some(MAX_REGISTER),
+                    ..freeing(0x100)
+                },
+                freeing(0x200),
+            ],
             ..plain()
         }
     }
@@ -647,6 +672,10 @@ mod tests {
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: "x".repeat(MAX_TEXT_BYTES + 1) }], ..plain() },
+            Request { heap: vec![freeing(1); 2], ..plain() },
+            Request { heap: vec![Allocator { old: None, ..freeing(1) }], ..plain() },
+            Request { heap: vec![Allocator { old: Some(MAX_REGISTER + 1), ..freeing(1) }], ..plain() },
+            Request { heap: vec![Allocator { align: Some(Argument::Constant(8)), ..freeing(1) }], ..plain() },
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

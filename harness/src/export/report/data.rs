@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::facts;
+use super::heap::Heap;
 use super::listings::Listing;
 use super::strings::Strings;
 use crate::analysis::callgraph::{CallGraph, Party};
@@ -59,6 +60,8 @@ pub(super) struct Data {
     /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
+    /// Where it was followed.
+    heap: Option<Heap>,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -194,6 +197,7 @@ impl Data {
             interrupts: interrupts_of(profile, interrupted),
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
             bins: bins_of(profile, &rows),
+            heap: Heap::of(profile),
             check: Check {
                 clean: check.is_clean() && check.counts_agree(),
                 lines: check.to_string().lines().map(str::to_owned).collect(),

@@ -167,6 +167,12 @@ fn command(profile: &Profile, view: View) -> String {
     if !profile.tree.is_empty() {
         words.push("--exact".to_owned());
     }
+    if let Some(heap) = &profile.heap {
+        words.push("--heap".to_owned());
+        for (option, rule) in &heap.rules {
+            words.extend([option.clone(), quote(rule)]);
+        }
+    }
     if facts.max_depth.is_none() {
         words.push("--no-stacks".to_owned());
     }

@@ -8,6 +8,7 @@
 mod data;
 mod embedded;
 mod facts;
+mod heap;
 mod listings;
 mod strings;
 

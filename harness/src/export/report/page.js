@@ -935,6 +935,42 @@ if (!data.tasks.length && data.remarks.length) {
     for (const remark of data.remarks) section.querySelector('.plain').append(make('p', {}, visible(remark)));
 }
 
+// Heap ------------------------------------------------------------------------------------------------------------------------------
+
+/** Bytes over time as one picture: what was held, and how far up the arena blocks ever were. */
+function heapChart({ at_insns: times, held, most, high_water: highWater }) {
+    const [width, height] = [1000, 120];
+    const svg = (tag, properties, ...children) => {
+        const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+        for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+        element.append(...children);
+        return element;
+    };
+    const highest = Math.max(1, ...most, ...highWater);
+    const x = (insns) => ((width * insns) / Math.max(1, data.total_insns)).toFixed(1);
+    const y = (bytes) => (height - (height * bytes) / highest).toFixed(1);
+    // What is held stays so until the next event.
+    const steps = (values) => times.map((time, n) => `${n ? `H${x(time)}V` : `M${x(time)},`}${y(values[n])}`).join('') + `H${width}`;
+    const line = (values, name) => svg('path', { class: name, d: steps(values), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
+    const label = `Bytes of heap over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
+    return svg('svg', { class: 'heap-chart', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label },
+        line(highWater, 'high-water'), line(most, 'most'), line(held, 'held'));
+}
+
+if (data.heap) {
+    const { heap } = data;
+    by('heap').hidden = false;
+    for (const text of [...heap.lines, ...heap.wrong]) by('heap-lines').append(make('p', {}, visible(text)));
+    if (heap.at_insns.length) {
+        by('heap-time').append(heapChart(heap), make('p', { class: 'quiet' },
+            'Held over time; thin: the most between two points; grey: the high water of the arena.'));
+    }
+    plainTable(by('heap').querySelector('.plain'), ['Call path', 'At the peak', 'Leaked', 'Allocated', 'Calls', 'Failed'],
+        heap.path.map((path, n) => [make('code', {}, visible(path)),
+            ...[heap.at_peak, heap.leaked, heap.allocated, heap.calls, heap.failed].map((column) => group(column[n]))]));
+    if (heap.more) by('heap').append(make('p', { class: 'quiet' }, `and ${plural(heap.more, 'call path')} more`));
+}
+
 // Addresses ------------------------------------------------------------------------------------------------------------------------
 
 const bins = (() => {
@@ -1110,7 +1146,7 @@ const bins = (() => {
 
 const nav = document.querySelector('nav');
 for (const [id, name] of [['flamegraph', 'Call paths'], ['functions', 'Functions'], ['tasks', by('tasks-title').textContent],
-    ['interrupts', 'Interrupts'], ['addresses', 'Addresses'], ['check', 'Cross-check'], ['run', 'The run']]) {
+    ['interrupts', 'Interrupts'], ['heap', 'Heap'], ['addresses', 'Addresses'], ['check', 'Cross-check'], ['run', 'The run']]) {
     if (by(id).hidden) continue;
     const go = (event) => {
         // The address is for what is chosen.

@@ -45,6 +45,9 @@ pub(super) struct Entry {
     pub(super) seeded_jitter: Option<Spanned<Count>>,
     pub(super) max_depth: Option<Spanned<Count>>,
     pub(super) exact: Option<bool>,
+    pub(super) heap: Option<bool>,
+    pub(super) heap_alloc: Vec<Spanned<String>>,
+    pub(super) heap_free: Vec<Spanned<String>>,
     #[serde(rename = "for")]
     pub(super) for_insns: Option<Spanned<Count>>,
     pub(super) from: Option<String>,
@@ -313,7 +316,7 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// What the entry leaves open is as in the defaults; lists of both count.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, stub, console_not, assert, .. } = defaults.clone();
+        let Entry { tags, files, stub, heap_alloc, heap_free, console_not, assert, .. } = defaults.clone();
         Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
@@ -329,6 +332,9 @@ impl Entry {
             seeded_jitter: self.seeded_jitter.or_else(|| defaults.seeded_jitter.clone()),
             max_depth: self.max_depth.or_else(|| defaults.max_depth.clone()),
             exact: self.exact.or(defaults.exact),
+            heap: self.heap.or(defaults.heap),
+            heap_alloc: heap_alloc.into_iter().chain(self.heap_alloc).collect(),
+            heap_free: heap_free.into_iter().chain(self.heap_free).collect(),
             for_insns: self.for_insns.or_else(|| defaults.for_insns.clone()),
             from: self.from.or_else(|| defaults.from.clone()),
             until: self.until.or_else(|| defaults.until.clone()),

@@ -19,6 +19,7 @@ use crate::gate::suite::file::{
 use crate::gate::threshold::{ALL, Threshold};
 use crate::gate::work::Work;
 use crate::image;
+use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
@@ -122,6 +123,7 @@ impl Reader<'_> {
             seeded_jitter: self.digits("seeded-jitter", entry.seeded_jitter.as_ref())?,
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
             exact: needs_exact || entry.exact == Some(true),
+            heap: entry.heap == Some(true),
             for_insns: text(&entry.for_insns),
             from: entry.from.clone(),
             until: entry.until.clone(),
@@ -167,6 +169,15 @@ impl Reader<'_> {
         }
         Input::check(&input).map_err(|error| self.at(span, error))?;
         options.input = input;
+        for (kind, texts) in [(Kind::Alloc, &entry.heap_alloc), (Kind::Free, &entry.heap_free)] {
+            for text in texts {
+                let rule = Rule::parse(kind, text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
+                // An image that says heap = false does without the defaults'.
+                if entry.heap != Some(false) {
+                    options.heap.get_or_insert_default().rules.push(rule);
+                }
+            }
+        }
         for (pattern, value) in &entry.stub {
             let StubValue(text) = value.get_ref();
             let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));

@@ -134,6 +134,19 @@ impl<'data> Symbols<'data> {
         self.functions.iter().map(|function| function.range.clone()).collect()
     }
 
+    /// Names in the symbol table and first addresses of all functions, those of several names with each; by address.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u64)> {
+        let is_first =
+            |address| self.functions.binary_search_by_key(&address, |function| function.range.start).is_ok();
+        self.labels.iter().map(|label| (&*label.name, label.address)).filter(move |&(_, address)| is_first(address))
+    }
+
+    /// Address and size of what the symbol table calls so, data or a place, load bias included.
+    pub fn symbol(&self, name: &str) -> Option<(u64, u64)> {
+        let symbol = self.elf.as_ref()?.symbol_by_name(name)?;
+        Some((symbol.address().wrapping_add(self.load_bias), symbol.size()))
+    }
+
     /// Addresses of the data among the code (literal pools, jump tables), sorted, where mapping symbols tell.
     pub fn data(&self) -> &[Range<u64>] {
         &self.data

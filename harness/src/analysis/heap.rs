@@ -1,0 +1,763 @@
+//! The heap, played back: who held the memory at the peak and at the end, what was freed that was not there, how much
+//! of it was in pieces.
+//!
+//! Bytes are those that were asked for; what an allocator adds for itself is not among them. A block that gets another
+//! size is one that is freed and one that is allocated, where that succeeds.
+//!
+//! Everything is in the order of the events. What was allocated before the window opened is known, and counts as held
+//! from the start; it is no leak of the window's.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::definition::FrameKind;
+use wire::heap::{Event, What};
+
+use crate::analysis::calltree::CallTree;
+use crate::analysis::metrics::stable_name;
+use crate::analysis::stacks::View;
+use crate::profile::Profile;
+use crate::profile::heap::Heap;
+
+/// What is said where the heap was not followed.
+pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile the firmware with --heap";
+
+/// Points of the history over the run.
+pub const POINTS: u64 = 400;
+
+/// Most wrong frees that are kept one by one; all are counted.
+const MAX_MISUSES: usize = 1000;
+
+/// Larger than any block: what a damaged or badly named argument says is no more than that.
+const MAX_BLOCK_BYTES: u64 = 1 << 40;
+
+/// Bytes and blocks that are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// How many blocks.
+    pub blocks: u64,
+}
+
+impl Held {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.blocks += 1;
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.blocks = self.blocks.saturating_sub(1);
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Held) -> Held {
+        Held { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
+    }
+}
+
+/// What was asked for in one place, or in all, in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// What was allocated, all together.
+    pub allocated: Held,
+    /// What was freed, wherever that was, of what was allocated here.
+    pub freed: Held,
+    /// What was held here as most was held in all.
+    pub at_peak: Held,
+    /// What was allocated and is held at the end.
+    pub leaked: Held,
+    /// Blocks that were freed before anything else was allocated.
+    pub temporary: u64,
+    /// Allocations that there was no memory for.
+    pub failed: Held,
+    /// Calls that were left by an exception or a longjmp.
+    pub left: Held,
+    /// Instructions for which what was freed had been held, all together.
+    pub lifetime_insns: u64,
+    /// Instructions for which the block was held that was held longest of those that were freed.
+    pub longest_insns: u64,
+}
+
+impl Use {
+    /// Both together.
+    pub fn plus(self, other: Use) -> Use {
+        Use {
+            allocated: self.allocated.plus(other.allocated),
+            freed: self.freed.plus(other.freed),
+            at_peak: self.at_peak.plus(other.at_peak),
+            leaked: self.leaked.plus(other.leaked),
+            temporary: self.temporary + other.temporary,
+            failed: self.failed.plus(other.failed),
+            left: self.left.plus(other.left),
+            lifetime_insns: self.lifetime_insns.saturating_add(other.lifetime_insns),
+            longest_insns: self.longest_insns.max(other.longest_insns),
+        }
+    }
+}
+
+/// What is wrong with a free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    /// The block had been freed before, there.
+    Double {
+        /// Where it was freed first: a number of a site.
+        first: u32,
+        /// Instructions of the window then.
+        first_at_insns: u64,
+    },
+    /// Nothing was ever allocated there.
+    Never,
+}
+
+/// A free of what was not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// Instructions of the window.
+    pub at_insns: u64,
+    /// The address that was freed.
+    pub address: u64,
+    /// Where: the number of a site.
+    pub site: u32,
+    /// Where the block was allocated, if it was: the number of a site.
+    pub allocated: Option<u32>,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+}
+
+/// The heap at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Instructions of the window.
+    pub at_insns: u64,
+    /// Most bytes held since the point before.
+    pub most_bytes: u64,
+    /// Bytes held.
+    pub held_bytes: u64,
+    /// Bytes from the arena's start to the end of the last block that was ever held.
+    pub high_water_bytes: u64,
+    /// The largest stretch of the arena between blocks, up to its end.
+    pub largest_free_bytes: u64,
+}
+
+/// The memory that blocks were given out of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The image's name of it; None: it is from the first to the last block that was ever given out.
+    pub name: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The address after it.
+    pub end: u64,
+}
+
+impl Extent {
+    fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+/// What the firmware did with its heap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapUse {
+    /// All together.
+    pub total: Use,
+    /// By site, in the order of their numbers.
+    pub sites: Vec<Use>,
+    /// Most bytes held at once.
+    pub peak: Held,
+    /// Instructions of the window as that was reached first.
+    pub peak_at_insns: u64,
+    /// What was held as the window opened.
+    pub before: Held,
+    /// What of that is held at the end.
+    pub still_before: Held,
+    /// What is held at the end: what leaked, and that.
+    pub at_end: Held,
+    /// Wrong frees, in their order, the first of them.
+    pub misuses: Vec<Misuse>,
+    /// Frees of what had been freed.
+    pub double_frees: u64,
+    /// Frees of what never was allocated.
+    pub bad_frees: u64,
+    /// Blocks that were given out again although they were held: something freed them that was not followed.
+    pub reissued: u64,
+    /// Where the blocks were.
+    pub extent: Option<Extent>,
+    /// The heap over time.
+    pub history: Vec<Point>,
+}
+
+/// A block that is held.
+#[derive(Clone, Copy)]
+struct Block {
+    bytes: u64,
+    site: u32,
+    at_insns: u64,
+    /// How many had been allocated with it.
+    ordinal: u64,
+    is_of_window: bool,
+}
+
+/// What was freed, at its address.
+struct Freed {
+    site: u32,
+    at_insns: u64,
+    allocated: u32,
+}
+
+/// The blocks that are held, as the events go by.
+#[derive(Default)]
+struct Live {
+    blocks: BTreeMap<u64, Block>,
+    held: Held,
+    allocations: u64,
+    is_window: bool,
+    /// Blocks that were given out again while a call was to free them.
+    displaced: HashMap<u64, Vec<Block>>,
+}
+
+impl Live {
+    /// Takes a block of that size in.
+    fn allocate(&mut self, address: u64, bytes: u64, event: &Event) -> Option<Block> {
+        self.allocations += 1;
+        let (site, at_insns) = (event.site, event.at_insns);
+        let block = Block { bytes, site, at_insns, ordinal: self.allocations, is_of_window: self.is_window };
+        let there = self.blocks.insert(address, block);
+        self.held.add(bytes);
+        if let Some(there) = there {
+            self.held.remove(there.bytes);
+        }
+        there
+    }
+
+    fn free(&mut self, address: u64) -> Option<Block> {
+        let block = self.blocks.remove(&address)?;
+        self.held.remove(block.bytes);
+        Some(block)
+    }
+}
+
+/// What the firmware did with its heap; None: it was not followed.
+pub fn replay(profile: &Profile) -> Option<HeapUse> {
+    let heap = profile.heap.as_ref()?;
+    let first = survey(heap);
+    Some(Replay::new(profile, heap, &first).run(heap))
+}
+
+/// What a first look at the events finds.
+#[derive(Default)]
+struct Survey {
+    /// Of the event after which most is held.
+    peak_index: Option<usize>,
+    /// First and last address, and that of all blocks.
+    range: Option<(u64, u64)>,
+    /// Some block was in the memory that the image names.
+    is_arena_used: bool,
+}
+
+fn bytes_of(size_bytes: u64) -> u64 {
+    size_bytes.min(MAX_BLOCK_BYTES)
+}
+
+fn survey(heap: &Heap) -> Survey {
+    let mut survey = Survey::default();
+    let mut live = Live::default();
+    let mut most = 0;
+    for (index, event) in heap.events().enumerate() {
+        let mut given = None;
+        match event.what {
+            What::Opened => live.is_window = true,
+            What::Allocated { address, size_bytes, .. } => given = Some((address, size_bytes)),
+            What::Moved { old, address, size_bytes } => {
+                live.free(old);
+                given = Some((address, size_bytes));
+            }
+            What::Freed { address } => drop(live.free(address)),
+            What::Failed { .. } | What::Left { .. } => {}
+        }
+        if let Some((address, size_bytes)) = given {
+            let bytes = bytes_of(size_bytes);
+            live.allocate(address, bytes, &event);
+            let end = address.saturating_add(bytes);
+            let (first, last) = survey.range.unwrap_or((address, end));
+            survey.range = Some((first.min(address), last.max(end)));
+            survey.is_arena_used |= heap.arena.as_ref().is_some_and(|arena| arena.holds(address));
+        }
+        if live.is_window && (live.held.bytes > most || survey.peak_index.is_none()) {
+            most = live.held.bytes;
+            survey.peak_index = Some(index);
+        }
+    }
+    survey
+}
+
+struct Replay {
+    found: HeapUse,
+    live: Live,
+    freed: HashMap<u64, Freed>,
+    /// Stretches between blocks by their size, and how many.
+    gaps: BTreeMap<u64, u32>,
+    peak_index: Option<usize>,
+    last_end: u64,
+    total_insns: u64,
+}
+
+impl Replay {
+    fn new(profile: &Profile, heap: &Heap, survey: &Survey) -> Replay {
+        let named = heap.arena.as_ref().map(|arena| (Some(arena.name.clone()), arena.start, arena.end));
+        // Blocks elsewhere are of another allocator; where all are, this one is of something else.
+        let named = named.filter(|_| survey.is_arena_used);
+        let extent = named.or_else(|| survey.range.map(|(first, last)| (None, first, last)));
+        let extent = extent.map(|(name, start, end)| Extent { name, start, end });
+        let mut gaps = BTreeMap::new();
+        if let Some(Extent { start, end, .. }) = &extent {
+            gaps.insert(end - start, 1);
+        }
+        Replay {
+            found: HeapUse {
+                total: Use::default(),
+                sites: vec![Use::default(); heap.sites.len()],
+                peak: Held::default(),
+                peak_at_insns: 0,
+                before: Held::default(),
+                still_before: Held::default(),
+                at_end: Held::default(),
+                misuses: Vec::new(),
+                double_frees: 0,
+                bad_frees: 0,
+                reissued: 0,
+                extent,
+                history: Vec::new(),
+            },
+            live: Live::default(),
+            freed: HashMap::new(),
+            gaps,
+            peak_index: survey.peak_index,
+            last_end: 0,
+            total_insns: profile.total_insns().max(1),
+        }
+    }
+
+    fn run(mut self, heap: &Heap) -> HeapUse {
+        for (index, event) in heap.events().enumerate() {
+            self.event(&event);
+            if self.peak_index == Some(index) {
+                self.peak(event.at_insns);
+            }
+            if self.live.is_window && event.what != What::Opened {
+                self.remember(event.at_insns);
+            }
+        }
+        for block in self.live.blocks.values() {
+            if block.is_of_window {
+                self.found.sites[block.site as usize - 1].leaked.add(block.bytes);
+            } else {
+                self.found.still_before.add(block.bytes);
+            }
+        }
+        self.found.at_end = self.live.held;
+        self.found.total = self.found.sites.iter().fold(Use::default(), |sum, site| sum.plus(*site));
+        self.found
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.what {
+            What::Opened => {
+                self.live.is_window = true;
+                self.found.before = self.live.held;
+                for block in self.live.blocks.values_mut() {
+                    block.at_insns = 0;
+                }
+            }
+            What::Allocated { address, size_bytes, .. } => self.allocate(address, bytes_of(size_bytes), event),
+            What::Freed { address } => self.free(address, event),
+            What::Moved { old, address, size_bytes } => {
+                self.free(old, event);
+                self.allocate(address, bytes_of(size_bytes), event);
+            }
+            What::Failed { size_bytes, .. } => {
+                if let Some(site) = self.site(event) {
+                    site.failed.add(bytes_of(size_bytes));
+                }
+            }
+            What::Left { size_bytes } => {
+                if let Some(site) = self.site(event) {
+                    site.left.add(bytes_of(size_bytes));
+                }
+            }
+        }
+    }
+
+    /// The use that an event of the window counts for.
+    fn site(&mut self, event: &Event) -> Option<&mut Use> {
+        if self.live.is_window { self.found.sites.get_mut((event.site as usize).checked_sub(1)?) } else { None }
+    }
+
+    fn allocate(&mut self, address: u64, bytes: u64, event: &Event) {
+        if let Some(there) = self.live.blocks.get(&address).copied() {
+            self.leave_gap(address, there.bytes);
+            self.live.displaced.entry(address).or_default().push(there);
+            self.found.reissued += u64::from(self.live.is_window);
+        }
+        self.fill_gap(address, bytes);
+        self.live.allocate(address, bytes, event);
+        self.freed.remove(&address);
+        if self.found.extent.as_ref().is_some_and(|extent| extent.holds(address)) {
+            self.last_end = self.last_end.max(address.saturating_add(bytes));
+        }
+        if let Some(site) = self.site(event) {
+            site.allocated.add(bytes);
+        }
+    }
+
+    fn free(&mut self, address: u64, event: &Event) {
+        // One that was given out again before the call that freed it was over.
+        let displaced = match event.what {
+            What::Moved { .. } => self.live.displaced.get_mut(&address).and_then(Vec::pop),
+            _ => None,
+        };
+        if displaced.is_some() {
+            self.found.reissued = self.found.reissued.saturating_sub(u64::from(self.live.is_window));
+        }
+        let block = displaced.or_else(|| {
+            let block = self.live.free(address)?;
+            self.leave_gap(address, block.bytes);
+            self.freed.insert(address, Freed { site: event.site, at_insns: event.at_insns, allocated: block.site });
+            Some(block)
+        });
+        let Some(block) = block else { return self.misuse(address, event) };
+        if !self.live.is_window || !block.is_of_window {
+            return;
+        }
+        // What grows is no such.
+        let is_freed = matches!(event.what, What::Freed { .. });
+        let is_temporary = is_freed && block.ordinal == self.live.allocations;
+        if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
+            let lifetime_insns = event.at_insns.saturating_sub(block.at_insns);
+            site.freed.add(block.bytes);
+            site.temporary += u64::from(is_temporary);
+            site.lifetime_insns = site.lifetime_insns.saturating_add(lifetime_insns);
+            site.longest_insns = site.longest_insns.max(lifetime_insns);
+        }
+    }
+
+    fn misuse(&mut self, address: u64, event: &Event) {
+        if !self.live.is_window {
+            return;
+        }
+        let (allocated, wrong) = match self.freed.get(&address) {
+            Some(freed) => {
+                self.found.double_frees += 1;
+                (Some(freed.allocated), Wrong::Double { first: freed.site, first_at_insns: freed.at_insns })
+            }
+            None => {
+                self.found.bad_frees += 1;
+                (None, Wrong::Never)
+            }
+        };
+        if self.found.misuses.len() < MAX_MISUSES {
+            let (at_insns, site) = (event.at_insns, event.site);
+            self.found.misuses.push(Misuse { at_insns, address, site, allocated, wrong });
+        }
+    }
+
+    fn peak(&mut self, at_insns: u64) {
+        self.found.peak = self.live.held;
+        // What was held as the window opened was reached then.
+        self.found.peak_at_insns = if self.live.held == self.found.before { 0 } else { at_insns };
+        for block in self.live.blocks.values() {
+            if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
+                site.at_peak.add(block.bytes);
+            }
+        }
+    }
+
+    /// Ends of the free stretch around an address: those of the blocks beside it, or of the arena.
+    fn around(&self, address: u64) -> Option<(u64, u64)> {
+        let extent = self.found.extent.as_ref().filter(|extent| extent.holds(address))?;
+        let Extent { start, end, .. } = extent;
+        let before = self.live.blocks.range(..address).next_back();
+        let before = before.map_or(*start, |(at, block)| at.saturating_add(block.bytes));
+        let after = self.live.blocks.range(address.checked_add(1)?..).next().map_or(*end, |(at, _)| *at);
+        Some((before.max(*start), after.min(*end)))
+    }
+
+    fn count_gap(&mut self, from: u64, to: u64, is_there: bool) {
+        let bytes = to.saturating_sub(from);
+        if bytes == 0 {
+            return;
+        }
+        let count = self.gaps.entry(bytes).or_default();
+        if is_there {
+            *count += 1;
+        } else {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.gaps.remove(&bytes);
+            }
+        }
+    }
+
+    /// A block is about to be there.
+    fn fill_gap(&mut self, address: u64, bytes: u64) {
+        let Some((before, after)) = self.around(address) else { return };
+        self.count_gap(before, after, false);
+        self.count_gap(before, address, true);
+        self.count_gap(address.saturating_add(bytes), after, true);
+    }
+
+    /// A block is no more there.
+    fn leave_gap(&mut self, address: u64, bytes: u64) {
+        let Some((before, after)) = self.around(address) else { return };
+        self.count_gap(before, address, false);
+        self.count_gap(address.saturating_add(bytes), after, false);
+        self.count_gap(before, after, true);
+    }
+
+    fn remember(&mut self, at_insns: u64) {
+        let step = |at_insns: u64| u128::from(at_insns) * u128::from(POINTS) / u128::from(self.total_insns);
+        let held_bytes = self.live.held.bytes;
+        let start = self.found.extent.as_ref().map_or(0, |extent| extent.start);
+        let point = Point {
+            at_insns,
+            most_bytes: held_bytes,
+            held_bytes,
+            high_water_bytes: self.last_end.saturating_sub(start),
+            largest_free_bytes: self.gaps.last_key_value().map_or(0, |(bytes, _)| *bytes),
+        };
+        match self.found.history.last_mut().filter(|last| step(last.at_insns) == step(at_insns)) {
+            Some(last) => *last = Point { most_bytes: last.most_bytes.max(held_bytes), ..point },
+            None => self.found.history.push(point),
+        }
+    }
+}
+
+/// A number of each call path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes held as most were held.
+    Peak,
+    /// Bytes still held at the end.
+    Leaked,
+    /// Bytes allocated.
+    Allocated,
+    /// Allocations.
+    Calls,
+}
+
+impl Quantity {
+    /// All of them.
+    pub const ALL: [Quantity; 4] = [Quantity::Peak, Quantity::Leaked, Quantity::Allocated, Quantity::Calls];
+
+    /// Of one use.
+    pub fn of(self, site: &Use) -> u64 {
+        match self {
+            Quantity::Peak => site.at_peak.bytes,
+            Quantity::Leaked => site.leaked.bytes,
+            Quantity::Allocated => site.allocated.bytes,
+            Quantity::Calls => site.allocated.blocks,
+        }
+    }
+}
+
+/// The call paths with that number, in the place of instructions.
+pub fn tree(profile: &Profile, found: &HeapUse, view: View, quantity: Quantity) -> CallTree {
+    let mut tree = paths(profile, view);
+    for path in &mut tree.paths {
+        (path.insns, path.samples) = (0, 0);
+    }
+    for (site, path) in found.sites.iter().zip(&tree.samples) {
+        if let Some(path) = path.checked_sub(1).and_then(|index| tree.paths.get_mut(index as usize)) {
+            path.insns = path.insns.saturating_add(quantity.of(site));
+        }
+    }
+    tree
+}
+
+/// The call path of each site, in the order of their numbers, with the function that was called last; and the names of
+/// all.
+pub fn paths(profile: &Profile, view: View) -> CallTree {
+    let sites = profile.heap.as_ref().map_or(&[][..], |heap| &heap.sites);
+    CallTree::of_places(profile, view, sites.iter().map(|site| (site.task, site.stack, site.entry)))
+}
+
+/// An instruction of the function that asked, the innermost caller's; where there is none, of what was called. None: it
+/// is not known.
+pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
+    let site = profile.heap.as_ref()?.sites.get((site as usize).checked_sub(1)?)?;
+    match profile.stack(site.stack).last().map(|frame| frame.kind) {
+        Some(FrameKind::Caller { return_addr }) => Some(return_addr.wrapping_sub(1)),
+        Some(FrameKind::Exception { handler, .. }) => Some(handler),
+        Some(FrameKind::Unknown(_)) => None,
+        None => Some(site.entry),
+    }
+}
+
+/// Methods of Rust's allocators, which `__rust_alloc` and its like call, as far as the compiler has not inlined these.
+const METHODS: [&str; 4] = ["alloc", "alloc_zeroed", "dealloc", "realloc"];
+
+/// Calls of a Rust allocator's methods that did not come by a function that was followed; with the name of the method
+/// that has most. What they did is not known.
+pub fn unfollowed(profile: &Profile) -> Option<(String, u64)> {
+    let functions = &profile.heap.as_ref()?.functions;
+    let method = |address: u64| {
+        let function = profile.names.function_at(address)?;
+        let (_, method) = function.name.split_once("GlobalAlloc>::")?;
+        let is_one = METHODS.contains(&stable_name(method));
+        (is_one && !functions.contains(&function.start)).then_some(function)
+    };
+    let is_followed = |address: u64| {
+        let function = profile.names.function_at(address);
+        function.is_some_and(|function| functions.contains(&function.start)) || method(address).is_some()
+    };
+    let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| !is_followed(arc.site)) {
+        if let Some(function) = method(arc.target) {
+            *calls.entry(stable_name(&function.name)).or_default() += arc.count;
+        }
+    }
+    let total = calls.values().sum();
+    let (name, _) = calls.into_iter().max_by_key(|&(_, calls)| calls)?;
+    Some((name.to_owned(), total))
+}
+
+/// The use by something that sites have, in the order of that.
+pub fn by<K: Ord>(heap: &HeapUse, key: impl Fn(u32) -> K) -> BTreeMap<K, Use> {
+    let mut rows: BTreeMap<K, Use> = BTreeMap::new();
+    for (number, site) in (1..).zip(&heap.sites) {
+        let row = rows.entry(key(number)).or_default();
+        *row = row.plus(*site);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::heap::Encoder;
+
+    use super::*;
+    use crate::profile::heap::{Arena, Site};
+    use crate::profile::testing::empty;
+
+    const A: u64 = 0x2000_0000;
+
+    fn profile(events: &[(u64, What)]) -> Profile {
+        let mut profile = empty().function("main", 0x40, 0x10).function("malloc", 0x80, 0x10).insn(0x40, 1000);
+        let mut heap = Heap { sites: vec![Site { entry: 0x80, stack: 0, task: 0 }], ..Heap::default() };
+        let mut encoder = Encoder::default();
+        for &(at_insns, what) in events {
+            let site = u32::from(what != What::Opened);
+            encoder.put(&Event { at_insns, site, what }, &mut heap.events).unwrap();
+        }
+        profile.heap = Some(heap);
+        profile
+    }
+
+    fn found(events: &[(u64, What)]) -> HeapUse {
+        replay(&profile(&[&[(0, What::Opened)], events].concat())).unwrap()
+    }
+
+    fn allocated(address: u64, size_bytes: u64) -> What {
+        What::Allocated { address, size_bytes, align_bytes: 0 }
+    }
+
+    fn held(bytes: u64, blocks: u64) -> Held {
+        Held { bytes, blocks }
+    }
+
+    #[test]
+    fn the_peak_is_the_first_time_that_most_was_held() {
+        let events = [
+            (10, allocated(A, 100)),
+            (20, allocated(A + 0x100, 50)),
+            (30, What::Freed { address: A }),
+            (40, allocated(A, 100)),
+            (50, What::Freed { address: A + 0x100 }),
+        ];
+        let found = found(&events);
+        assert_eq!((found.peak, found.peak_at_insns), (held(150, 2), 20));
+        assert_eq!((found.total.leaked, found.at_end), (held(100, 1), held(100, 1)));
+        assert_eq!((found.total.lifetime_insns, found.total.longest_insns), (20 + 30, 30));
+        assert_eq!(found.total.temporary, 0);
+    }
+
+    #[test]
+    fn what_is_freed_before_the_next_allocation_was_temporary_and_what_grows_was_not() {
+        let moved = What::Moved { old: A, address: A + 0x40, size_bytes: 20 };
+        let found = found(&[
+            (1, allocated(A, 10)),
+            (2, moved),
+            (3, What::Freed { address: A + 0x40 }),
+            (4, allocated(A, 1)),
+            (5, allocated(A + 8, 1)),
+            (6, What::Freed { address: A }),
+        ]);
+        assert_eq!(found.total.temporary, 1);
+        assert_eq!((found.total.allocated, found.total.freed), (held(32, 4), held(31, 3)));
+    }
+
+    #[test]
+    fn a_free_of_what_is_not_held_is_a_second_one_or_of_what_never_was() {
+        let events = [
+            (1, allocated(A, 10)),
+            (2, What::Freed { address: A }),
+            (3, What::Freed { address: A }),
+            (4, What::Freed { address: A + 4 }),
+        ];
+        let found = found(&events);
+        assert_eq!((found.double_frees, found.bad_frees), (1, 1));
+        let first = Wrong::Double { first: 1, first_at_insns: 2 };
+        assert_eq!(found.misuses.iter().map(|misuse| misuse.wrong).collect::<Vec<_>>(), [first, Wrong::Never]);
+        assert_eq!(found.total.freed, held(10, 1));
+    }
+
+    #[test]
+    fn a_block_that_is_given_out_again_was_freed_unseen_or_is_about_to_be_moved() {
+        let unseen = found(&[(1, allocated(A, 10)), (2, allocated(A, 30))]);
+        assert_eq!((unseen.reissued, unseen.at_end), (1, held(30, 1)));
+        // Another task is given what a realloc has freed that has not returned yet.
+        let moved = What::Moved { old: A, address: A + 0x40, size_bytes: 20 };
+        let found = found(&[(1, allocated(A, 10)), (2, allocated(A, 30)), (3, moved)]);
+        assert_eq!((found.reissued, found.double_frees, found.at_end), (0, 0, held(50, 2)));
+    }
+
+    #[test]
+    fn what_was_held_before_the_window_is_neither_a_leak_nor_a_wrong_free() {
+        let before = [(5, allocated(A, 10)), (6, allocated(A + 0x20, 7)), (9, What::Opened)];
+        let inside = [(1, What::Freed { address: A }), (2, allocated(A, 3))];
+        let found = replay(&profile(&[&before[..], &inside].concat())).unwrap();
+        assert_eq!((found.before, found.still_before), (held(17, 2), held(7, 1)));
+        assert_eq!((found.total.allocated, found.total.leaked, found.at_end), (held(3, 1), held(3, 1), held(10, 2)));
+        assert_eq!((found.double_frees, found.bad_frees), (0, 0));
+        assert_eq!((found.peak, found.peak_at_insns), (held(17, 2), 0));
+    }
+
+    #[test]
+    fn the_largest_free_block_is_the_largest_stretch_between_blocks_of_the_arena() {
+        let events = [
+            (1, allocated(A, 0x10)),
+            (2, allocated(A + 0x10, 0x20)),
+            (3, allocated(A + 0x80, 0x10)),
+            (4, What::Freed { address: A + 0x10 }),
+            (5, allocated(0x3000_0000, 9)),
+        ];
+        let mut profile = profile(&[&[(0, What::Opened)], &events[..]].concat());
+        let arena = Arena { name: "ucHeap".to_owned(), start: A, end: A + 0x100 };
+        profile.heap.as_mut().unwrap().arena = Some(arena);
+        let found = replay(&profile).unwrap();
+        let extent = found.extent.clone().unwrap();
+        assert_eq!((extent.name.as_deref(), extent.start, extent.end), (Some("ucHeap"), A, A + 0x100));
+        // The run is 1000 instructions long, and has 400 points.
+        let points: Vec<_> = found.history.iter().map(|point| (point.at_insns, point.largest_free_bytes)).collect();
+        assert_eq!(points, [(2, 0xd0), (4, 0x70), (5, 0x70)]);
+        assert_eq!(found.history[1].high_water_bytes, 0x90);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_meant_do_no_harm() {
+        let freed = What::Freed { address: 0 };
+        let found = found(&[(1, allocated(u64::MAX, u64::MAX)), (2, allocated(0, u64::MAX)), (3, freed)]);
+        assert_eq!(found.total.allocated.blocks, 2);
+    }
+}

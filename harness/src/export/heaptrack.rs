@@ -1,0 +1,159 @@
+//! What heaptrack writes of a process, so that heaptrack_gui and heaptrack_print show firmware's heap: every event, at
+//! the firmware's own time.
+//!
+//! The format is that of `heaptrack_interpret`'s output, version 2: a letter, and numbers in hexadecimal. Strings,
+//! instruction pointers and traces are numbered from 1, allocations from 0, in the order in which they come.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use wire::heap::What;
+
+use super::settings::Settings;
+use crate::analysis::calltree::Member;
+use crate::analysis::heap::{self, NOT_FOLLOWED};
+use crate::profile::Profile;
+use crate::text::markup::shown;
+
+/// The version of heaptrack that the format is of, and that of the format.
+const VERSION: &str = "10400 2";
+
+/// Nanoseconds in the unit of its time stamps.
+const NS_PER_STAMP: u128 = 1_000_000;
+
+/// Writes the events of the window; what was held as it opened is allocated at its start.
+///
+/// # Errors
+/// What `out` reports, and that the heap was not followed.
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let Some(followed) = &profile.heap else { bail!(NOT_FOLLOWED) };
+    let tree = heap::paths(profile, settings.view);
+    let mut names = Names { out, numbers: HashMap::new() };
+    writeln!(names.out, "v {VERSION}")?;
+    writeln!(names.out, "X {}", shown(&profile.facts.image_name))?;
+    let module = names.number(&profile.facts.image_name)?;
+    for member in &tree.members {
+        let Member { frame, start } = member;
+        let function = names.number(&frame.name)?;
+        let place = start.and_then(|start| profile.names.function_at(start));
+        let place = place.and_then(|function| Some((function.file.as_deref()?, function.line?)));
+        let ip = start.unwrap_or(0);
+        match place {
+            Some((file, line)) => {
+                let file = names.number(file)?;
+                writeln!(names.out, "i {ip:x} {module:x} {function:x} {file:x} {line:x}")?;
+            }
+            None => writeln!(names.out, "i {ip:x} {module:x} {function:x} 0 0")?,
+        }
+    }
+    let out = names.out;
+    for path in &tree.paths {
+        writeln!(out, "t {:x} {:x}", path.member + 1, path.parent)?;
+    }
+    let mut events = Events {
+        out,
+        traces: &tree.samples,
+        kinds: HashMap::new(),
+        held: HashMap::new(),
+        ns_per_insn: 1 << profile.facts.icount_shift,
+        stamp: 0,
+    };
+    let mut is_window = false;
+    let mut before: HashMap<u64, (u32, u64)> = HashMap::new();
+    for event in followed.events() {
+        if is_window {
+            events.stamp(event.at_insns)?;
+        }
+        match event.what {
+            What::Opened => {
+                is_window = true;
+                let mut held: Vec<_> = before.drain().collect();
+                held.sort_unstable();
+                for (address, (site, size_bytes)) in held {
+                    events.allocate(address, site, size_bytes)?;
+                }
+            }
+            What::Allocated { address, size_bytes, .. } if is_window => {
+                events.allocate(address, event.site, size_bytes)?;
+            }
+            What::Freed { address } if is_window => events.free(address)?,
+            What::Moved { old, address, size_bytes } if is_window => {
+                events.free(old)?;
+                events.allocate(address, event.site, size_bytes)?;
+            }
+            What::Allocated { address, size_bytes, .. } => drop(before.insert(address, (event.site, size_bytes))),
+            What::Freed { address } => drop(before.remove(&address)),
+            What::Moved { old, address, size_bytes } => {
+                before.remove(&old);
+                before.insert(address, (event.site, size_bytes));
+            }
+            What::Failed { .. } | What::Left { .. } => {}
+        }
+    }
+    events.stamp(profile.total_insns())?;
+    Ok(())
+}
+
+/// The strings written so far.
+struct Names<'a> {
+    out: &'a mut dyn Write,
+    numbers: HashMap<String, usize>,
+}
+
+impl Names<'_> {
+    fn number(&mut self, text: &str) -> io::Result<usize> {
+        let text = shown(text);
+        let next = self.numbers.len() + 1;
+        if let Some(&number) = self.numbers.get(&text) {
+            return Ok(number);
+        }
+        writeln!(self.out, "s {text}")?;
+        self.numbers.insert(text, next);
+        Ok(next)
+    }
+}
+
+struct Events<'a> {
+    out: &'a mut dyn Write,
+    /// By site.
+    traces: &'a [u32],
+    /// Numbers of what has one size and one trace.
+    kinds: HashMap<(u64, u32), usize>,
+    /// What is held, by address.
+    held: HashMap<u64, usize>,
+    ns_per_insn: u128,
+    stamp: u128,
+}
+
+impl Events<'_> {
+    fn stamp(&mut self, at_insns: u64) -> io::Result<()> {
+        let stamp = u128::from(at_insns) * self.ns_per_insn / NS_PER_STAMP;
+        if stamp > self.stamp {
+            self.stamp = stamp;
+            writeln!(self.out, "c {stamp:x}")?;
+        }
+        Ok(())
+    }
+
+    fn allocate(&mut self, address: u64, site: u32, size_bytes: u64) -> io::Result<()> {
+        // Something else took it back.
+        self.free(address)?;
+        let trace = self.traces.get(site as usize - 1).copied().unwrap_or(0);
+        let next = self.kinds.len();
+        let kind = *self.kinds.entry((size_bytes, trace)).or_insert(next);
+        if kind == next {
+            writeln!(self.out, "a {size_bytes:x} {trace:x}")?;
+        }
+        writeln!(self.out, "+ {kind:x}")?;
+        self.held.insert(address, kind);
+        Ok(())
+    }
+
+    fn free(&mut self, address: u64) -> io::Result<()> {
+        match self.held.remove(&address) {
+            Some(kind) => writeln!(self.out, "- {kind:x}"),
+            None => Ok(()),
+        }
+    }
+}

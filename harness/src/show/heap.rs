@@ -1,0 +1,304 @@
+//! The heap on the terminal: a few lines of sums, then who held, leaked, asked and failed, by call path.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use crate::analysis::heap::{self, HeapUse, Held, Misuse, Use, Wrong};
+use crate::analysis::stacks::{self, FrameRole, View};
+use crate::profile::Profile;
+use crate::text::number::{Hex, group, group_known, plural, share, signed};
+use crate::text::table::write_table;
+use crate::text::terminal::{clip, columns, printable};
+
+/// Between the functions of a path, innermost first.
+const CALLED_BY: &str = " < ";
+
+/// Least width of a path.
+const MIN_PATH: usize = 20;
+
+/// How large tables may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableSize {
+    /// Rows of each, None for all.
+    pub top_rows: Option<usize>,
+    /// Where the terminal ends; None: nowhere.
+    pub width_columns: Option<usize>,
+}
+
+/// Writes all that is known of the heap. Returns false, and writes nothing, where it was not followed.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<bool> {
+    let Some(found) = heap::replay(profile) else { return Ok(false) };
+    for line in summary(profile, &found) {
+        writeln!(out, "{line}")?;
+    }
+    let paths = names(profile);
+    let by_path = heap::by(&found, |site| paths[site as usize - 1].clone());
+    let table = |out: &mut _, title: &str, held: fn(&Use) -> Held| held_table(&by_path, title, held, size, out);
+    table(out, "At the peak", |row| row.at_peak)?;
+    table(out, "Still held at the end", |row| row.leaked)?;
+    allocated_table(&by_path, size, out)?;
+    table(out, "No memory", |row| row.failed)?;
+    table(out, "Left without a return", |row| row.left)?;
+    if !profile.tasks.is_empty() {
+        task_table(profile, &found, out)?;
+    }
+    let most = size.top_rows.unwrap_or(usize::MAX);
+    if !found.misuses.is_empty() {
+        writeln!(out)?;
+    }
+    for misuse in found.misuses.iter().take(most) {
+        writeln!(out, "{}", sentence(misuse, &paths).join("\n  "))?;
+    }
+    let more = found.misuses.len().saturating_sub(most);
+    if more > 0 {
+        writeln!(out, "and {} more wrong frees", group(more as u64))?;
+    }
+    Ok(true)
+}
+
+/// The path of each site, in the order of their numbers.
+pub(crate) fn names(profile: &Profile) -> Vec<String> {
+    let tree = heap::paths(profile, View::default());
+    let path = |number: &u32| {
+        let frames = tree.frames(*number);
+        let shown = frames.iter().rev().filter(|member| member.frame.role != FrameRole::Inlined);
+        shown.map(|member| member.frame.name.as_str()).collect::<Vec<_>>().join(CALLED_BY)
+    };
+    tree.samples.iter().map(path).collect()
+}
+
+fn blocks(held: Held) -> String {
+    format!("{} in {}", plural(held.bytes, "byte"), plural(held.blocks, "block"))
+}
+
+/// The sums, a line each.
+pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
+    let Use { allocated, freed, leaked, temporary, failed, left, .. } = found.total;
+    let mut lines = vec![
+        format!(
+            "heap: {} ({}), {} freed",
+            plural(allocated.blocks, "allocation"),
+            plural(allocated.bytes, "byte"),
+            group(freed.blocks)
+        ),
+        format!("peak: {}, at instruction {}", blocks(found.peak), group(found.peak_at_insns)),
+        format!("leaked: {}", blocks(leaked)),
+    ];
+    if found.before.blocks > 0 {
+        let still = blocks(found.still_before);
+        lines.push(format!("held as the window opened: {}; of these at the end: {still}", blocks(found.before)));
+    }
+    if allocated.blocks > 0 {
+        let share = share(temporary, allocated.blocks);
+        lines.push(format!("temporary: {} ({share}) freed before the next allocation", group(temporary)));
+    }
+    if failed.blocks > 0 {
+        lines.push(format!("failed: {} for {}", plural(failed.blocks, "allocation"), plural(failed.bytes, "byte")));
+    }
+    if left.blocks > 0 {
+        lines.push(format!("left without a return (longjmp, exception): {}", plural(left.blocks, "allocation")));
+    }
+    if found.double_frees + found.bad_frees > 0 {
+        lines.push(format!(
+            "warning: {} freed twice, {} freed that never {} allocated",
+            plural(found.double_frees, "block"),
+            group(found.bad_frees),
+            if found.bad_frees == 1 { "was" } else { "were" }
+        ));
+    }
+    if found.reissued > 0 {
+        lines.push(format!(
+            "warning: {} given out again while held: something frees that is not followed; name it with --heap-free",
+            plural(found.reissued, "block")
+        ));
+    }
+    if let Some((name, calls)) = heap::unfollowed(profile) {
+        lines.push(format!(
+            "warning: {} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: \
+             all numbers are too low; name its methods with --heap-alloc and --heap-free",
+            plural(calls, "call")
+        ));
+    }
+    lines.extend(arena(found));
+    lines
+}
+
+/// Where the blocks were, and in what pieces.
+fn arena(found: &HeapUse) -> Option<String> {
+    let (extent, last) = (found.extent.as_ref()?, found.history.last()?);
+    let bytes = extent.end - extent.start;
+    let which = match &extent.name {
+        Some(name) => format!("arena {name}"),
+        None => "arena (from the first to the last block ever given out)".to_owned(),
+    };
+    let smallest = found.history.iter().map(|point| point.largest_free_bytes).min()?;
+    Some(format!(
+        "{which}: {} at {}, high water {} ({}); largest free block {} at the end, {} at least",
+        plural(bytes, "byte"),
+        Hex(extent.start),
+        plural(last.high_water_bytes, "byte"),
+        share(last.high_water_bytes, bytes),
+        plural(last.largest_free_bytes, "byte"),
+        group(smallest)
+    ))
+}
+
+fn held_table(
+    rows: &BTreeMap<String, Use>,
+    title: &str,
+    held: fn(&Use) -> Held,
+    size: TableSize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut rows: Vec<(&String, Held)> = rows.iter().map(|(path, row)| (path, held(row))).collect();
+    rows.retain(|(_, held)| held.blocks > 0);
+    // Stable: equal ones stay in the order of their names.
+    rows.sort_by_key(|(_, held)| std::cmp::Reverse((held.bytes, held.blocks)));
+    let total = rows.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+    let row = |(path, held): (&String, Held)| {
+        ([group(held.bytes), share(held.bytes, total.bytes), group(held.blocks)], path.clone())
+    };
+    write_paths(["Bytes", "Share", "Blocks"], title, rows.into_iter().map(row).collect(), size, out)
+}
+
+fn allocated_table(rows: &BTreeMap<String, Use>, size: TableSize, out: &mut impl Write) -> io::Result<()> {
+    let mut rows: Vec<(&String, &Use)> = rows.iter().filter(|(_, row)| row.allocated.blocks > 0).collect();
+    rows.sort_by_key(|(_, row)| std::cmp::Reverse((row.allocated.bytes, row.allocated.blocks)));
+    let row = |(path, row): (&String, &Use)| {
+        let mean = row.lifetime_insns.checked_div(row.freed.blocks);
+        let numbers = [
+            group(row.allocated.blocks),
+            group(row.allocated.bytes),
+            group(row.temporary),
+            group_known(mean),
+            group_known(mean.map(|_| row.longest_insns)),
+        ];
+        (numbers, path.clone())
+    };
+    let titles = ["Calls", "Bytes", "Temporary", "Held, mean", "longest"];
+    write_paths(titles, "Allocated", rows.into_iter().map(row).collect(), size, out)
+}
+
+/// Writes rows of numbers, each with a path after it, which is cut where the terminal ends; nothing where there are
+/// none.
+fn write_paths<const NUMBERS: usize>(
+    titles: [&str; NUMBERS],
+    title: &str,
+    rows: Vec<([String; NUMBERS], String)>,
+    size: TableSize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let shown = size.top_rows.unwrap_or(rows.len()).min(rows.len());
+    let head = (titles.map(str::to_owned), title.to_owned());
+    let lines: Vec<_> = std::iter::once(&head).chain(&rows[..shown]).collect();
+    let width = |column: usize| lines.iter().map(|(numbers, _)| columns(&numbers[column])).max().unwrap_or(0);
+    let widths: [usize; NUMBERS] = std::array::from_fn(width);
+    let room = size.width_columns.map(|width| width.saturating_sub(widths.iter().map(|width| width + 2).sum()));
+    writeln!(out)?;
+    for (numbers, path) in &lines {
+        let numbers = numbers.iter().zip(widths).map(|(number, width)| format!("{number:>width$}  "));
+        let path = printable(path);
+        let path = room.map_or(path.clone(), |room| Cow::Owned(clip(&path, room.max(MIN_PATH)).into_owned()));
+        writeln!(out, "{}{path}", numbers.collect::<String>())?;
+    }
+    match rows.len() - shown {
+        0 => Ok(()),
+        more => writeln!(out, "and {} more; --top 0 shows all", group(more as u64)),
+    }
+}
+
+fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::Result<()> {
+    let names = stacks::task_names(profile);
+    let sites = profile.heap.as_ref().map_or(&[][..], |heap| &heap.sites);
+    let rows = heap::by(found, |site| sites[site as usize - 1].task);
+    let mut rows: Vec<(u32, Use)> = rows.into_iter().collect();
+    rows.retain(|(_, row)| row.allocated.blocks + row.failed.blocks + row.left.blocks > 0);
+    rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.allocated.bytes));
+    let titles = ["Task", "Calls", "Bytes", "At the peak", "Leaked", "Failed"];
+    let mut lines = vec![titles.map(str::to_owned)];
+    for (task, row) in rows {
+        let name = (task as usize).checked_sub(1).and_then(|index| names.get(index));
+        lines.push([
+            name.map_or(stacks::NO_TASK, String::as_str).to_owned(),
+            group(row.allocated.blocks),
+            group(row.allocated.bytes),
+            group(row.at_peak.bytes),
+            group(row.leaked.bytes),
+            group(row.failed.blocks + row.left.blocks),
+        ]);
+    }
+    write_table(&lines, out)
+}
+
+/// A wrong free: what, where, and where the block came from, a line each.
+pub(crate) fn sentence(misuse: &Misuse, paths: &[String]) -> Vec<String> {
+    let path = |site: u32| paths.get((site as usize).wrapping_sub(1)).map_or("?", String::as_str);
+    let (at, address) = (group(misuse.at_insns), Hex(misuse.address));
+    let mut lines = match misuse.wrong {
+        Wrong::Double { first, first_at_insns } => vec![
+            format!("double free of {address} at instruction {at}: {}", path(misuse.site)),
+            format!("freed before at instruction {}: {}", group(first_at_insns), path(first)),
+        ],
+        Wrong::Never => {
+            vec![format!("free of {address}, which was never allocated, at instruction {at}: {}", path(misuse.site))]
+        }
+    };
+    lines.extend(misuse.allocated.map(|site| format!("allocated: {}", path(site))));
+    lines
+}
+
+/// Writes what changed between the heaps of two runs; nothing where neither was followed.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
+    let (old, new) = match (heap::replay(before), heap::replay(after)) {
+        (None, None) => return Ok(()),
+        (Some(old), Some(new)) => (old, new),
+        (old, _) => {
+            let which = if old.is_none() { "before" } else { "after" };
+            return writeln!(out, "note: the heap was not followed in the run {which}: profile both with --heap");
+        }
+    };
+    let sums: [(&str, fn(&HeapUse) -> u64); 4] = [
+        ("heap at the peak", |found| found.peak.bytes),
+        ("heap leaked", |found| found.total.leaked.bytes),
+        ("heap allocated", |found| found.total.allocated.bytes),
+        ("allocations", |found| found.total.allocated.blocks),
+    ];
+    let mut lines = vec![["Heap", "Before", "After", "Change"].map(str::to_owned)];
+    for (name, sum) in sums {
+        let (old, new) = (sum(&old), sum(&new));
+        lines.push([name.to_owned(), group(old), group(new), signed(i128::from(new) - i128::from(old))]);
+    }
+    write_table(&lines, out)?;
+    let by_path = |profile: &Profile, found: &HeapUse| {
+        let paths = names(profile);
+        heap::by(found, |site| paths[site as usize - 1].clone())
+    };
+    let (old, new) = (by_path(before, &old), by_path(after, &new));
+    let numbers = |rows: &BTreeMap<String, Use>, path: &String| {
+        let row = rows.get(path).copied().unwrap_or_default();
+        [row.at_peak.bytes, row.leaked.bytes, row.allocated.blocks].map(i128::from)
+    };
+    let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut changes: Vec<([i128; 3], &String)> = Vec::new();
+    for path in paths {
+        let (old, new) = (numbers(&old, path), numbers(&new, path));
+        let change: [i128; 3] = std::array::from_fn(|index| new[index] - old[index]);
+        if change != [0; 3] {
+            changes.push((change, path));
+        }
+    }
+    // Stable: equal ones stay in the order of their names.
+    changes.sort_by_key(|(change, _)| std::cmp::Reverse(change.map(i128::unsigned_abs)));
+    let rows = changes.into_iter().map(|(change, path)| (change.map(signed), path.clone())).collect();
+    write_paths(["At the peak", "Leaked", "Calls"], "Change of the heap", rows, size, out)
+}

@@ -1,0 +1,48 @@
+//! What is asked for and is not there ends with 2 and the nearest names; a rule that cannot be read, with its column.
+
+use crate::common::{image, run_file};
+
+#[track_caller]
+fn refused(name: &str, args: &[&str], expected: &[&str]) {
+    let run = run_file(&image(name), args).expect_code(2);
+    for part in expected {
+        assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
+    }
+}
+
+#[test]
+fn an_image_without_an_allocator_that_is_known_says_so() {
+    refused(
+        "cortex-m3-bare",
+        &["--heap"],
+        &["--heap: no function of the image is known to allocate", "--heap-alloc '"],
+    );
+    refused("cortex-m3-bare-stripped", &["--heap"], &["--heap: the image has no symbols"]);
+}
+
+#[test]
+fn a_rule_that_matches_nothing_names_what_is_near() {
+    refused(
+        "cortex-m3-heap4",
+        &["--heap-alloc", "pool_gte(size=r0)"],
+        &["--heap-alloc: no function is called `pool_gte`", "`pool_get`"],
+    );
+    refused("cortex-m3-heap4", &["--heap", "--heap-free", "pool_pu"], &["--heap-free: ", "`pool_put`"]);
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_shows_where() {
+    refused(
+        "cortex-m3-heap4",
+        &["--heap-alloc", "pool_get(size=q0)"],
+        &["--heap-alloc: column 15: `q0` is no argument", "\n  pool_get(size=q0)\n                ^"],
+    );
+    refused("riscv64-heap4", &["--heap-alloc", "pool_get(size=r0)"], &["column 15: RISC-V has no register r0"]);
+}
+
+#[test]
+fn it_needs_call_stacks_and_one_vcpu() {
+    refused("cortex-m3-heap4", &["--heap", "--no-stacks"], &["--heap needs call stacks"]);
+    let smp = ["--heap", "--heap-alloc", "main(size=8)", "--qemu-arg=-smp", "--qemu-arg=2"];
+    refused("riscv64-smp", &smp, &["--heap: the heap is followed on one vCPU"]);
+}

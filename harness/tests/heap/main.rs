@@ -1,0 +1,11 @@
+//! The heap as it is followed: held against what firmware counts of itself, and shown to others' programs.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod asked;
+mod exports;
+mod gate;
+mod shown;
+mod truth;
+mod wrong;

@@ -1,0 +1,373 @@
+//! The heap: what the firmware's own functions give out and take back, by the calls of them.
+//!
+//! A call is seen at the function's first instruction, where its arguments are still in their registers, and where it
+//! returns to. Functions that call each other are one allocation, the outermost's: what happens within is kept aside,
+//! and counts only where the outermost never returns.
+//!
+//! A return is awaited at its address alone: each block that a call may return to has a counter of the calls that are
+//! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
+//! has interrupted cost nothing, and are told apart by their stack pointers.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::definition::{Definition, FrameKind};
+use wire::heap::{Allocator, Argument, Event, What};
+use wire::request::Request;
+
+use crate::code::Code;
+use crate::follow::context::Core;
+use crate::guest::{Context, Guest};
+use crate::ledger::Ledger;
+use crate::stack::{Stack, Stacks};
+
+/// Most calls that are under way at a time, of all tasks and interrupts; the oldest is given up.
+const MAX_OPEN: usize = 512;
+
+/// Most that is kept of what happens within one call.
+const MAX_INNER: usize = 64;
+
+/// The calls of allocation functions that are under way.
+pub(crate) struct Heap {
+    allocators: BTreeMap<u64, Allocator>,
+    /// Counters of the calls that are to return to an address, by the address.
+    awaited: HashMap<u64, u32>,
+    /// In the order in which they began.
+    open: Vec<Open>,
+    /// By function, callers and task.
+    sites: HashMap<(u64, u32, u32), u32>,
+    is_window_open: bool,
+    /// Tasks are told apart, so that what is gone from its task's stack cannot return.
+    knows_tasks: bool,
+    /// What has happened and has not been taken.
+    events: Vec<Event>,
+}
+
+/// A call that is under way.
+struct Open {
+    allocator: Allocator,
+    place: Place,
+    sp: u64,
+    return_addr: u64,
+    /// Instructions before it.
+    began_insns: u64,
+    site: u32,
+    asked: Asked,
+    /// Another call that is under way made it.
+    is_inner: bool,
+    /// It is on its stack no more, as far as can be seen; in another task that is not known it may be.
+    is_gone: bool,
+    /// What has happened within.
+    inner: Vec<Event>,
+}
+
+/// What a function was asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    size_bytes: u64,
+    align_bytes: u64,
+    /// The block that is given back, or is to have another size.
+    old: u64,
+    /// Where the address is to be put.
+    place: u64,
+}
+
+/// Whose stack a call is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Task(u32),
+    Exception { number: u64, began_insns: u64 },
+}
+
+impl Place {
+    fn of(core: &Core) -> Place {
+        core.exceptions.last().map_or(Place::Task(core.task), |active| Place::Exception {
+            number: active.number,
+            began_insns: active.began_at,
+        })
+    }
+}
+
+/// What takes a stack, for those calls that need one.
+pub(crate) struct Walk<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) stacks: &'a mut Stacks,
+    pub(crate) guest: &'a mut Guest,
+    pub(crate) code: &'a mut Code,
+    pub(crate) ledger: &'a mut Ledger,
+    /// Not only direct calls have led to the function.
+    pub(crate) by_transfer: bool,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, context: Context) -> Stack {
+        self.stacks.take_from(self.core, context, self.by_transfer, self.guest, self.code, self.ledger)
+    }
+}
+
+impl Heap {
+    /// No call yet. None: the heap is not followed.
+    pub(crate) fn new(request: &Request) -> Option<Heap> {
+        if request.heap.is_empty() || request.is_debugged {
+            return None;
+        }
+        Some(Heap {
+            allocators: request.heap.iter().map(|allocator| (allocator.entry, *allocator)).collect(),
+            awaited: HashMap::new(),
+            open: Vec::new(),
+            sites: HashMap::new(),
+            is_window_open: false,
+            knows_tasks: request.kernel.is_some(),
+            events: Vec::new(),
+        })
+    }
+
+    /// Whether such a function starts at this address.
+    pub(crate) fn begins_at(&self, pc: u64) -> bool {
+        self.allocators.contains_key(&pc)
+    }
+
+    /// The counter of the calls that are to return to this address.
+    pub(crate) fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger) -> u32 {
+        *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
+    }
+
+    /// What has happened since this was asked last, in that order.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// At the first instruction of such a function, before it is counted.
+    pub(crate) fn enter(&mut self, pc: u64, mut walk: Walk<'_>) {
+        let Some(&allocator) = self.allocators.get(&pc) else { return };
+        let place = Place::of(walk.core);
+        let context = walk.guest.context(pc);
+        let (sp, return_addr) = (context.sp, walk.guest.code_address(context.return_addr));
+        let now = walk.ledger.insns(walk.core.vcpu);
+        let is_same = |open: &Open| (open.sp, open.return_addr, open.place) == (sp, return_addr, place);
+        // One that an instruction was executed again for: an exception came first.
+        let is_again = |open: &Open| open.allocator.entry == pc && now.wrapping_sub(open.began_insns) <= 1;
+        if self.open.iter().any(|open| is_same(open) && is_again(open)) {
+            return;
+        }
+        // What was called from here before and has not returned never will.
+        let ended = |open: &Open| is_same(open) && (open.is_gone || open.allocator.entry == pc);
+        while let Some(index) = self.open.iter().position(ended) {
+            self.give_up(index, walk.ledger);
+        }
+        let mut stack = None;
+        let mut parent = None;
+        while let Some(index) = self.innermost(place) {
+            let open = &self.open[index];
+            let is_within = if open.sp == sp {
+                // By a tail call.
+                open.return_addr == return_addr
+            } else if sp > open.sp {
+                false
+            } else {
+                self.is_called_by_one(place, return_addr, walk.code)
+                    || shows(stack.get_or_insert_with(|| walk.take(context)), open.return_addr)
+            };
+            if is_within {
+                parent = Some(index);
+                break;
+            }
+            self.lose(index, walk.ledger);
+        }
+        let asked = asked(&allocator, walk.guest);
+        let takes_back_only = allocator.size.is_none();
+        // Nothing is given back, and the return is of no interest.
+        if takes_back_only && asked.old == 0 {
+            return;
+        }
+        let frames = match (parent, stack) {
+            // Most of these are never heard of again.
+            (Some(_), None) => Stack::new(),
+            (_, Some(stack)) => stack,
+            (None, None) if self.is_window_open => walk.take(context),
+            (None, None) => Stack::new(),
+        };
+        let frames = if self.is_window_open { walk.stacks.id(&frames, walk.ledger) } else { 0 };
+        let site = match parent {
+            Some(parent) if frames == 0 => self.open[parent].site,
+            _ => self.site(pc, frames, walk.core.task, walk.ledger),
+        };
+        if takes_back_only {
+            let event = Event { at_insns: now, site, what: What::Freed { address: asked.old } };
+            self.happened(parent, event);
+        }
+        if self.open.len() >= MAX_OPEN {
+            self.give_up(0, walk.ledger);
+        }
+        let awaited = self.awaited_at(return_addr, walk.ledger);
+        walk.ledger.add(awaited, walk.core.vcpu, 1);
+        self.open.push(Open {
+            allocator,
+            place,
+            sp,
+            return_addr,
+            began_insns: now,
+            site,
+            asked,
+            is_inner: parent.is_some(),
+            is_gone: false,
+            inner: Vec::new(),
+        });
+    }
+
+    /// Where such a function may have returned to, before that is counted.
+    pub(crate) fn leave(&mut self, pc: u64, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
+        let sp = guest.stack_pointer();
+        // Those that follow by tail calls return with the first.
+        let returns = |open: &Open| open.return_addr == pc && open.sp == sp;
+        let Some(index) = self.open.iter().position(returns) else { return };
+        let place = self.open[index].place;
+        // What it called has returned unseen.
+        while let Some(inner) = self.innermost(place).filter(|&inner| inner > index) {
+            self.remove(inner, ledger);
+        }
+        let open = self.remove(index, ledger);
+        let parent = self.innermost(place).filter(|&parent| open.is_inner && parent < index);
+        let at_insns = ledger.insns(vcpu);
+        if let Some(what) = outcome(&open, guest) {
+            self.happened(parent, Event { at_insns, site: open.site, what });
+        }
+    }
+
+    /// The window opens: what is under way began before.
+    pub(crate) fn restart(&mut self, insns: u64, ledger: &Ledger) {
+        for open in &mut self.open {
+            open.began_insns = 0;
+            open.inner.clear();
+        }
+        // The counters have been cleared.
+        for awaited in self.open.iter().filter_map(|open| self.awaited.get(&open.return_addr)) {
+            ledger.add(*awaited, 0, 1);
+        }
+        self.is_window_open = true;
+        self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
+    }
+
+    /// The run ends: what is gone will not return.
+    pub(crate) fn end(&mut self, ledger: &Ledger) {
+        while let Some(index) = self.open.iter().position(|open| open.is_gone) {
+            self.give_up(index, ledger);
+        }
+    }
+
+    /// The last call on a stack.
+    fn innermost(&self, place: Place) -> Option<usize> {
+        self.open.iter().rposition(|open| open.place == place && !open.is_gone)
+    }
+
+    /// Whether one of the functions that are under way on a stack made the call that returns there.
+    fn is_called_by_one(&self, place: Place, return_addr: u64, code: &Code) -> bool {
+        let caller = code.function_of(return_addr.wrapping_sub(1));
+        let mut on_stack = self.open.iter().filter(|open| open.place == place && !open.is_gone);
+        caller.is_some() && on_stack.any(|open| caller == Some(open.allocator.entry))
+    }
+
+    /// Something happened, within another call or by itself.
+    fn happened(&mut self, within: Option<usize>, event: Event) {
+        match within {
+            None => self.events.push(event),
+            Some(parent) => {
+                let inner = &mut self.open[parent].inner;
+                if inner.len() < MAX_INNER {
+                    inner.push(event);
+                }
+            }
+        }
+    }
+
+    /// A call is on its stack no more: what happened within has happened all the same.
+    fn lose(&mut self, index: usize, ledger: &Ledger) {
+        let open = &mut self.open[index];
+        let place = open.place;
+        if self.knows_tasks || matches!(place, Place::Exception { .. }) {
+            return self.give_up(index, ledger);
+        }
+        open.is_gone = true;
+        let (inner, is_inner) = (std::mem::take(&mut open.inner), open.is_inner);
+        let parent = self.innermost(place).filter(|&parent| is_inner && parent < index);
+        self.promote(inner, parent);
+    }
+
+    /// A call never returns.
+    fn give_up(&mut self, index: usize, ledger: &Ledger) {
+        let open = self.remove(index, ledger);
+        let parent = self.innermost(open.place).filter(|&parent| open.is_inner && parent < index);
+        self.promote(open.inner, parent);
+        if !open.is_inner && open.allocator.size.is_some() {
+            let what = What::Left { size_bytes: open.asked.size_bytes };
+            self.events.push(Event { at_insns: open.began_insns, site: open.site, what });
+        }
+    }
+
+    /// What happened within a call that never returns has happened by itself; what failed was why.
+    fn promote(&mut self, inner: Vec<Event>, parent: Option<usize>) {
+        for event in inner.into_iter().filter(|event| !matches!(event.what, What::Failed { .. })) {
+            self.happened(parent, event);
+        }
+    }
+
+    fn remove(&mut self, index: usize, ledger: &Ledger) -> Open {
+        let open = self.open.remove(index);
+        if let Some(&awaited) = self.awaited.get(&open.return_addr) {
+            ledger.set(awaited, 0, ledger.get(awaited, 0).saturating_sub(1));
+        }
+        open
+    }
+
+    fn site(&mut self, entry: u64, stack: u32, task: u32, ledger: &mut Ledger) -> u32 {
+        let next = self.sites.len() as u32 + 1;
+        *self.sites.entry((entry, stack, task)).or_insert_with(|| {
+            ledger.note(&Definition::Site { entry, stack, task });
+            next
+        })
+    }
+}
+
+/// Whether a stack has a call that returns there, or is not known far enough to say that it has none.
+fn shows(stack: &Stack, return_addr: u64) -> bool {
+    stack.iter().any(|frame| match *frame {
+        FrameKind::Caller { return_addr: other } => other == return_addr,
+        FrameKind::Unknown(_) => true,
+        FrameKind::Exception { .. } => false,
+    })
+}
+
+/// The arguments of a function that starts here.
+fn asked(allocator: &Allocator, guest: &mut Guest) -> Asked {
+    let mut value = |argument: Option<Argument>, otherwise| match argument {
+        Some(Argument::Register(number)) => guest.general_register(number),
+        Some(Argument::Constant(value)) => value,
+        None => otherwise,
+    };
+    Asked {
+        size_bytes: value(allocator.size, 0).saturating_mul(value(allocator.count, 1)),
+        align_bytes: value(allocator.align, 0),
+        old: value(allocator.old.map(Argument::Register), 0),
+        place: value(allocator.place.map(Argument::Register), 0),
+    }
+}
+
+/// What a call has come to that has just returned; None: to nothing.
+fn outcome(open: &Open, guest: &mut Guest) -> Option<What> {
+    let Open { allocator, asked, .. } = open;
+    let &Asked { size_bytes, align_bytes, old, place } = asked;
+    allocator.size?;
+    let result = guest.general_register(allocator.result);
+    let address = match allocator.place {
+        None => result,
+        Some(_) if result != 0 => 0,
+        Some(_) => guest.pointer(place).unwrap_or(0),
+    };
+    match (address, old) {
+        // A block of no size is given back by some, and kept by others.
+        (0, 0) if size_bytes == 0 => None,
+        (0, old) if size_bytes == 0 => Some(What::Freed { address: old }),
+        (0, _) => Some(What::Failed { size_bytes, align_bytes }),
+        (address, 0) => Some(What::Allocated { address, size_bytes, align_bytes }),
+        (address, old) => Some(What::Moved { old, address, size_bytes }),
+    }
+}

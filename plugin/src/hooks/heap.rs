@@ -1,0 +1,37 @@
+//! Callbacks that follow the heap.
+
+use super::arrive;
+use crate::heap::Walk;
+use crate::qemu::{ExecCallback, Hook};
+use crate::state::State;
+
+/// At the first instruction of a function that gives memory out or takes it back.
+pub(crate) struct OnAllocator;
+
+impl Hook for OnAllocator {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, stacks, transfers, heap, .. } = &mut *state;
+        let (Some(heap), Some(stacks)) = (heap, stacks) else { return };
+        follow.leave_exceptions(here.vcpu, guest, ledger);
+        follow.check_task(here.vcpu, guest, ledger);
+        let core = &follow.cores[here.vcpu as usize];
+        let by_transfer = transfers.has_led_to(here.pc);
+        heap.enter(here.pc, Walk { core, stacks, guest, code, ledger, by_transfer });
+        state.report_heap();
+    };
+}
+
+/// Where such a function is to return to.
+pub(crate) struct OnAllocated;
+
+impl Hook for OnAllocated {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, heap, .. } = &mut *state;
+        if let Some(heap) = heap {
+            heap.leave(here.pc, here.vcpu, guest, ledger);
+        }
+        state.report_heap();
+    };
+}

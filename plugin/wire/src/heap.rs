@@ -1,0 +1,382 @@
+//! The heap: which functions give memory out and take it back, and what they did, event by event.
+//!
+//! Events are in the order in which they happened, delta-coded: six to ten bytes each. Where one was asked for, on
+//! which path and in which task, is a [`crate::definition::Definition::Site`] that many of them share.
+
+use crate::Malformed;
+use crate::varint::{self, Reader};
+
+/// Name of the file with the events; there is one where [`crate::request::Request::heap`] names a function.
+pub const FILE_NAME: &str = "heap";
+
+/// Most registers of a processor that a function's arguments can be in.
+pub const MAX_REGISTER: u8 = 31;
+
+/// What a function is given, at its first instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// In the integer register of this number.
+    Register(u8),
+    /// The same in each call: a pool of blocks of one size.
+    Constant(u64),
+}
+
+/// A function that gives memory out, takes it back, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocator {
+    /// First address of the function.
+    pub entry: u64,
+    /// Bytes that are asked for; None: it only takes back.
+    pub size: Option<Argument>,
+    /// How many times so many.
+    pub count: Option<Argument>,
+    /// The alignment that is asked for.
+    pub align: Option<Argument>,
+    /// Register of the block that is taken back, or is to have another size.
+    pub old: Option<u8>,
+    /// Register of the new block's address as the function returns; 0 there: there is none.
+    pub result: u8,
+    /// Register that points to where the address is put. Then 0 in `result` says that it was.
+    pub place: Option<u8>,
+}
+
+impl Allocator {
+    /// Appends the record.
+    pub(crate) fn put(out: &mut Vec<u8>, allocator: &Allocator) {
+        varint::put(out, allocator.entry);
+        for argument in [allocator.size, allocator.count, allocator.align] {
+            match argument {
+                None => out.push(0),
+                Some(Argument::Register(number)) => out.extend([1, number]),
+                Some(Argument::Constant(value)) => {
+                    out.push(2);
+                    varint::put(out, value);
+                }
+            }
+        }
+        for register in [allocator.old, Some(allocator.result), allocator.place] {
+            out.push(register.map_or(0, |number| number + 1));
+        }
+    }
+
+    /// Reads what [`Allocator::put`] wrote.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Allocator, Malformed> {
+        const WHAT: &str = "request's allocator";
+        let entry = reader.varint(WHAT)?;
+        let mut arguments = [None; 3];
+        for argument in &mut arguments {
+            let malformed = Malformed { what: WHAT, offset: reader.offset };
+            *argument = match reader.byte(WHAT)? {
+                0 => None,
+                1 => Some(Argument::Register(reader.byte(WHAT)?)),
+                2 => Some(Argument::Constant(reader.varint(WHAT)?)),
+                _ => return Err(malformed),
+            };
+        }
+        let mut registers = [None; 3];
+        for register in &mut registers {
+            *register = reader.byte(WHAT)?.checked_sub(1);
+        }
+        let ([size, count, align], [old, Some(result), place]) = (arguments, registers) else {
+            return Err(Malformed { what: WHAT, offset: reader.offset });
+        };
+        Ok(Allocator { entry, size, count, align, old, result, place })
+    }
+
+    /// Whether it can be meant.
+    pub(crate) fn is_meant(&self) -> bool {
+        let registers = [self.size, self.count, self.align].into_iter().filter_map(|argument| match argument? {
+            Argument::Register(number) => Some(number),
+            Argument::Constant(_) => None,
+        });
+        let mut registers = registers.chain(self.old).chain(self.place).chain([self.result]);
+        registers.all(|number| number <= MAX_REGISTER)
+            && (self.size.is_some() || self.old.is_some())
+            && (self.size.is_some() || (self.count.is_none() && self.align.is_none() && self.place.is_none()))
+    }
+}
+
+/// Something that happened to the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Instructions that had started: since reset before [`What::Opened`], since then after it. Where memory is given
+    /// out, as the function returned; elsewhere as it was called.
+    pub at_insns: u64,
+    /// Where it was asked for: the id of a [`crate::definition::Definition::Site`]; 0 in [`What::Opened`].
+    pub site: u32,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The window has opened. What was given out before is known.
+    Opened,
+    /// A block was given out.
+    Allocated {
+        /// Its address.
+        address: u64,
+        /// Bytes that were asked for.
+        size_bytes: u64,
+        /// The alignment that was asked for; 0: none.
+        align_bytes: u64,
+    },
+    /// A block was given back.
+    Freed {
+        /// The address that was given back, whatever is there.
+        address: u64,
+    },
+    /// A block was given back and another one, or the same of another size, given out for it.
+    Moved {
+        /// The address that was given back.
+        old: u64,
+        /// That of the new block.
+        address: u64,
+        /// Bytes that were asked for.
+        size_bytes: u64,
+    },
+    /// There was no memory. A block that was to have another size is as it was.
+    Failed {
+        /// Bytes that were asked for.
+        size_bytes: u64,
+        /// The alignment that was asked for; 0: none.
+        align_bytes: u64,
+    },
+    /// The function never returned: an exception or a longjmp led out of it.
+    Left {
+        /// Bytes that were asked for.
+        size_bytes: u64,
+    },
+}
+
+const OPENED: u8 = 0;
+const ALLOCATED: u8 = 1;
+const FREED: u8 = 2;
+const MOVED: u8 = 3;
+const FAILED: u8 = 4;
+const LEFT: u8 = 5;
+const KINDS: u8 = 7;
+/// The site is another one than the last event's of this kind.
+const SITE: u8 = 8;
+/// An alignment follows.
+const ALIGN: u8 = 0x10;
+/// All that is used of an event's first byte.
+const USED: u8 = KINDS | SITE | ALIGN;
+
+/// What the next deltas refer to.
+#[derive(Clone, Debug, Default)]
+struct Previous {
+    at_insns: u64,
+    address: u64,
+    /// By kind: those who free are others than those who allocate.
+    sites: [u32; KINDS as usize + 1],
+}
+
+/// Writes events; keeps what the next delta refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder(Previous);
+
+impl Encoder {
+    /// Appends one event to `out`.
+    ///
+    /// # Errors
+    /// When its site cannot be meant; nothing is appended.
+    pub fn put(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let &Event { at_insns, site, what } = event;
+        if (site == 0) != (what == What::Opened) {
+            return Err(Malformed { what: "heap event", offset: out.len() });
+        }
+        let (kind, align_bytes) = match what {
+            What::Opened => (OPENED, 0),
+            What::Allocated { align_bytes, .. } => (ALLOCATED, align_bytes),
+            What::Freed { .. } => (FREED, 0),
+            What::Moved { .. } => (MOVED, 0),
+            What::Failed { align_bytes, .. } => (FAILED, align_bytes),
+            What::Left { .. } => (LEFT, 0),
+        };
+        let last = &mut self.0;
+        let has_site = last.sites[usize::from(kind)] != site;
+        out.push(kind | if has_site { SITE } else { 0 } | if align_bytes > 0 { ALIGN } else { 0 });
+        varint::put_delta(out, last.at_insns, at_insns);
+        if has_site {
+            varint::put(out, site.into());
+        }
+        let mut put_address = |out: &mut Vec<u8>, address| {
+            varint::put_delta(out, last.address, address);
+            last.address = address;
+        };
+        match what {
+            What::Opened => {}
+            What::Allocated { address, size_bytes, .. } => {
+                put_address(out, address);
+                varint::put(out, size_bytes);
+            }
+            What::Freed { address } => put_address(out, address),
+            What::Moved { old, address, size_bytes } => {
+                put_address(out, old);
+                put_address(out, address);
+                varint::put(out, size_bytes);
+            }
+            What::Failed { size_bytes, .. } | What::Left { size_bytes } => varint::put(out, size_bytes),
+        }
+        if align_bytes > 0 {
+            varint::put(out, align_bytes);
+        }
+        last.sites[usize::from(kind)] = site;
+        last.at_insns = if what == What::Opened { 0 } else { at_insns };
+        Ok(())
+    }
+}
+
+/// Reads what [`Encoder`] wrote.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    reader: Reader<'a>,
+    previous: Previous,
+    failed: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the first byte of a stream.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Decoder { reader: Reader::new(bytes), previous: Previous::default(), failed: false }
+    }
+
+    fn address(&mut self) -> Result<u64, Malformed> {
+        self.previous.address = self.reader.delta(self.previous.address, "heap event's address")?;
+        Ok(self.previous.address)
+    }
+
+    fn event(&mut self) -> Result<Event, Malformed> {
+        let malformed = Malformed { what: "heap event", offset: self.reader.offset };
+        let first = self.reader.byte("heap event")?;
+        let kind = first & KINDS;
+        let may_align = matches!(kind, ALLOCATED | FAILED);
+        if first & !USED != 0 || kind > LEFT || (first & ALIGN != 0 && !may_align) {
+            return Err(malformed);
+        }
+        let at_insns = self.reader.delta(self.previous.at_insns, "heap event's time")?;
+        let last_site = self.previous.sites[usize::from(kind)];
+        let site = if first & SITE != 0 {
+            u32::try_from(self.reader.varint("heap event's site")?).map_err(|_| malformed.clone())?
+        } else {
+            last_site
+        };
+        if (site == 0) != (kind == OPENED) || (first & SITE != 0 && site == last_site) {
+            return Err(malformed);
+        }
+        let mut what = match kind {
+            OPENED => What::Opened,
+            ALLOCATED => {
+                let address = self.address()?;
+                What::Allocated { address, size_bytes: self.reader.varint("heap event's size")?, align_bytes: 0 }
+            }
+            FREED => What::Freed { address: self.address()? },
+            MOVED => {
+                let (old, address) = (self.address()?, self.address()?);
+                What::Moved { old, address, size_bytes: self.reader.varint("heap event's size")? }
+            }
+            FAILED => What::Failed { size_bytes: self.reader.varint("heap event's size")?, align_bytes: 0 },
+            _ => What::Left { size_bytes: self.reader.varint("heap event's size")? },
+        };
+        if let (ALIGN, What::Allocated { align_bytes, .. } | What::Failed { align_bytes, .. }) =
+            (first & ALIGN, &mut what)
+        {
+            *align_bytes = self.reader.varint("heap event's alignment")?;
+            if *align_bytes == 0 {
+                return Err(malformed);
+            }
+        }
+        self.previous.sites[usize::from(kind)] = site;
+        self.previous.at_insns = if what == What::Opened { 0 } else { at_insns };
+        Ok(Event { at_insns, site, what })
+    }
+}
+
+impl Iterator for Decoder<'_> {
+    type Item = Result<Event, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.reader.is_empty() {
+            return None;
+        }
+        let event = self.event();
+        self.failed = event.is_err();
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> Vec<Event> {
+        let event = |at_insns, site, what| Event { at_insns, site, what };
+        vec![
+            event(90, 1, What::Allocated { address: 0x2000_0000, size_bytes: 7, align_bytes: 0 }),
+            event(100, 0, What::Opened),
+            event(5, 2, What::Allocated { address: 0x2000_0100, size_bytes: u64::MAX, align_bytes: 64 }),
+            event(6, 3, What::Freed { address: 0x2000_0100 }),
+            event(9, 2, What::Allocated { address: 0x2000_0100, size_bytes: 0, align_bytes: 0 }),
+            event(8, 3, What::Freed { address: 3 }),
+            event(20, u32::MAX, What::Moved { old: 0x2000_0000, address: u64::MAX, size_bytes: 9 }),
+            event(30, 1, What::Failed { size_bytes: 300, align_bytes: 8 }),
+            event(31, 1, What::Failed { size_bytes: 300, align_bytes: 0 }),
+            event(31, 4, What::Left { size_bytes: 1 }),
+        ]
+    }
+
+    fn encode(events: &[Event]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::default();
+        events.iter().for_each(|event| encoder.put(event, &mut out).unwrap());
+        out
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        let decoded: Result<Vec<_>, _> = Decoder::new(&encode(&events())).collect();
+        assert_eq!(decoded.unwrap(), events());
+    }
+
+    #[test]
+    fn a_pair_costs_some_ten_bytes() {
+        let pairs: Vec<_> = (0..1000)
+            .flat_map(|n| {
+                let address = 0x2000_0000 + n % 16 * 0x40;
+                let allocated = What::Allocated { address, size_bytes: 24, align_bytes: 0 };
+                [
+                    Event { at_insns: n * 1000 + 400, site: 1, what: allocated },
+                    Event { at_insns: n * 1000 + 900, site: 2, what: What::Freed { address } },
+                ]
+            })
+            .collect();
+        assert!(encode(&pairs).len() <= 11 * 1000 + 16);
+    }
+
+    #[test]
+    fn an_event_of_nowhere_is_refused() {
+        let mut out = Vec::new();
+        let freed = Event { at_insns: 1, site: 0, what: What::Freed { address: 1 } };
+        assert!(Encoder::default().put(&freed, &mut out).is_err());
+        assert!(Encoder::default().put(&Event { site: 1, what: What::Opened, ..freed }, &mut out).is_err());
+        assert!(out.is_empty());
+        assert!(Decoder::new(&[FREED, 2, 2]).next().unwrap().is_err());
+        assert!(Decoder::new(&[OPENED | SITE, 2, 1]).next().unwrap().is_err());
+    }
+
+    #[test]
+    fn any_cut_or_flipped_byte_is_an_error_or_other_events_and_never_a_panic() {
+        let bytes = encode(&events());
+        for cut in 0..bytes.len() {
+            let _ = Decoder::new(&bytes[..cut]).count();
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[cut] ^= 1 << bit;
+                let decoded: Result<Vec<_>, _> = Decoder::new(&flipped).collect();
+                assert_ne!(decoded.as_ref(), Ok(&events()), "byte {cut} bit {bit} does not matter");
+            }
+        }
+    }
+}
