@@ -628,6 +628,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
+        events: &[],
         mcount: mcount.headers.first(),
         stubs: &[],
     };

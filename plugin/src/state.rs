@@ -365,11 +365,12 @@ impl State {
     pub(crate) fn settle_all(&mut self) {
         self.clocks.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
+        self.follow.advance(&mut self.ledger);
     }
 
     fn sample(&mut self, vcpu: u32, at_insns: u64, pc: u64, stack: u32) {
-        let (task, node) = self.follow.place(vcpu, &mut self.ledger);
-        self.ledger.sample(&Sample { at_insns, pc, vcpu, stack, task, node });
+        let (task, node, zone) = self.follow.place(vcpu, &mut self.ledger);
+        self.ledger.sample(&Sample { at_insns, pc, vcpu, stack, task, node, zone });
         if let Some(marks) = &mut self.marks {
             marks.mark(vcpu, &mut self.ledger);
         }
@@ -398,6 +399,7 @@ impl State {
         }
         // It may have come in another one's turn.
         (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
+        self.follow.advance(&mut self.ledger);
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
         }

@@ -19,3 +19,4 @@ pub mod source;
 pub mod stacks;
 pub mod timeline;
 pub mod visit;
+pub mod zone;

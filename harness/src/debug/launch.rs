@@ -100,6 +100,7 @@ impl Launch {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            events: &[],
             mcount: None,
             stubs: &[],
         };

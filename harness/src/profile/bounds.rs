@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use wire::counters::MAX_INSNS;
 use wire::sample::MAX_VCPUS;
 
+use super::zone::Zones;
 use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
 
 /// Most of anything that is counted, all vCPUs together.
@@ -42,6 +43,30 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
         table.is_none_or(|table| table.inside_at_open <= MOST && fits(table.arcs.iter().map(|arc| arc.count), MOST));
     let are_small = counts.into_iter().all(|count| count <= MOST) && of_table;
     ensure!(are_small, "the facts are damaged: their counts are larger than any run's");
+    Ok(())
+}
+
+/// The same of zones; none is within one that comes after it.
+///
+/// # Errors
+/// When some are larger, or paths lead on.
+pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
+    let counts = |of: fn(&super::zone::ZoneCounts) -> u64| zones.zones.iter().map(move |zone| of(&zone.counts));
+    let are_small = [
+        fits(counts(|counts| counts.calls), MOST),
+        // Those of a zone and of what is within it are in both.
+        zones.zones.iter().all(|zone| zone.counts.total_insns <= MOST),
+        fits(counts(|counts| counts.own_insns), MOST),
+        fits(counts(|counts| counts.left), MOST),
+        fits(counts(|counts| counts.orphans), MOST),
+        fits(counts(|counts| counts.open), MOST),
+        fits(zones.marks.iter().map(|mark| mark.count), MOST),
+        fits(zones.exceptions.iter().map(|exception| exception.insns), MOST),
+        zones.zones.iter().all(|zone| zone.counts.longest_since_insns <= MAX_INSNS),
+    ];
+    ensure!(are_small.into_iter().all(|is| is), "the counts are damaged: they are larger than any run's");
+    let are_within = zones.paths.iter().zip(0..).all(|(path, index)| path.parent <= index);
+    ensure!(are_within, "the zones are damaged");
     Ok(())
 }
 

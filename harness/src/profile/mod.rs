@@ -28,13 +28,15 @@ mod names;
 pub mod only;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod zone;
 
 pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
 pub use files::FILE_NAME;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
+pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x0f\n";
+const MAGIC: &[u8; 8] = b"fwprof\x10\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct Profile {
     pub console_marks: Vec<(u64, u64)>,
     /// How long things took, sorted by kind: what `--exact` follows, and what `--span` asked for.
     pub spans: Vec<Span>,
+    /// What the firmware names itself; empty unless it does.
+    pub zones: Zones,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
@@ -317,6 +321,7 @@ impl Profile {
             span_counts: Cow::Owned(span_counts),
             tasks: Cow::Borrowed(&self.tasks),
             console_marks: Cow::Borrowed(&self.console_marks),
+            zones: Cow::Borrowed(&self.zones),
             notes: Cow::Borrowed(&self.notes),
             names: Cow::Borrowed(&self.names),
             code: Cow::Borrowed(&self.code),
@@ -363,6 +368,7 @@ impl Profile {
             }
         }
         bounds::check(&body.vcpus, &body.tasks, &tree, &spans)?;
+        bounds::check_zones(&body.zones)?;
         bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
         Ok(Profile {
             facts: body.facts.into_owned(),
@@ -373,6 +379,7 @@ impl Profile {
             tree,
             console_marks: body.console_marks.into_owned(),
             spans,
+            zones: body.zones.into_owned(),
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
             code: body.code.into_owned(),
@@ -416,6 +423,7 @@ struct Body<'a> {
     span_counts: Cow<'a, [[u64; 6]]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,
+    zones: Cow<'a, Zones>,
     notes: Cow<'a, [Note]>,
     names: Cow<'a, Names>,
     code: Cow<'a, [Code]>,

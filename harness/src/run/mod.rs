@@ -29,3 +29,4 @@ mod stillness;
 pub mod tail;
 pub mod walls;
 pub mod workspace;
+mod zones;

@@ -15,9 +15,11 @@ use wire::definition::{
 use wire::sample::{self, Sample};
 
 use crate::profile::bounds;
+use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
+use crate::run::zones;
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub struct Records {
     pub console_marks: Vec<(u64, u64)>,
     /// Spans, sorted by kind.
     pub spans: Vec<Span>,
+    /// Zones, marks and exceptions, without their names.
+    pub zones: Zones,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -53,8 +57,22 @@ pub struct Records {
 impl Records {
     /// The saved model: what was counted here, with what the image and the run say of it.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
-        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, .. } = self;
-        Profile { facts, vcpus, samples, stacks, tasks, tree, console_marks, spans, notes, names, code, in_target }
+        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, zones, notes, .. } = self;
+        Profile {
+            facts,
+            vcpus,
+            samples,
+            stacks,
+            tasks,
+            tree,
+            console_marks,
+            spans,
+            zones,
+            notes,
+            names,
+            code,
+            in_target,
+        }
     }
 
     /// Reads the files in `directory`, after QEMU has ended.
@@ -86,6 +104,7 @@ impl Records {
         let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut console_marks = Vec::new();
         let mut spans = Vec::new();
+        let mut zones = zones::Builder::default();
         let is_open = control.get(Word::WindowOpen) == 1;
         // What exceeds a number exceeds the bounds, too, which are held against what has been read.
         let sum = |slot| -> Result<u64> {
@@ -165,6 +184,9 @@ impl Records {
                         spans.push(span);
                     }
                 }
+                Definition::Row { slot, row } if is_open => zones.row((slot, row), vcpus, counter)?,
+                Definition::Row { .. } => {}
+                Definition::ZonePath { parent, name, pc } => zones.path(ZonePath { parent, name, pc }),
                 Definition::Note { kind, operation, pc, text } => {
                     let unread = kind == NoteKind::Unread;
                     notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
@@ -208,6 +230,8 @@ impl Records {
         }
         spans.sort_by_key(|span| span.kind);
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
+        let zones = zones.finish();
+        bounds::check_zones(&zones).context("cannot use the plugin's records")?;
         Ok(Records {
             control,
             vcpus,
@@ -219,6 +243,7 @@ impl Records {
             tree,
             console_marks,
             spans,
+            zones,
             notes,
             sleeps,
             slept_insns,

@@ -78,5 +78,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         input: options.input.iter().map(|input| input.step()).collect(),
         kernel: plan.kernel.cloned(),
         polls: plan.polls.to_vec(),
+        events: plan.events.to_vec(),
+        slice_insns: None,
     })
 }

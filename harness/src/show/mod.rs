@@ -9,3 +9,4 @@ pub mod overview;
 pub mod spans;
 pub mod summary;
 pub mod tasks;
+pub mod zone;

@@ -21,7 +21,7 @@ impl Hook for OnException {
         if !core.fault.enter(here.vcpu, &taken, guest, code, ledger) {
             return;
         }
-        if stacks.is_some() || follow.tree.is_some() {
+        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
         }
         if guest.facts.has_events {
@@ -82,7 +82,7 @@ impl Hook for OnTrapReturn {
         let State { ledger, follow, stacks, .. } = &mut *state;
         let core = &mut follow.cores[here.vcpu as usize];
         core.fault.may_return(here.vcpu, ledger);
-        if stacks.is_some() || follow.tree.is_some() {
+        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::trap_return(core, follow.tree.as_mut(), ledger);
         }
     };
@@ -189,6 +189,21 @@ impl Hook for OnFrom {
         let (mut state, here) = arrive(vcpu, id);
         let State { ledger, follow, .. } = &mut *state;
         follow.betweens.begin(here.vcpu, here.pc, ledger);
+    };
+}
+
+/// At an instruction that names something.
+pub(crate) struct OnZone;
+
+impl Hook for OnZone {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        follow.leave_exceptions(here.vcpu, guest, ledger);
+        let core = &mut follow.cores[here.vcpu as usize];
+        if let Some(zones) = &mut follow.zones {
+            zones.at(core, here.pc, guest, code, ledger);
+        }
     };
 }
 

@@ -39,12 +39,13 @@ pub mod request;
 pub mod sample;
 pub mod unwind;
 mod varint;
+pub mod zone;
 
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of the four files changes its meaning.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -12,6 +12,7 @@ use crate::definition::MAX_TEXT_BYTES;
 use crate::input::{self, Step};
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
+use crate::zone::Event;
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -21,7 +22,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -133,6 +134,10 @@ pub struct Request {
     pub kernel: Option<Kernel>,
     /// The tasks of an executor, which have no stacks of their own; sorted by their functions.
     pub polls: Vec<Poll>,
+    /// What the firmware names itself; sorted by address.
+    pub events: Vec<Event>,
+    /// Instructions of a slice; None: there are none.
+    pub slice_insns: Option<u64>,
 }
 
 /// A task that a function is called for each time that it goes on: an async one. What the first argument points to
@@ -206,6 +211,7 @@ impl Request {
             self.finisher,
             self.max_depth.map(u64::from),
             self.max_output_bytes,
+            self.slice_insns,
         ] {
             put_option(out, number);
         }
@@ -234,6 +240,7 @@ impl Request {
             varint::put(out, poll.entry);
             put_bytes(out, poll.name.as_bytes());
         });
+        put_list(out, &self.events, Event::put);
         Ok(())
     }
 
@@ -264,11 +271,11 @@ impl Request {
         let period_insns = reader.varint("request's period")?;
         let unshared_vcpus = reader.varint("request's vCPUs")?;
         let unshared_vcpus = unshared_vcpus.try_into().map_err(|_| malformed("request's vCPUs", reader))?;
-        let mut numbers = [None; 7];
+        let mut numbers = [None; 8];
         for number in &mut numbers {
             *number = read_option(reader)?;
         }
-        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes] = numbers;
+        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes, slice_insns] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
         let mut flags = [false; 6];
@@ -298,6 +305,7 @@ impl Request {
             let name = String::from_utf8(read_bytes(reader)?.to_vec());
             Ok(Poll { entry, name: name.map_err(|_| Malformed { what: "request's task", offset })? })
         })?;
+        let events = read_list(reader, Event::read)?;
         Ok(Request {
             isa,
             period_insns,
@@ -330,14 +338,16 @@ impl Request {
             input,
             kernel,
             polls,
+            events,
+            slice_insns,
         })
     }
 
     /// Names the first thing that cannot be meant.
     fn check(&self) -> Result<(), &'static str> {
-        let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
+        let limits = [Some(self.period_insns), self.for_insns, self.max_insns, self.slice_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 11] = [
+        let rules: [(bool, &'static str); 13] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
@@ -349,6 +359,8 @@ impl Request {
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
+            (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
+            (self.events.iter().all(Event::is_sound), "request's event"),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
@@ -511,6 +523,7 @@ mod tests {
     use super::*;
     use crate::input::When;
     use crate::unwind::{Base, Rule, Saved};
+    use crate::zone::EventKind;
 
     fn plain() -> Request {
         Request {
@@ -545,6 +558,8 @@ mod tests {
             input: vec![],
             kernel: None,
             polls: vec![],
+            events: vec![],
+            slice_insns: None,
         }
     }
 
@@ -597,8 +612,23 @@ mod tests {
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
             kernel: Some(kernel()),
             polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
+            events: events(),
+            slice_insns: Some(1_000_000),
             ..plain()
         }
+    }
+
+    fn events() -> Vec<Event> {
+        let kinds = [
+            EventKind::Enter { scope: u32::MAX },
+            EventKind::Leave { scope: 0 },
+            EventKind::Begin,
+            EventKind::End,
+            EventKind::Phase,
+            EventKind::Register { register: 31 },
+            EventKind::Constant { value: -1 },
+        ];
+        kinds.into_iter().zip(1..).map(|(kind, name)| Event { address: 2 * u64::from(name), kind, name }).collect()
     }
 
     fn encode(request: &Request) -> Vec<u8> {
@@ -647,6 +677,13 @@ mod tests {
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: "x".repeat(MAX_TEXT_BYTES + 1) }], ..plain() },
+            Request { slice_insns: Some(0), ..plain() },
+            Request { events: vec![Event { address: 2, kind: EventKind::Begin, name: 1 }; 2], ..plain() },
+            Request { events: vec![Event { address: 2, kind: EventKind::Begin, name: 0 }], ..plain() },
+            Request {
+                events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
+                ..plain()
+            },
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

@@ -1,0 +1,237 @@
+//! The promise of zones: each is as long as arithmetic, a span over the same addresses and the exact tree say, in tasks
+//! that preempt each other, in interrupts, and however code is left; and it costs the firmware one instruction.
+
+use harness::analysis::zone::{self, ContextNames, Row};
+use harness::profile::zone::{Context, Mark, ZoneCounts};
+use harness::profile::{Profile, SpanKind};
+
+use crate::common::run;
+
+/// What `zones.c` does at every level, by every compiler, on every processor.
+const IMAGES: [&str; 16] = [
+    "riscv64-zones",
+    "cortex-m3-zones",
+    "riscv64-zones-O0",
+    "cortex-m3-zones-O0",
+    "riscv64-zones-Os",
+    "cortex-m3-zones-Os",
+    "riscv64-zones-O3",
+    "cortex-m3-zones-O3",
+    "riscv64-zones-lto",
+    "cortex-m3-zones-lto",
+    "riscv64-zones-clang",
+    "cortex-m3-zones-clang",
+    "riscv64-zones-pie",
+    "riscv32-zones",
+    "cortex-m0-zones",
+    "cortex-m33-zones",
+];
+
+/// Rounds and depth in `zones.c`.
+const ROUNDS: u64 = 25;
+const DEPTH: u64 = 6;
+
+/// What the firmware names, sorted.
+fn row(rows: &[Row], name: &str) -> Row {
+    rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no zone {name}")).clone()
+}
+
+/// Calls, shortest, longest, sum.
+fn numbers(counts: &ZoneCounts) -> [u64; 4] {
+    [counts.calls, counts.min_insns, counts.max_insns, counts.sum_insns]
+}
+
+fn balance(counts: &ZoneCounts) -> [u64; 4] {
+    [counts.left, counts.orphans, counts.foreign, counts.open]
+}
+
+/// Holds a zone that is one function's against the exact calls of that function: what is outside of the zone is the same
+/// in each.
+fn assert_as_calls(profile: &Profile, rows: &[Row], name: &str) {
+    let function = profile.names.functions.iter().find(|function| function.name == name).unwrap();
+    let kind = SpanKind::Call { entry: function.start };
+    let span = profile.spans.iter().find(|span| span.kind == kind).unwrap();
+    let all = row(rows, name).all;
+    assert_eq!(all.calls, span.count, "{name}");
+    let outside = span.min_insns - all.min_insns;
+    assert!((1..80).contains(&outside), "{name}: {outside} instructions outside of it");
+    assert_eq!(span.max_insns - all.max_insns, outside, "{name}");
+    assert_eq!(span.sum_insns - all.sum_insns, span.count * outside, "{name}");
+}
+
+#[test]
+fn a_zone_is_as_long_as_a_span_and_arithmetic_say_whatever_made_the_code() {
+    for name in IMAGES {
+        let exact = run(name, &["--exact", "--span", "from_here..until_here"]).expect_code(0).profile();
+        let rows = zone::table(&exact);
+        let exactly = row(&rows, "exactly").all;
+        assert_eq!(numbers(&exactly), [50, 41, 41, 50 * 41], "{name}");
+        assert_eq!(exactly.own_insns, 50 * (41 - 21), "{name}");
+        assert_eq!(numbers(&row(&rows, "inner").all), [50, 21, 21, 50 * 21], "{name}");
+        let between = exact.spans.iter().find(|span| matches!(span.kind, SpanKind::Between { .. })).unwrap();
+        let stretch = row(&rows, "stretch").all;
+        if !name.ends_with("-O0") {
+            // The first instructions of the two functions are the zone's.
+            let span = [between.count, between.min_insns, between.max_insns, between.sum_insns];
+            assert_eq!(numbers(&stretch), span, "{name}");
+        }
+        assert_as_calls(&exact, &rows, "filter");
+        let walk = row(&rows, "walk").all;
+        let nested = ROUNDS * DEPTH;
+        assert_eq!((walk.calls, walk.recursive), (ROUNDS * (DEPTH + 1), nested), "{name}");
+        // The deepest are one call each, and the shortest.
+        assert!(walk.total_insns == ROUNDS * walk.max_insns && walk.own_insns == walk.total_insns, "{name}");
+        // What is in no zone is none's own, and all the rest is one's.
+        let own: u64 = rows.iter().map(|row| row.all.own_insns).sum();
+        assert!(own <= exact.total_insns(), "{name}");
+        let plain = run(name, &["--period", "5003"]).expect_code(0).profile();
+        assert_eq!(plain.zones.zones, exact.zones.zones, "{name}");
+        assert_eq!(plain.zones.exceptions, exact.zones.exceptions, "{name}");
+        let bare = run(name, &["--no-stacks"]).expect_code(0).profile();
+        assert_eq!(bare.zones.zones, exact.zones.zones, "{name}");
+        let events = exact.zones.names.len();
+        assert_eq!(events, plain.zones.names.len());
+    }
+}
+
+#[test]
+fn what_is_not_balanced_is_counted_apart() {
+    for name in IMAGES {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let rows = zone::table(&profile);
+        for (zone, expected) in
+            [("whole", [0, 0, 0, 1]), ("orphan", [0, 3, 0, 0]), ("abandoned", [1, 0, 0, 0]), ("handed", [0, 1, 1, 1])]
+        {
+            let all = row(&rows, zone).all;
+            assert_eq!((all.calls, balance(&all)), (0, expected), "{name}: {zone}");
+        }
+        if name != "riscv64-zones-clang" {
+            let left = row(&rows, "left").all;
+            assert_eq!((left.calls, balance(&left)), (0, [2 * ROUNDS, 0, 0, 0]), "{name}");
+            assert_eq!(row(&rows, "landed").all.calls, ROUNDS, "{name}");
+            assert_eq!(row(&rows, "lands").all.calls, ROUNDS, "{name}");
+        }
+        for balanced in ["decode", "bit", "inlined", "filter", "walk", "tick", "exactly"] {
+            assert_eq!(balance(&row(&rows, balanced).all), [0; 4], "{name}: {balanced}");
+        }
+        // Every way out of the loop ends its scope.
+        let (decode, bit) = (row(&rows, "decode").all, row(&rows, "bit").all);
+        let inlined = row(&rows, "inlined").all;
+        let full = inlined.calls - bit.calls;
+        assert!(full <= decode.calls && bit.calls >= 4 * full, "{name}");
+        assert!(bit.calls <= 4 * decode.calls, "{name}");
+    }
+}
+
+#[test]
+fn zones_of_an_interrupt_are_its_own() {
+    for name in ["riscv64-zones", "cortex-m3-zones", "cortex-m0-zones", "riscv32-zones"] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let rows = zone::table(&profile);
+        let tick = row(&rows, "tick");
+        assert_eq!((tick.all.calls, tick.contexts.len()), (40, 1), "{name}");
+        assert!(tick.contexts[0].0.starts_with("[irq "), "{name}: {:?}", tick.contexts);
+        // Without what interrupts it, a filter of one length is as long in every call.
+        let filter = row(&rows, "filter");
+        let [thread, interrupt] = ["[thread]", &tick.contexts[0].0].map(|context| {
+            filter.contexts.iter().find(|(name, _)| name == context).unwrap_or_else(|| panic!("{name}: {context}")).1
+        });
+        assert_eq!(thread.min_insns, thread.max_insns, "{name}");
+        assert!(interrupt.calls == 40 && interrupt.max_insns < thread.min_insns, "{name}");
+        assert_eq!(tick.all.total_insns, tick.all.own_insns + interrupt.total_insns, "{name}");
+    }
+}
+
+#[test]
+fn marks_keep_their_values() {
+    for name in IMAGES {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let mark = |name: &str| -> Mark {
+            let marks = &mut profile.zones.marks.iter();
+            *marks.find(|mark| profile.zones.name(mark.name) == name).unwrap()
+        };
+        let values = |mark: Mark| (mark.count, mark.min, mark.max, mark.sum, mark.last);
+        assert_eq!(values(mark("turns")), (50, 0, 147, 49 * 25 * 3, 147), "{name}");
+        assert_eq!(values(mark("constant")), (1, -7, -7, -7, -7), "{name}");
+        assert_eq!(values(mark("signed")), (25, -10, 14, 50, 14), "{name}");
+    }
+}
+
+#[test]
+fn tasks_that_preempt_each_other_have_each_its_own_time() {
+    for name in
+        ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "riscv64-zones-tasks-Os", "cortex-m3-zones-tasks-Os"]
+    {
+        let exact = run(name, &["--exact"]).expect_code(0).profile();
+        let rows = zone::table(&exact);
+        for function in ["crunch", "shuffle", "tick"] {
+            assert_as_calls(&exact, &rows, function);
+        }
+        let crunch = row(&rows, "crunch");
+        for task in ["busy", "busier"] {
+            let of_task = crunch.contexts.iter().find(|(name, _)| name == task).unwrap().1;
+            assert!(of_task.calls > 100 && of_task.min_insns == of_task.max_insns, "{name}: {of_task:?}");
+        }
+        let tick = row(&rows, "tick");
+        assert!(tick.contexts.iter().all(|(name, _)| name.starts_with("[irq ")), "{name}: {tick:?}");
+        let baton = row(&rows, "baton").all;
+        assert_eq!((baton.calls, balance(&baton)), (0, [1, 1, 1, 0]), "{name}");
+        assert_eq!(row(&rows, "wait").all.calls, 60, "{name}");
+        let plain = run(name, &[]).expect_code(0).profile();
+        assert_eq!(plain.zones, run(name, &[]).profile().zones, "{name}");
+        assert_eq!(plain.zones.zones, exact.zones.zones, "{name}");
+    }
+}
+
+#[test]
+fn what_is_thrown_ends_the_scopes_that_it_leaves() {
+    for name in ["cortex-m3-zones-throw", "cortex-m3-zones-throw-Os"] {
+        let run = run(name, &["--exact"]).expect_code(0);
+        let profile = run.profile();
+        let rows = zone::table(&profile);
+        let console = run.console();
+        let numbers: Vec<u64> = console.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [caught, returned] = numbers[..] else { panic!("{console}") };
+        assert!(caught > 10 && returned > 10 && caught + returned == 40, "{console}");
+        assert_eq!((row(&rows, "deep").all.calls, row(&rows, "round").all.calls), (3 * 40, 40), "{name}");
+        assert_eq!(row(&rows, "scaled").all.calls, 2 * 40, "{name}");
+        assert_eq!(row(&rows, "caught").all.calls, caught, "{name}");
+        for balanced in ["deep", "round", "scaled", "caught"] {
+            assert_eq!(balance(&row(&rows, balanced).all), [0; 4], "{name}: {balanced}");
+        }
+        let by_hand = row(&rows, "by hand").all;
+        assert_eq!((by_hand.calls, balance(&by_hand)), (returned, [caught, 0, 0, 0]), "{name}");
+    }
+}
+
+#[test]
+fn what_began_before_the_window_is_no_zone_and_its_end_no_error() {
+    for name in ["riscv64-zones", "cortex-m3-zones"] {
+        // The window opens within `whole` and `decode`.
+        let profile = run(name, &["--from", "decode"]).expect_code(0).profile();
+        let rows = zone::table(&profile);
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert!(!names.contains(&"whole") && !names.contains(&"exactly"), "{name}: {names:?}");
+        let whole = run(name, &[]).profile();
+        let all = zone::table(&whole);
+        assert_eq!(numbers(&row(&rows, "decode").all), numbers(&row(&all, "decode").all), "{name}");
+        // Begun before, and ended in the window.
+        let handed = rows.iter().find(|row| row.name == "handed");
+        assert!(handed.is_none_or(|row| row.all.open == 0), "{name}");
+        let late = run(name, &["--from", "until_here"]).expect_code(0).profile();
+        let rows = zone::table(&late);
+        let stretch = row(&rows, "stretch").all;
+        assert_eq!((stretch.calls, stretch.orphans), (49, 0), "{name}");
+        assert!(late.zones.zones.iter().all(|zone| matches!(zone.context, Context::Task(0) | Context::Exception(_))));
+    }
+}
+
+#[test]
+fn built_off_there_is_nothing() {
+    for name in ["riscv64-zones-off", "cortex-m3-zones-off"] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        assert_eq!(profile.zones, harness::profile::Zones::default(), "{name}");
+        let names = ContextNames::new(&profile);
+        assert_eq!(names.name(Context::Task(0)), "[thread]");
+    }
+}
