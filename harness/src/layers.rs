@@ -43,6 +43,7 @@ const PLUGIN: &[&str] = &[
     "errors",
     "handles",
     "snapshot",
+    "slice",
     "wait",
     "input",
     "semihosting",

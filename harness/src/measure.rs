@@ -226,6 +226,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
     profile.facts.generic_spans = generic_spans;
     profile.zones.names = zones.names;
+    profile.parts.slice_insns = options.slice_insns;
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     if let Some(line) = shared {
         listener.slow(&format!("note: {line}"));

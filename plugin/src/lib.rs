@@ -70,6 +70,7 @@ mod prediction;
 mod qemu;
 mod records;
 mod semihosting;
+mod slice;
 mod snapshot;
 mod stack;
 mod state;

@@ -147,12 +147,15 @@ impl Stream {
     }
 }
 
-/// All four files of one run.
+/// All files of one run.
 pub(crate) struct Records {
     /// The control page, shared with the handler for QEMU's abort.
     pub(crate) control: &'static Control,
     definitions: Stream,
     samples: Stream,
+    /// Most runs have none.
+    slices: Option<Stream>,
+    slices_path: PathBuf,
     counters: File,
     chunks: Vec<Map>,
     vcpus: u32,
@@ -169,6 +172,8 @@ impl Records {
             control,
             definitions: Stream::create(&path("definitions"))?,
             samples: Stream::create(&path("samples"))?,
+            slices: None,
+            slices_path: path(wire::slice::FILE_NAME),
             counters: create(&path("counters"))?,
             chunks: Vec::new(),
             vcpus,
@@ -184,7 +189,8 @@ impl Records {
     /// Makes all of it this process' own, in a copy of the one that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
-        maps.into_iter().chain(&self.chunks).try_for_each(Map::keep)
+        let slices = self.slices.iter().map(|stream| &stream.window);
+        maps.into_iter().chain(slices).chain(&self.chunks).try_for_each(Map::keep)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {
@@ -245,6 +251,17 @@ impl Records {
         self.samples.append(record)?;
         self.control.set(Word::SampleBytes, self.samples.len_bytes);
         self.control.set(Word::Samples, count);
+        Ok(())
+    }
+
+    /// Appends a slice.
+    pub(crate) fn slice(&mut self, record: &[u8]) -> io::Result<()> {
+        let stream = match &mut self.slices {
+            Some(stream) => stream,
+            none => none.insert(Stream::create(&self.slices_path)?),
+        };
+        stream.append(record)?;
+        self.control.set(Word::SliceBytes, stream.len_bytes);
         Ok(())
     }
 }

@@ -434,6 +434,9 @@ pub struct MeasureArgs {
     /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Keep what executes in each N instructions, too, as 1M: functions, tasks, interrupts (harness bins --slice)
+    #[arg(long, value_name = "N", help_heading = "Spans")]
+    pub slice: Option<String>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,
@@ -526,6 +529,7 @@ impl Default for MeasureArgs {
             no_stacks: false,
             exact: false,
             span: Vec::new(),
+            slice: None,
             fold_irqs: false,
             flamechart: false,
             bin_bytes: DEFAULT_BIN_BYTES.to_string(),

@@ -209,6 +209,7 @@ impl Options {
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
             spans,
+            slice_insns: insns("--slice", &args.slice)?,
             view: View { fold_irqs: args.fold_irqs },
             flamechart: args.flamechart,
             bin_bytes,

@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use wire::counters::MAX_INSNS;
 use wire::sample::MAX_VCPUS;
 
+use super::part::Parts;
 use super::zone::Zones;
 use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
 
@@ -67,6 +68,35 @@ pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
     ensure!(are_small.into_iter().all(|is| is), "the counts are damaged: they are larger than any run's");
     let are_within = zones.paths.iter().zip(0..).all(|(path, index)| path.parent <= index);
     ensure!(are_within, "the zones are damaged");
+    Ok(())
+}
+
+/// The same of parts: each is of what the whole has, in order.
+///
+/// # Errors
+/// When some are larger, or of something else.
+pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
+    let is_part = |list: &[(u32, u32, u64)], whole: &VcpuCounts| {
+        let places = list.iter().map(|&(gap, length, _)| u64::from(gap) + u64::from(length));
+        let insns = list.iter().map(|&(_, length, count)| u64::from(length).saturating_mul(count));
+        fits(places, whole.insns.len() as u64) && fits(insns, MAX_INSNS)
+    };
+    let are_parts = parts.list.iter().all(|part| {
+        part.vcpus.len() == vcpus.len()
+            && part.vcpus.iter().zip(vcpus).all(|(counts, whole)| {
+                counts.clock_insns <= MAX_INSNS
+                    && is_part(&counts.insns, whole)
+                    && fits(counts.arcs.iter().map(|&(gap, _)| u64::from(gap) + 1), whole.arcs.len() as u64)
+                    && fits(counts.arcs.iter().map(|&(_, count)| count), MAX_INSNS)
+            })
+            && fits(part.tasks.iter().map(|&(_, insns)| insns), MOST)
+            && fits(part.exceptions.iter().map(|&(_, insns)| insns), MOST)
+    });
+    let are_in_order = parts.list.is_sorted_by_key(|part| part.slice)
+        && parts.list.last().is_none_or(|part| u64::from(part.slice) < MAX_INSNS >> 20);
+    let are_samples = parts.samples.iter().all(|&(part, _)| (part as usize) < parts.list.len())
+        && fits(parts.samples.iter().map(|&(_, count)| count), MAX_INSNS);
+    ensure!(are_parts && are_in_order && are_samples, "the parts of the run are damaged");
     Ok(())
 }
 

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod monitor;
 mod only;
 pub mod options;
+mod parts;
 pub mod plan;
 pub mod plugin;
 pub mod process;

@@ -50,6 +50,8 @@ pub struct Options {
     pub exact: bool,
     /// `--span`: functions between whose first instructions instructions are counted.
     pub spans: Vec<(String, String)>,
+    /// Instructions of a slice; None: the run is not sliced.
+    pub slice_insns: Option<u64>,
     /// How call stacks are shown.
     pub view: View,
     /// Draw the flamechart.

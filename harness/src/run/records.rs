@@ -13,13 +13,16 @@ use wire::definition::{
     self, Definition, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
 };
 use wire::sample::{self, Sample};
+use wire::slice;
+use wire::zone::Row;
 
 use crate::profile::bounds;
+use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
-use crate::run::zones;
+use crate::run::{parts, zones};
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ pub struct Records {
     pub spans: Vec<Span>,
     /// Zones, marks and exceptions, without their names.
     pub zones: Zones,
+    /// Phases and slices, without how long a slice is.
+    pub parts: Parts,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -57,7 +62,7 @@ pub struct Records {
 impl Records {
     /// The saved model: what was counted here, with what the image and the run say of it.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
-        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, zones, notes, .. } = self;
+        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, zones, parts, notes, .. } = self;
         Profile {
             facts,
             vcpus,
@@ -68,6 +73,7 @@ impl Records {
             console_marks,
             spans,
             zones,
+            parts,
             notes,
             names,
             code,
@@ -112,8 +118,14 @@ impl Records {
         };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
+        let is_cut = control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0;
+        let mut growing = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
-            match definition? {
+            let definition = definition?;
+            if let Some((slot, counts)) = Growing::of(&definition).filter(|_| is_cut) {
+                growing.insert(slot, counts);
+            }
+            match definition {
                 Definition::Segment { slot, pc, sizes, transfer } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
@@ -229,6 +241,21 @@ impl Records {
             (sleeps, slept_insns) = (0, 0);
         }
         spans.sort_by_key(|span| span.kind);
+        let samples = sample::Decoder::new(&samples).collect::<Result<Vec<_>, _>>()?;
+        let parts = if is_cut && is_open {
+            let slices = match control.get(Word::SliceBytes) {
+                0 => Vec::new(),
+                _ => beginning(slice::FILE_NAME, Word::SliceBytes)?,
+            };
+            let rest = |vcpu: usize| {
+                let count = |&slot: &u32| Ok((slot, counter(slot, vcpu as u32)? as i64));
+                growing.keys().map(count).collect::<Result<_>>()
+            };
+            let understand = |grown: &Vec<BTreeMap<u32, i64>>| understand(&growing, grown);
+            parts::read(&slices, &control, (&vcpus, &samples), rest, understand)?
+        } else {
+            Parts::default()
+        };
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         let zones = zones.finish();
         bounds::check_zones(&zones).context("cannot use the plugin's records")?;
@@ -237,18 +264,66 @@ impl Records {
             vcpus,
             before_window_insns,
             before_window,
-            samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
+            samples,
             stacks,
             tasks,
             tree,
             console_marks,
             spans,
             zones,
+            parts,
             notes,
             sleeps,
             slept_insns,
         })
     }
+}
+
+/// What a counter that adds up counts.
+enum Growing {
+    Segment { pc: u64, sizes: Vec<u8>, transfer: Option<Transfer> },
+    Arc { site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind },
+    Task(u32),
+    Exception(u64),
+}
+
+impl Growing {
+    /// What a definition's counter counts, and which that is.
+    fn of(definition: &Definition) -> Option<(u32, Growing)> {
+        Some(match *definition {
+            Definition::Segment { slot, pc, ref sizes, transfer } => {
+                (slot, Growing::Segment { pc, sizes: sizes.clone(), transfer })
+            }
+            Definition::Arc { slot, site, target, return_addr, kind } => {
+                (slot, Growing::Arc { site, target, return_addr, kind })
+            }
+            Definition::Row { slot, row: Row::Task { task } } => (slot, Growing::Task(task)),
+            Definition::Row { slot, row: Row::Exception { number, .. } } => (slot, Growing::Exception(number)),
+            _ => return None,
+        })
+    }
+}
+
+/// What counters that have grown mean, by vCPU. What has shrunk was counted too early, in the part before.
+fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
+    let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
+    for counts in grown {
+        let mut builder = Builder::default();
+        for (slot, &count) in counts {
+            let count = u64::try_from(count).unwrap_or(0);
+            match growing.get(slot) {
+                Some(Growing::Segment { pc, sizes, transfer }) => builder.segment(*pc, sizes, *transfer, count),
+                Some(&Growing::Arc { site, target, return_addr, kind }) => {
+                    builder.arc(site, target, return_addr, kind, count);
+                }
+                Some(&Growing::Task(task)) => add(understood.tasks.entry(task).or_default(), count),
+                Some(&Growing::Exception(number)) => add(understood.exceptions.entry(number).or_default(), count),
+                None => {}
+            }
+        }
+        understood.vcpus.push(builder.finish(0));
+    }
+    understood
 }
 
 /// Adds up what several counters say about one instruction or arc.

@@ -79,6 +79,6 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         kernel: plan.kernel.cloned(),
         polls: plan.polls.to_vec(),
         events: plan.events.to_vec(),
-        slice_insns: None,
+        slice_insns: options.slice_insns,
     })
 }

@@ -64,6 +64,8 @@ impl Builder {
                     (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
                     mark.sum = mark.sum.wrapping_add(sum);
                 }
+                // Of the whole run the tasks say it.
+                Row::Task { .. } => {}
                 Row::Exception { number, handler } => {
                     let exception = self.exceptions.entry(number);
                     let exception = exception.or_insert(Exception { number, handler, insns: 0 });

@@ -159,8 +159,7 @@ fn marks_keep_their_values() {
 
 #[test]
 fn tasks_that_preempt_each_other_have_each_its_own_time() {
-    for name in
-        ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "riscv64-zones-tasks-Os", "cortex-m3-zones-tasks-Os"]
+    for name in ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "riscv64-zones-tasks-Os", "cortex-m3-zones-tasks-Os"]
     {
         let exact = run(name, &["--exact"]).expect_code(0).profile();
         let rows = zone::table(&exact);
@@ -233,5 +232,29 @@ fn built_off_there_is_nothing() {
         assert_eq!(profile.zones, harness::profile::Zones::default(), "{name}");
         let names = ContextNames::new(&profile);
         assert_eq!(names.name(Context::Task(0)), "[thread]");
+    }
+}
+
+#[test]
+fn rust_has_the_same_at_every_level() {
+    for name in [
+        "cortex-m0-rust-zones-Oz",
+        "cortex-m3-rust-zones-O0",
+        "cortex-m3-rust-zones-O3",
+        "riscv64-rust-zones-O3",
+        "riscv64-rust-zones-Oz",
+    ] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let rows = zone::table(&profile);
+        let calls = |zone: &str| row(&rows, zone).all.calls;
+        assert_eq!((calls("generic"), calls("search"), calls("twice"), calls("print")), (40, 20, 20, 1), "{name}");
+        // Every other search ends at its second look, by a return out of the scope.
+        assert_eq!(calls("look"), 10 * 2 + 10 * 4, "{name}");
+        let walk = row(&rows, "walk").all;
+        assert_eq!((walk.calls, walk.recursive), (80, 60), "{name}");
+        assert!(rows.iter().all(|row| balance(&row.all) == [0; 4]), "{name}");
+        let marks: Vec<_> =
+            profile.zones.marks.iter().map(|mark| (mark.count, mark.min, mark.max, mark.last)).collect();
+        assert_eq!(marks, [(20, -30, -11, -11), (20, 0, 19, 19)], "{name}");
     }
 }

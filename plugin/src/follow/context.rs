@@ -196,7 +196,7 @@ impl Core {
                 active.nest.insns += amount;
                 contexts.count_exception((active.number, active.handler), self.vcpu, amount, ledger);
             }
-            None => contexts.threads.entry(self.task).or_default().insns += amount,
+            None => contexts.count_task(self.task, self.vcpu, amount, ledger),
         }
     }
 

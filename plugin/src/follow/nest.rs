@@ -48,7 +48,8 @@ pub(crate) struct Contexts {
     pub(crate) threads: HashMap<u32, Nest>,
     /// The vCPU's instructions that contexts have been given.
     pub(crate) counted_insns: u64,
-    /// Counters of exceptions, by number.
+    /// Counters of tasks, and of exceptions by number.
+    tasks: HashMap<u32, u32>,
     exceptions: HashMap<u64, u32>,
 }
 
@@ -61,11 +62,17 @@ impl Contexts {
         insns: u64,
         ledger: &mut Ledger,
     ) {
-        let slot = *self.exceptions.entry(number).or_insert_with(|| {
-            let slot = ledger.new_slots(1);
-            ledger.note(&Definition::Row { slot, row: Row::Exception { number, handler } });
-            slot
-        });
+        let row = Row::Exception { number, handler };
+        let define = || ledger.define(|slot| Definition::Row { slot, row });
+        let slot = *self.exceptions.entry(number).or_insert_with(define);
+        ledger.add(slot, vcpu, insns);
+    }
+
+    /// Counts instructions of a task, or of what is none's.
+    pub(crate) fn count_task(&mut self, task: u32, vcpu: u32, insns: u64, ledger: &mut Ledger) {
+        self.threads.entry(task).or_default().insns += insns;
+        let define = || ledger.define(|slot| Definition::Row { slot, row: Row::Task { task } });
+        let slot = *self.tasks.entry(task).or_insert_with(define);
         ledger.add(slot, vcpu, insns);
     }
 }

@@ -5,6 +5,7 @@ use wire::counters::FIRST_TASK;
 use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
+use crate::follow::zone::Happened;
 use crate::follow::{event, exception};
 use crate::qemu::{self, Access, AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
@@ -201,8 +202,10 @@ impl Hook for OnZone {
         let State { guest, code, ledger, follow, .. } = &mut *state;
         follow.leave_exceptions(here.vcpu, guest, ledger);
         let core = &mut follow.cores[here.vcpu as usize];
-        if let Some(zones) = &mut follow.zones {
-            zones.at(core, here.pc, guest, code, ledger);
+        let zones = follow.zones.as_mut();
+        let happened = zones.and_then(|zones| zones.at(core, here.pc, guest, code, ledger));
+        if let Some(Happened::Phase { name }) = happened {
+            state.enter_phase(name);
         }
     };
 }

@@ -81,10 +81,14 @@ pub enum Word {
     PollAddress,
     /// 1: of several vCPUs each has its turn to the end, whatever the host does.
     TurnsKept,
+    /// Valid bytes of the slices file.
+    SliceBytes,
+    /// Number of the name of the phase that the run is in, 0: none.
+    Phase,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::TurnsKept as usize + 1;
+pub const WORDS: usize = Word::Phase as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -730,6 +730,7 @@ mod tests {
             Definition::Row { slot: slot(60), row: Row::Zone { name: 9, context: ContextKind::Exception(1 << 63) } },
             Definition::Row { slot: slot(80), row: Row::Mark { name: 2 } },
             Definition::Row { slot: slot(90), row: Row::Exception { number: 15, handler: 0x140 } },
+            Definition::Row { slot: slot(91), row: Row::Task { task: 1 } },
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
         ]

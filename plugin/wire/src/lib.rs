@@ -37,6 +37,7 @@ pub mod memory;
 pub mod refusal;
 pub mod request;
 pub mod sample;
+pub mod slice;
 pub mod unwind;
 mod varint;
 pub mod zone;

@@ -130,6 +130,11 @@ pub enum Row {
         /// Number of the name.
         name: u32,
     },
+    /// Instructions of one task, and of no exception above it: one counter.
+    Task {
+        /// As in [`ContextKind::Task`].
+        task: u32,
+    },
     /// Instructions of one exception's handlers, and of none above them: one counter.
     Exception {
         /// As in [`ContextKind::Exception`].
@@ -198,12 +203,13 @@ const ROW_TASK: u8 = 1;
 const ROW_EXCEPTION: u8 = 2;
 const ROW_MARK: u8 = 3;
 const ROW_CONTEXT: u8 = 4;
+const ROW_THREAD: u8 = 5;
 
 impl Row {
     pub(crate) fn put(&self, slot: u32, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let is_named = match *self {
             Row::Zone { name, .. } | Row::Mark { name } => name != 0,
-            Row::Exception { .. } => true,
+            Row::Task { .. } | Row::Exception { .. } => true,
         };
         if slot < counters::FIRST_DEFINED || !is_named {
             return Err(Malformed { what: "row", offset: out.len() });
@@ -212,6 +218,7 @@ impl Row {
             Row::Zone { name, context: ContextKind::Task(task) } => (ROW_TASK, name, task.into()),
             Row::Zone { name, context: ContextKind::Exception(number) } => (ROW_EXCEPTION, name, number),
             Row::Mark { name } => (ROW_MARK, name, 0),
+            Row::Task { task } => (ROW_THREAD, 0, task.into()),
             Row::Exception { number, .. } => (ROW_CONTEXT, 0, number),
         };
         out.push(code);
@@ -228,11 +235,12 @@ impl Row {
         let code = reader.byte("row")?;
         let name = u32::try_from(reader.varint("row's name")?).map_err(|_| malformed.clone())?;
         let value = reader.varint("row's context")?;
-        let task = u32::try_from(value).map(ContextKind::Task);
+        let task = u32::try_from(value);
         match code {
-            ROW_TASK if name != 0 => Ok(Row::Zone { name, context: task.map_err(|_| malformed)? }),
+            ROW_TASK if name != 0 => Ok(Row::Zone { name, context: ContextKind::Task(task.map_err(|_| malformed)?) }),
             ROW_EXCEPTION if name != 0 => Ok(Row::Zone { name, context: ContextKind::Exception(value) }),
             ROW_MARK if name != 0 && value == 0 => Ok(Row::Mark { name }),
+            ROW_THREAD if name == 0 => Ok(Row::Task { task: task.map_err(|_| malformed)? }),
             ROW_CONTEXT if name == 0 => {
                 Ok(Row::Exception { number: value, handler: reader.varint("row's handler")? })
             }
