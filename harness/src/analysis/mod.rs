@@ -13,6 +13,7 @@ pub mod functions;
 pub mod listing;
 pub mod lookup;
 pub mod metrics;
+pub mod part;
 pub mod place;
 mod rtic;
 pub mod source;

@@ -1,11 +1,13 @@
 //! The table of zones: how often each was there and how long, in all and by task and interrupt; and what is to be said
 //! of those that are not balanced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+use wire::definition::FrameKind;
 
 use crate::analysis::stacks::{Exceptions, NO_TASK, task_names};
-use crate::profile::Profile;
 use crate::profile::zone::{Context, ZoneCounts};
+use crate::profile::{Function, Profile, StackFrame};
 use crate::text::number::{group, plural};
 
 /// A zone.
@@ -105,6 +107,68 @@ pub fn remarks(rows: &[Row]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Where the functions are that stand for zones: no code is there.
+const FRAMES_START: u64 = u64::MAX - (1 << 24);
+
+/// Bytes of each.
+const FRAME_BYTES: u64 = 4;
+
+/// The profile with a frame for each zone that a sample was taken in, around the function in which it began. Such stacks
+/// are the samples'; the exact call tree has no zones.
+pub fn framed(profile: &Profile) -> Profile {
+    let mut framed = profile.clone();
+    framed.tree.clear();
+    let start = |name: u32| FRAMES_START + FRAME_BYTES * u64::from(name);
+    for (name, number) in profile.zones.names.iter().zip(1..) {
+        let name = format!("[zone {name}]");
+        framed.names.functions.push(Function {
+            linkage_name: name.clone(),
+            name,
+            start: start(number),
+            size_bytes: FRAME_BYTES,
+            file: None,
+            line: None,
+        });
+    }
+    let function_of = |pc: u64| profile.names.function_at(pc).map(|function| function.start);
+    let mut known: HashMap<(u32, FrameKind), u32> = HashMap::new();
+    let mut made: HashMap<(u32, u32, Option<u64>), u32> = HashMap::new();
+    for sample in &mut framed.samples {
+        sample.node = 0;
+        if sample.zone == 0 {
+            continue;
+        }
+        let leaf = function_of(sample.pc);
+        sample.stack = *made.entry((sample.stack, sample.zone, leaf)).or_insert_with(|| {
+            let mut zones = profile.zones.path(sample.zone).into_iter().peekable();
+            let mut innermost = 0;
+            let mut push = |kind: FrameKind, innermost: &mut u32| {
+                let parent = *innermost;
+                *innermost = *known.entry((parent, kind)).or_insert_with(|| {
+                    framed.stacks.push(StackFrame { parent, kind });
+                    framed.stacks.len() as u32
+                });
+            };
+            let frame = |name: u32| FrameKind::Caller { return_addr: start(name) + 1 };
+            for outer in profile.stack(sample.stack) {
+                let function = match outer.kind {
+                    FrameKind::Caller { return_addr } => function_of(return_addr.wrapping_sub(1)),
+                    FrameKind::Exception { pc, .. } => function_of(pc),
+                    FrameKind::Unknown(_) => None,
+                };
+                while let Some(zone) = zones.next_if(|zone| function.is_some() && function_of(zone.pc) == function) {
+                    push(frame(zone.name), &mut innermost);
+                }
+                push(outer.kind, &mut innermost);
+            }
+            // Those of the function that executes, and of what the stack does not show.
+            zones.for_each(|zone| push(frame(zone.name), &mut innermost));
+            innermost
+        });
+    }
+    framed
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ pub struct Options {
     pub slice_insns: Option<u64>,
     /// How call stacks are shown.
     pub view: View,
+    /// Zones are frames of the flamegraph.
+    pub zone_frames: bool,
+    /// The flamegraph has phases apart.
+    pub by_phase: bool,
     /// Draw the flamechart.
     pub flamechart: bool,
     /// Width of an address bin.

@@ -304,13 +304,15 @@ impl Growing {
     }
 }
 
-/// What counters that have grown mean, by vCPU. What has shrunk was counted too early, in the part before.
+/// What counters that have grown mean, by vCPU. One that has shrunk takes back what another one counts: a cut within a
+/// block counts its beginning, and takes that back when the block is over.
 fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
     let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
     for counts in grown {
-        let mut builder = Builder::default();
+        let (mut plus, mut minus) = (Builder::default(), Builder::default());
         for (slot, &count) in counts {
-            let count = u64::try_from(count).unwrap_or(0);
+            let builder = if count < 0 { &mut minus } else { &mut plus };
+            let count = count.unsigned_abs();
             match growing.get(slot) {
                 Some(Growing::Segment { pc, sizes, transfer }) => builder.segment(*pc, sizes, *transfer, count),
                 Some(&Growing::Arc { site, target, return_addr, kind }) => {
@@ -321,7 +323,8 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
                 None => {}
             }
         }
-        understood.vcpus.push(builder.finish(0));
+        plus.take_back(&minus);
+        understood.vcpus.push(plus.finish(0));
     }
     understood
 }
@@ -364,6 +367,21 @@ impl Builder {
         if count > 0 {
             add(self.arcs.entry((site, target, return_addr, kind)).or_default(), count);
         }
+    }
+
+    /// Counts less by what another one counts.
+    fn take_back(&mut self, other: &Builder) {
+        fn less<K: Ord>(counts: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+            for (key, &count) in other {
+                if let Some(sum) = counts.get_mut(key) {
+                    *sum = sum.saturating_sub(count);
+                }
+            }
+            counts.retain(|_, count| *count > 0);
+        }
+        less(&mut self.insns, &other.insns);
+        less(&mut self.arcs, &other.arcs);
+        less(&mut self.branches, &other.branches);
     }
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {

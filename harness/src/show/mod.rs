@@ -6,6 +6,7 @@ pub mod callers;
 pub mod diff;
 pub mod names;
 pub mod overview;
+pub mod part;
 pub mod spans;
 pub mod summary;
 pub mod tasks;

@@ -1,9 +1,10 @@
 //! The promise of zones: each is as long as arithmetic, a span over the same addresses and the exact tree say, in tasks
 //! that preempt each other, in interrupts, and however code is left; and it costs the firmware one instruction.
 
+use harness::analysis::part;
 use harness::analysis::zone::{self, ContextNames, Row};
 use harness::profile::zone::{Context, Mark, ZoneCounts};
-use harness::profile::{Profile, SpanKind};
+use harness::profile::{Profile, SpanKind, VcpuCounts};
 
 use crate::common::run;
 
@@ -257,4 +258,119 @@ fn rust_has_the_same_at_every_level() {
             profile.zones.marks.iter().map(|mark| (mark.count, mark.min, mark.max, mark.last)).collect();
         assert_eq!(marks, [(20, -30, -11, -11), (20, 0, 19, 19)], "{name}");
     }
+}
+
+/// The counts of parts, all together.
+fn sum_of_parts(profile: &Profile) -> Vec<VcpuCounts> {
+    part::of(profile, |_| true).vcpus
+}
+
+#[test]
+fn slices_and_phases_sum_to_the_whole_and_change_nothing() {
+    let images = [
+        "riscv64-zones",
+        "cortex-m3-zones",
+        "riscv64-zones-tasks",
+        "cortex-m3-zones-tasks",
+        "cortex-m3-nested",
+        "riscv64-smp",
+        "cortex-m33-an521-amp",
+    ];
+    for name in images {
+        let plain = run(name, &[]).expect_code(0).profile();
+        for options in [&["--slice", "9999"][..], &["--slice", "100k", "--exact"], &["--slice", "33333", "--oracle"]]
+        {
+            if name.contains("smp") || name.contains("amp") && options.contains(&"--exact") {
+                continue;
+            }
+            let sliced = run(name, options).expect_code(0).profile();
+            assert_eq!(sliced.vcpus, plain.vcpus, "{name} {options:?}");
+            for (sum, whole) in sum_of_parts(&sliced).iter().zip(&plain.vcpus) {
+                assert_eq!(sum.clock_insns, whole.clock_insns, "{name} {options:?}");
+                assert_eq!(sum.insns, whole.insns, "{name} {options:?}");
+            }
+            let parts = &sliced.parts;
+            let length: u64 = options[1].replace('k', "000").parse().unwrap();
+            assert_eq!(u64::from(parts.slices()), plain.vcpus[0].clock_insns.div_ceil(length), "{name}");
+            for slice in 0..parts.slices() {
+                let slice = part::of(&sliced, |part| part.slice == slice);
+                let counts = &slice.vcpus[0];
+                assert_eq!(counts.insns.iter().map(|insn| insn.count).sum::<u64>(), counts.clock_insns, "{name}");
+                let sampled: u64 = slice.samples.iter().filter(|sample| sample.vcpu == 0).count() as u64;
+                assert!(counts.clock_insns <= length && sampled <= length / 10_007 + 1, "{name}");
+            }
+            assert_eq!(parts.of_samples().count(), sliced.samples.len(), "{name}");
+            if plain.vcpus.len() == 1 {
+                // Each instruction is a task's, or none's, or an exception's.
+                for part in &parts.list {
+                    let tasks: u64 = part.tasks.iter().map(|&(_, insns)| insns).sum();
+                    let exceptions: u64 = part.exceptions.iter().map(|&(_, insns)| insns).sum();
+                    assert_eq!(tasks + exceptions, part.total_insns(), "{name} {options:?} {}", part.slice);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_phase_is_from_one_phase_to_the_next() {
+    for name in ["riscv64-zones", "cortex-m3-zones", "cortex-m0-zones"] {
+        let profile = run(name, &[]).expect_code(0).profile();
+        let phases = part::by_phase(&profile).unwrap();
+        let names: Vec<&str> = phases.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, [part::NO_PHASE, "boot", "alone", "ticking", "late"], "{name}");
+        assert_eq!(sum_of_parts(&profile), profile.vcpus, "{name}");
+        let calls = |phase: usize, name: &str| {
+            let table = harness::analysis::functions::table(&phases[phase].1);
+            table.rows.iter().find(|row| row.name == name).map_or(0, |row| row.calls)
+        };
+        // What the firmware does in each, and nowhere else.
+        assert_eq!((calls(1, "exactly"), calls(1, "from_here"), calls(2, "exactly")), (50, 50, 0), "{name}");
+        assert_eq!((calls(2, "walk"), calls(3, "walk")), (ROUNDS * (DEPTH + 1), 0), "{name}");
+        assert_eq!(calls(3, "tick_work") + calls(4, "tick_work"), 40, "{name}");
+        assert_eq!(calls(3, "tick_work"), 20, "{name}");
+        // Its first instruction is the event's own.
+        let whole = zone::table(&profile);
+        assert!(phases[1].1.total_insns() >= row(&whole, "exactly").all.total_insns, "{name}");
+    }
+}
+
+#[test]
+fn tables_bins_and_stacks_come_by_phase_and_by_slice() {
+    let run = run("cortex-m3-zones", &["--slice", "100k", "--by", "phase", "--zones"]).expect_code(0);
+    assert!(run.stdout.contains("\nPhase ") && run.stdout.contains("\n13 slices of 100,000 instructions"));
+    let profile = run.profile();
+    let picture = std::fs::read_to_string(run.dir.join("flamegraph.svg")).unwrap();
+    assert!(picture.contains("[phase ticking]") && picture.contains("[zone decode]"));
+    let dir = run.dir.to_str().unwrap();
+    let harness = |args: &[&str]| {
+        let output = crate::common::harness().args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sum = |folded: &str| -> u64 {
+        folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let folded = harness(&["export", dir, "--format", "folded", "--by", "phase"]);
+    assert_eq!(sum(&folded), profile.total_insns());
+    assert!(folded.lines().all(|line| line.starts_with("[phase ") || line.starts_with("[no phase];")));
+    let zones = harness(&["export", dir, "--format", "folded", "--zones"]);
+    assert_eq!(sum(&zones), profile.total_insns());
+    assert!(zones.contains("[zone decode];decode"), "{zones}");
+    assert_eq!(sum(&harness(&["export", dir, "--format", "folded", "--slice", "2..3"])), 200_000);
+    assert!(harness(&["bins", dir, "--slice", "12"]).contains("Total"));
+    let by_phase = harness(&["bins", dir, "--by", "phase"]);
+    assert_eq!(by_phase.matches("\nTotal").count(), 5, "{by_phase}");
+    assert!(harness(&["top", dir, "--by", "phase"]).contains("phase late: "));
+    let fails = |args: &[&str], what: &str| {
+        let output = crate::common::harness().args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(what), "{args:?}: {said}");
+    };
+    fails(&["bins", dir, "--slice", "13"], "slices 0 to 12");
+    fails(&["bins", dir, "--slice", "3..2"], "slices 0 to 12");
+    let off = crate::common::run("cortex-m3-zones-off", &[]);
+    let dir = off.dir.to_str().unwrap();
+    fails(&["bins", dir, "--slice", "0"], "--slice 1M");
+    fails(&["top", dir, "--by", "phase"], "no phase");
 }
