@@ -31,6 +31,7 @@ use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
 use harness::image::unwind;
+use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 use harness::measure::Listener;
@@ -135,12 +136,13 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug" => {
+            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
+            | "instruments" => {
                 sections.push(word.as_str());
             }
             _ => bail!(
                 "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
-                 debug"
+                 debug, instruments"
             ),
         }
     }
@@ -173,6 +175,9 @@ fn main() -> Result<()> {
     let over = if wanted("export") { bench.export()? } else { Vec::new() };
     if wanted("debug") {
         bench.debug()?;
+    }
+    if wanted("instruments") {
+        bench.instruments()?;
     }
     println!("{}", load());
     let path = bench.save(&machine)?;
@@ -547,6 +552,27 @@ impl Bench {
     }
 
     /// Adds all rows to `ci/bench-runs/<date>-<processor>.csv`.
+    /// Instruments against the same run without them: a zone's event per 1,000 instructions.
+    fn instruments(&mut self) -> Result<()> {
+        println!("## Instruments, CPU time against the same without, {} rounds\n", self.rounds);
+        println!("| image | zones, an event per 1,000 instructions | `--slice 1M` |");
+        println!("|---|--:|--:|");
+        for arch in ["riscv64", "cortex-m3"] {
+            let (image, off) = (format!("bench/{arch}-zones-long"), format!("bench/{arch}-zones-long-off"));
+            let plain = [What::Plugin(&[TO_THE_END])];
+            let (mut zones, mut none, mut slices) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..self.rounds {
+                zones.extend(self.take_turns(&image, &plain, 1)?.concat());
+                none.extend(self.take_turns(&off, &plain, 1)?.concat());
+                slices.extend(self.take_turns(&off, &[What::Plugin(&[TO_THE_END, "--slice=1M"])], 1)?.concat());
+            }
+            let zones = ratio(&zones, &none, |row| row.cpu_s);
+            println!("| {} | {zones:.3} | {:.3} |", short(&image), ratio(&slices, &none, |row| row.cpu_s));
+        }
+        println!();
+        Ok(())
+    }
+
     fn save(&self, machine: &str) -> Result<PathBuf> {
         let date = Command::new("date").arg("+%F").output().context("date does not run")?;
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/bench-runs");
@@ -614,6 +640,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let unwind = unwind::table(Some(&elf), isa, &image.segments, choice.load_bias, &functions);
     let (kernel, _) = kernel::find(Some(&elf), choice.load_bias, arm);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
+    let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -628,7 +655,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
-        events: &[],
+        events: &events,
         mcount: mcount.headers.first(),
         stubs: &[],
     };

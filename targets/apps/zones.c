@@ -46,6 +46,7 @@ static __attribute__((noipa)) void exactly(void)
 
 __attribute__((noipa)) void from_here(void) { ZONE_BEGIN("stretch"); }
 __attribute__((noipa)) void until_here(void) { ZONE_END("stretch"); }
+__attribute__((noipa)) void note(uint32_t turns) { MARK("turns", turns); }
 
 /* ---- scopes, also in what is inlined and unrolled, and left in the middle ---- */
 
@@ -142,7 +143,7 @@ int main(void)
         from_here();
         x = work(x, i * 3);
         until_here();
-        MARK("turns", i * 3);
+        note(i * 3);
     }
     MARK("constant", -7);
     PHASE("alone");

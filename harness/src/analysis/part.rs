@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::place::Place;
 use crate::profile::part::Part;
 use crate::profile::zone::Exception;
 use crate::profile::{Parts, Profile, VcpuCounts, Zones};
@@ -106,6 +107,50 @@ pub fn by_phase(profile: &Profile) -> Result<Vec<(String, Profile)>, &'static st
     Ok(phases.into_iter().map(|(phase, name)| (name, of(profile, |part| part.phase == phase))).collect())
 }
 
+/// Instructions by function of each part, for all parts at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByFunction {
+    /// Functions, or what stands for one, that executed: names, and first addresses, which tell namesakes apart.
+    pub functions: Vec<(String, Option<u64>)>,
+    /// Of each part in the profile's list: functions by their index, with their instructions.
+    pub parts: Vec<BTreeMap<u32, u64>>,
+}
+
+impl ByFunction {
+    /// Those of a profile.
+    pub fn new(profile: &Profile) -> ByFunction {
+        let mut by_function = ByFunction::default();
+        let mut numbers: BTreeMap<(Option<u64>, String), u32> = BTreeMap::new();
+        let places: Vec<Vec<u32>> = profile
+            .vcpus
+            .iter()
+            .map(|vcpu| {
+                let place = |insn: &crate::profile::InsnCount| {
+                    let place = Place::of(profile, insn.pc);
+                    let key = (place.start(), place.to_string());
+                    *numbers.entry(key).or_insert_with_key(|(start, name)| {
+                        by_function.functions.push((name.clone(), *start));
+                        by_function.functions.len() as u32 - 1
+                    })
+                };
+                vcpu.insns.iter().map(place).collect()
+            })
+            .collect();
+        for part in &profile.parts.list {
+            let mut insns: BTreeMap<u32, u64> = BTreeMap::new();
+            for (counts, places) in part.vcpus.iter().zip(&places) {
+                for (index, count) in counts.executions() {
+                    if let Some(&function) = places.get(index) {
+                        *insns.entry(function).or_default() += count;
+                    }
+                }
+            }
+            by_function.parts.push(insns);
+        }
+        by_function
+    }
+}
+
 /// Instructions that were idle's: the kernel's idle tasks'.
 pub fn idle_insns(profile: &Profile, part: &Part) -> u64 {
     let is_idle = |task: u32| profile.task(task).is_some_and(|task| task.is_idle);
@@ -168,5 +213,8 @@ mod tests {
         let first = of(&profile, |part| part.slice == 0);
         assert_eq!((first.total_insns(), first.samples.len()), (30, 1));
         assert_eq!(idle_insns(&profile, &profile.parts.list[1]), 1);
+        let by_function = ByFunction::new(&profile);
+        assert_eq!(by_function.functions, [("main".to_owned(), Some(0x40))]);
+        assert_eq!(by_function.parts, [[(0, 10)].into(), [(0, 20)].into(), [(0, 7)].into()]);
     }
 }

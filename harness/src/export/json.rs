@@ -21,8 +21,8 @@ use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::place::{Place, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
-use crate::profile::input::{Input, When};
 use crate::analysis::{part, zone};
+use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
@@ -598,42 +598,53 @@ struct PartFunction {
     address: Option<Address>,
     /// Instructions in it.
     self_insns: u64,
-    /// Samples taken in it.
-    samples: u64,
 }
 
-impl JsonPart {
-    fn new(profile: &Profile, name: String, is_meant: impl Fn(&profile::part::Part) -> bool + Copy) -> JsonPart {
-        let names = zone::ContextNames::new(profile);
-        let parts = || profile.parts.list.iter().filter(|part| is_meant(part));
-        let of_part = part::of(profile, is_meant);
+/// All that parts of a run are made from.
+struct PartsOf<'a> {
+    profile: &'a Profile,
+    names: zone::ContextNames,
+    by_function: part::ByFunction,
+    samples: Vec<u64>,
+}
+
+impl PartsOf<'_> {
+    fn new(profile: &Profile) -> PartsOf<'_> {
+        let mut samples = vec![0; profile.parts.list.len()];
+        profile.parts.samples.iter().for_each(|&(part, count)| samples[part as usize] += count);
+        let (names, by_function) = (zone::ContextNames::new(profile), part::ByFunction::new(profile));
+        PartsOf { profile, names, by_function, samples }
+    }
+
+    /// The parts that are meant, together.
+    fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
         let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
-        for part in parts() {
+        let mut functions: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut sum = JsonPart { name, insns: 0, samples: 0, idle_insns: 0, contexts: vec![], functions: vec![] };
+        for (index, part) in self.profile.parts.list.iter().enumerate().filter(|(_, part)| is_meant(part)) {
+            sum.insns += part.total_insns();
+            sum.samples += self.samples[index];
+            sum.idle_insns += part::idle_insns(self.profile, part);
             for &(task, insns) in &part.tasks {
                 *contexts.entry(profile::zone::Context::Task(task)).or_default() += insns;
             }
             for &(number, insns) in &part.exceptions {
                 *contexts.entry(profile::zone::Context::Exception(number)).or_default() += insns;
             }
+            for (&function, &insns) in &self.by_function.parts[index] {
+                *functions.entry(function).or_default() += insns;
+            }
         }
         let contexts = contexts.into_iter();
-        JsonPart {
-            name,
-            insns: of_part.total_insns(),
-            samples: of_part.samples.len() as u64,
-            idle_insns: parts().map(|one| part::idle_insns(profile, one)).sum(),
-            contexts: contexts.map(|(context, insns)| PartContext { name: names.name(context), insns }).collect(),
-            functions: functions::table(&of_part)
-                .rows
-                .into_iter()
-                .map(|row| PartFunction {
-                    name: row.name,
-                    address: row.start.map(Address),
-                    self_insns: row.self_insns,
-                    samples: row.samples,
-                })
-                .collect(),
-        }
+        sum.contexts =
+            contexts.map(|(context, insns)| PartContext { name: self.names.name(context), insns }).collect();
+        let functions = functions.into_iter().map(|(function, self_insns)| {
+            let (name, start) = &self.by_function.functions[function as usize];
+            PartFunction { name: name.clone(), address: start.map(Address), self_insns }
+        });
+        sum.functions = functions.collect();
+        sum.functions.sort_by_key(|function| std::cmp::Reverse(function.self_insns));
+        sum
     }
 }
 
@@ -757,13 +768,14 @@ impl<'a> Document<'a> {
                 })
             }),
             phases: List::of(|| {
+                let of = PartsOf::new(profile);
                 let phases = part::phases(profile).into_iter();
-                phases.map(|(phase, name)| JsonPart::new(profile, name, move |part| part.phase == phase))
+                phases.map(move |(phase, name)| of.sum(name, |part| part.phase == phase))
             }),
             slice_insns: profile.parts.slice_insns,
             slices: List::of(|| {
-                (0..profile.parts.slices())
-                    .map(|slice| JsonPart::new(profile, slice.to_string(), move |part| part.slice == slice))
+                let of = PartsOf::new(profile);
+                (0..profile.parts.slices()).map(move |slice| of.sum(slice.to_string(), |part| part.slice == slice))
             }),
             notes: List::of(|| {
                 profile.notes.iter().map(|note| Note {

@@ -386,7 +386,7 @@ impl Assertion {
             }
             Measure::Zone(of, name) => {
                 let part = zone::measure(profile, name, *of)?;
-                Ok(Measured { part, whole: Some(profile.total_insns()) })
+                Measured { part, whole: Some(profile.total_insns()) }
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {

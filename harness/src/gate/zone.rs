@@ -1,8 +1,8 @@
 //! What assertions ask of zones: instructions, calls, and the shortest, mean and longest time of one.
 
 use crate::analysis::zone::table;
+use crate::gate::assertion::nearest;
 use crate::profile::Profile;
-use crate::text::number::nearest;
 
 /// A number of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

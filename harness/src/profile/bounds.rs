@@ -107,7 +107,9 @@ fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::profile::part::{Part, PartCounts};
     use crate::profile::testing::{freertos, interrupted};
+    use crate::profile::zone::ZonePath;
     use crate::profile::{Profile, Span, SpanKind};
 
     use super::*;
@@ -136,6 +138,18 @@ mod tests {
         assert_refused(&spans);
         spans.spans[0] = Span { count: 1, longest_since_insns: MAX_INSNS + 1, ..Span::none(SpanKind::Masked) };
         assert_refused(&spans);
+        let mut zones = interrupted();
+        zones.zones.paths.push(ZonePath { parent: 1, name: 1, pc: 0 });
+        assert!(Profile::from_bytes(&zones.to_bytes().unwrap()).is_err());
+        let mut parts = interrupted().insn(0x52, 1);
+        let counts = |index| PartCounts::new(1, std::iter::once((index, 1)), std::iter::empty());
+        for (index, is_sound) in [(0, true), (1, false)] {
+            parts.parts.list = vec![Part { vcpus: vec![counts(index)], ..Part::default() }];
+            assert_eq!(Profile::from_bytes(&parts.to_bytes().unwrap()).is_ok(), is_sound);
+        }
+        parts.parts.list.clear();
+        parts.parts.samples = vec![(0, 1)];
+        assert!(Profile::from_bytes(&parts.to_bytes().unwrap()).is_err());
         let mut facts = interrupted();
         facts.facts.unresolved_transfers = u64::MAX;
         assert_refused(&facts);

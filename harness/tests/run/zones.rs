@@ -227,6 +227,24 @@ fn what_began_before_the_window_is_no_zone_and_its_end_no_error() {
 }
 
 #[test]
+fn an_event_is_one_instruction_of_the_firmware() {
+    for arch in ["riscv64", "cortex-m3"] {
+        let [on, off] = ["", "-off"].map(|suffix| {
+            let profile = run(&format!("{arch}-zones{suffix}"), &[]).expect_code(0).profile();
+            let rows = harness::analysis::functions::table(&profile).rows;
+            move |name: &str| {
+                let row = rows.iter().find(|row| row.name == name).unwrap();
+                assert_eq!(row.self_insns % row.calls, 0, "{name}");
+                row.self_insns / row.calls
+            }
+        });
+        for (function, events) in [("exactly", 4), ("from_here", 1), ("until_here", 1), ("note", 1)] {
+            assert_eq!(on(function) - off(function), events, "{arch}: {function}");
+        }
+    }
+}
+
+#[test]
 fn built_off_there_is_nothing() {
     for name in ["riscv64-zones-off", "cortex-m3-zones-off"] {
         let profile = run(name, &[]).expect_code(0).profile();
@@ -373,4 +391,59 @@ fn tables_bins_and_stacks_come_by_phase_and_by_slice() {
     let dir = off.dir.to_str().unwrap();
     fails(&["bins", dir, "--slice", "0"], "--slice 1M");
     fails(&["top", dir, "--by", "phase"], "no phase");
+}
+
+#[test]
+fn suites_assert_what_zones_take() {
+    let temp = tempfile::tempdir().unwrap();
+    let suite = temp.path().join("suite.toml");
+    let elf = crate::common::image("cortex-m3-zones");
+    let write = |assert: &str| {
+        let text = format!("[[image]]\nelf = {elf:?}\nslice = \"100k\"\nassert = [{assert}]\n");
+        std::fs::write(&suite, text).unwrap();
+        let mut command = crate::common::harness();
+        command.args(["test", "--no-cache", "-o"]).arg(temp.path().join("out")).arg(&suite);
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    };
+    let holds = r#"'zone_max("exactly") == 41', 'zone_calls("tick") == 40', 'zone("filter") > 50%', 'zone_min("inner") == 21'"#;
+    let (code, said) = write(holds);
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = write(r#"'zone_mean("exactly") < 41', 'zone_max("exactl") < 3'"#);
+    assert!(code == 1 && said.contains("the firmware has no zone `exactl`; did you mean `exactly`?"), "{code} {said}");
+    assert!(said.contains(r#"zone_mean("exactly") < 41: 41"#), "{said}");
+}
+
+#[test]
+fn the_page_and_json_have_zones_phases_and_slices() {
+    let run = run("cortex-m3-zones", &["--slice", "100k"]).expect_code(0);
+    let dir = run.dir.to_str().unwrap();
+    let harness = |args: &[&str]| {
+        let output = crate::common::harness().args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&harness(&["export", dir, "--format", "json"])).unwrap();
+    let total = json["total_insns"].as_u64().unwrap();
+    for parts in ["phases", "slices"] {
+        let list = json[parts].as_array().unwrap();
+        let sum = |key: &str| -> u64 { list.iter().map(|part| part[key].as_u64().unwrap()).sum() };
+        assert_eq!(sum("insns"), total, "{parts}");
+        assert_eq!(sum("samples"), json["total_samples"].as_u64().unwrap(), "{parts}");
+        for part in list {
+            for (key, insns) in [("functions", "self_insns"), ("contexts", "insns")] {
+                let of = part[key].as_array().unwrap().iter().map(|one| one[insns].as_u64().unwrap());
+                assert_eq!(of.sum::<u64>(), part["insns"].as_u64().unwrap(), "{parts} {key}");
+            }
+        }
+    }
+    let exactly = json["zones"].as_array().unwrap().iter().find(|zone| zone["name"] == "exactly").unwrap();
+    assert_eq!(exactly["all"]["max_insns"], 41);
+    assert_eq!(json["marks"].as_array().unwrap().len(), 3);
+    let page = harness(&["report", dir, "-o", "-"]);
+    for part in ["\"slice_insns\":100000", "\"exactly\"", "Drag over"] {
+        assert!(page.to_lowercase().contains(&part.to_lowercase()), "{part}");
+    }
+    assert!(!page.contains("// {zones}"));
 }

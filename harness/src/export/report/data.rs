@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::facts;
 use super::listings::Listing;
 use super::strings::Strings;
+use super::zones::Zones;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
@@ -59,6 +60,7 @@ pub(super) struct Data {
     /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
+    zones: Zones,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -193,6 +195,7 @@ impl Data {
             tasks: tasks_of(profile),
             interrupts: interrupts_of(profile, interrupted),
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
+            zones: Zones::new(profile),
             bins: bins_of(profile, &rows),
             check: Check {
                 clean: check.is_clean() && check.counts_agree(),
