@@ -4,7 +4,7 @@
 #include "work.h"
 #include "zone.h"
 
-enum { ROUNDS = 60000 };
+enum { ROUNDS = 600000 };
 
 static __attribute__((noipa)) uint32_t filter(uint32_t x, uint32_t turns)
 {

@@ -169,8 +169,8 @@ mod tests {
             .insn(0x40, 30)
             .insn(0x42, 7)
             .arc((0x40, 0x40), Some(0x43), true, 5)
-            .taken(0, 0x40, 0, 0)
-            .taken(0, 0x42, 0, 0)
+            .taken(1, 0x40, 0, 0)
+            .taken(1, 0x42, 0, 0)
             .task_called("idle");
         profile.vcpus[0].clock_insns = 37;
         profile.tasks[0].is_idle = true;

@@ -192,7 +192,7 @@ mod tests {
         for cut in 1..section.len() {
             let (records, is_whole) = records(&section[..cut], 4);
             assert!(records.len() < 2, "{cut}");
-            let at_end = section[..cut].iter().all(|&byte| byte == 0) || (17..=20).contains(&cut);
+            let at_end = section[..cut].iter().all(|&byte| byte == 0) || (15..=18).contains(&cut);
             assert_eq!(is_whole, at_end, "{cut}");
         }
         assert!(!records(&[section, b"Q".to_vec()].concat(), 4).1);

@@ -1,7 +1,7 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], [`nest`],
-//! [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`], [`zone`].
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], `number`,
+//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`], [`zone`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
@@ -11,6 +11,7 @@ pub(crate) mod event;
 pub(crate) mod exception;
 pub(crate) mod fault;
 pub(crate) mod nest;
+mod number;
 pub(crate) mod poll;
 pub(crate) mod span;
 pub(crate) mod task;

@@ -1,11 +1,10 @@
 //! Nests: the zones that are under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 
-use std::collections::HashMap;
-
 use wire::definition::Definition;
 use wire::zone::{Row, ZoneCounter};
 
+use super::number::Numbered;
 use crate::ledger::Ledger;
 
 /// Zones of one context.
@@ -15,6 +14,8 @@ pub(crate) struct Nest {
     pub(crate) insns: u64,
     /// The outermost first.
     pub(crate) open: Vec<Open>,
+    /// Counter of a task's instructions, once it has some.
+    pub(super) slot: Option<u32>,
     /// The zone that was under way where the context began, as samples name it; 0: none.
     pub(crate) base: u32,
 }
@@ -45,12 +46,11 @@ pub(crate) struct Open {
 #[derive(Default)]
 pub(crate) struct Contexts {
     /// By task.
-    pub(crate) threads: HashMap<u32, Nest>,
+    pub(crate) threads: Numbered<u32, Nest>,
     /// The vCPU's instructions that contexts have been given.
     pub(crate) counted_insns: u64,
-    /// Counters of tasks, and of exceptions by number.
-    tasks: HashMap<u32, u32>,
-    exceptions: HashMap<u64, u32>,
+    /// Counters of exceptions, by number.
+    exceptions: Numbered<u64, u32>,
 }
 
 impl Contexts {
@@ -70,9 +70,10 @@ impl Contexts {
 
     /// Counts instructions of a task, or of what is none's.
     pub(crate) fn count_task(&mut self, task: u32, vcpu: u32, insns: u64, ledger: &mut Ledger) {
-        self.threads.entry(task).or_default().insns += insns;
+        let nest = self.threads.entry(task).or_default();
+        nest.insns += insns;
         let define = || ledger.define(|slot| Definition::Row { slot, row: Row::Task { task } });
-        let slot = *self.tasks.entry(task).or_insert_with(define);
+        let slot = *nest.slot.get_or_insert_with(define);
         ledger.add(slot, vcpu, insns);
     }
 }

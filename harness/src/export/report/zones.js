@@ -65,6 +65,11 @@
                     const from = Math.floor((x / columns) * width);
                     pen.fillRect(from, Math.round(y * rowPx * ratio), Math.max(1, Math.floor(((x + 1) / columns) * width) - from), Math.max(1, Math.round(rowPx * ratio) - 1));
                 }));
+                if (rowPx > 10) {
+                    pen.fillStyle = isDark() ? '#fff' : '#000';
+                    pen.font = `${Math.round(10 * ratio)}px monospace`;
+                    rows.forEach((name, y) => pen.fillText(visible(name), 4 * ratio, Math.round((y * rowPx + 10) * ratio)));
+                }
                 if (range[0] > 0 || range[1] < columns - 1) {
                     pen.strokeStyle = isDark() ? '#fff' : '#000';
                     pen.strokeRect((range[0] / columns) * width + 0.5, 0.5, ((range[1] + 1 - range[0]) / columns) * width - 1, height - 1);
