@@ -32,6 +32,7 @@ use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
 use harness::image::unwind;
+use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 use harness::measure::Listener;
@@ -141,7 +142,9 @@ fn main() -> Result<()> {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
             "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
-            | "instruments" => sections.push(word.as_str()),
+            | "instruments" => {
+                sections.push(word.as_str());
+            }
             _ => bail!(
                 "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
                  debug, instruments"
@@ -179,7 +182,8 @@ fn main() -> Result<()> {
         bench.debug()?;
     }
     if wanted("instruments") {
-        bench.instruments()?;
+        bench.heap()?;
+        bench.zones()?;
     }
     println!("{}", load());
     let path = bench.save(&machine)?;
@@ -499,11 +503,9 @@ impl Bench {
         Ok(over)
     }
 
-    /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
-    /// back from the last of them, and the last write of what was written early.
     /// What follows something, against the default profile: one event or pair in each thousand instructions.
-    fn instruments(&mut self) -> Result<()> {
-        println!("## Instruments against the default profile, {} rounds\n", self.rounds);
+    fn heap(&mut self) -> Result<()> {
+        println!("## The heap, against the default profile, {} rounds\n", self.rounds);
         println!("| image | instructions | the default | with | CPU time | wall |");
         println!("|---|--:|--:|--:|--:|--:|");
         for (image, options) in INSTRUMENTS {
@@ -525,6 +527,8 @@ impl Bench {
         Ok(())
     }
 
+    /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
+    /// back from the last of them, and the last write of what was written early.
     fn debug(&mut self) -> Result<()> {
         let rounds = self.rounds.div_ceil(3);
         println!("## A debugger at any instruction, wall time, {rounds} rounds\n");
@@ -572,6 +576,27 @@ impl Bench {
             for Visit { first, places, steps, last_write, .. } in visits {
                 self.rows.extend([first].into_iter().chain(places).chain(steps).chain([last_write]));
             }
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Zones and slices against the same run without them: a zone's event per 1,000 instructions.
+    fn zones(&mut self) -> Result<()> {
+        println!("## Zones and slices, CPU time against the same without, {} rounds\n", self.rounds);
+        println!("| image | zones, an event per 1,000 instructions | `--slice 1M` |");
+        println!("|---|--:|--:|");
+        for arch in ["riscv64", "cortex-m3"] {
+            let (image, off) = (format!("bench/{arch}-zones-long"), format!("bench/{arch}-zones-long-off"));
+            let plain = [What::Plugin(&[TO_THE_END])];
+            let (mut zones, mut none, mut slices) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..self.rounds {
+                zones.extend(self.take_turns(&image, &plain, 1)?.concat());
+                none.extend(self.take_turns(&off, &plain, 1)?.concat());
+                slices.extend(self.take_turns(&off, &[What::Plugin(&[TO_THE_END, "--slice=1M"])], 1)?.concat());
+            }
+            let zones = ratio(&zones, &none, |row| row.cpu_s);
+            println!("| {} | {zones:.3} | {:.3} |", short(&image), ratio(&slices, &none, |row| row.cpu_s));
         }
         println!();
         Ok(())
@@ -648,6 +673,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let symbols = Symbols::new(Some(&elf), choice.load_bias, arm);
     let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
     let allocators = allocators.unwrap_or_default();
+    let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -663,6 +689,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         kernel: kernel.as_ref(),
         polls: &[],
         heap: &allocators,
+        events: &events,
         mcount: mcount.headers.first(),
         stubs: &[],
     };

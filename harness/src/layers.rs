@@ -44,6 +44,7 @@ const PLUGIN: &[&str] = &[
     "errors",
     "handles",
     "snapshot",
+    "slice",
     "wait",
     "input",
     "semihosting",

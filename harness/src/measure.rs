@@ -20,6 +20,7 @@ use crate::image::pages;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
 use crate::image::unwind;
+use crate::image::zone;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
@@ -187,8 +188,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     } else {
         Vec::new()
     };
+    let zones = zone::find(symbol_file.as_deref(), image, isa, choice.load_bias);
     warn(&unwind.warnings);
     warn(&kernel_warnings);
+    warn(&zones.warnings);
     give_files(options, &workspace)?;
     let plan = Plan {
         image,
@@ -205,6 +208,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &executor,
         heap: &allocators,
         mcount: mcount.as_ref(),
+        events: &zones.events,
         stubs: &stubs.list,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
@@ -228,6 +232,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
     profile.facts.generic_spans = generic_spans;
+    profile.zones.names = zones.names;
+    profile.parts.slice_insns = options.slice_insns;
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     if let Some(line) = shared {
         listener.slow(&format!("note: {line}"));

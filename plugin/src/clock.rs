@@ -47,6 +47,9 @@ pub(crate) struct Clock {
     hold_at: Option<u64>,
     /// So many instructions before an event, blocks begin to call back for it.
     early_insns: u64,
+    /// Length of a slice, and the timekeeper's instruction of the window at which the next one ends.
+    slice_insns: Option<u64>,
+    slice_at: Option<u64>,
     vcpus: Vec<Vcpu>,
 }
 
@@ -83,6 +86,8 @@ pub(crate) enum Event {
     Output,
     /// The run is held for a debugger.
     Hold,
+    /// A slice of the run is over.
+    Slice,
     /// The run ends.
     End(End),
 }
@@ -157,6 +162,23 @@ pub(crate) fn set_back(vcpu: u32, insns: u64, ledger: &Ledger) {
     ledger.set(CLOCK, vcpu, ledger.get(ORIGIN, vcpu).wrapping_add(insns));
 }
 
+/// A clock as it was.
+pub(crate) struct TurnedBack(u64);
+
+/// Turns the clock back to an instruction, until it is restored.
+pub(crate) fn turn_back(vcpu: u32, insns: u64, ledger: &Ledger) -> TurnedBack {
+    let clock = ledger.get(CLOCK, vcpu);
+    set_back(vcpu, insns, ledger);
+    TurnedBack(clock)
+}
+
+impl TurnedBack {
+    /// Turns it on again.
+    pub(crate) fn restore(self, vcpu: u32, ledger: &Ledger) {
+        ledger.set(CLOCK, vcpu, self.0);
+    }
+}
+
 impl Clock {
     /// The events that the request asks for, of so many vCPUs.
     pub(crate) fn new(request: &Request, vcpus: u32) -> Clock {
@@ -180,6 +202,8 @@ impl Clock {
             look_insns: None,
             hold_at: None,
             early_insns: 0,
+            slice_insns: request.slice_insns,
+            slice_at: request.slice_insns,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
         for vcpu in 0..vcpus {
@@ -264,6 +288,10 @@ impl Clock {
         self.input_at.filter(|_| vcpu == TIMEKEEPER)
     }
 
+    fn next_slice(&self, vcpu: u32) -> Option<u64> {
+        self.slice_at.filter(|_| vcpu == TIMEKEEPER)
+    }
+
     /// The next event of a vCPU, in instructions of the window: a sample, input, a look or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
@@ -273,7 +301,8 @@ impl Clock {
         let look = look_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let hold = self.hold_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let next = max.min(input).min(look).min(hold);
-        if self.is_window_open { next.min(next_sample).min(self.for_insns.unwrap_or(none)) } else { next }
+        let slice = self.next_slice(vcpu).unwrap_or(none);
+        if self.is_window_open { next.min(next_sample).min(slice).min(self.for_insns.unwrap_or(none)) } else { next }
     }
 
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
@@ -352,13 +381,17 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before input, a look, a hold, and those before
-    /// the end. Each is due once.
+    /// The next event at exactly this instruction of the window: a sample before a slice's end, input, a look, a hold, and
+    /// those before the end. Each is due once.
     pub(crate) fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         if self.is_window_open && next_sample == insns {
             self.vcpus[vcpu as usize].next_sample = insns + self.step(vcpu);
             return Some(Event::Sample);
+        }
+        if self.is_window_open && self.next_slice(vcpu).is_some_and(|at| at <= insns) {
+            self.slice_at = self.slice_insns.map(|length| insns + length);
+            return Some(Event::Slice);
         }
         if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
             self.input_at = None;

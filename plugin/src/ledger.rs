@@ -13,6 +13,7 @@ use wire::counters::{self, CLOCK, ORIGIN};
 use wire::definition::{Definition, TransferKind};
 use wire::heap;
 use wire::sample::{Encoder, Sample};
+use wire::slice::{self, Slice};
 
 use crate::block::{Block, Segment};
 use crate::qemu;
@@ -27,9 +28,12 @@ pub(crate) struct Ledger {
     segments: HashMap<Segment, u32>,
     /// Slots of the segments that end in a jump to their function's start.
     jumping: HashSet<u32>,
+    /// Counters that add up, in the order of their slots.
+    growing: Vec<u32>,
     /// Notes already written.
     notes: HashSet<Definition>,
     encoder: Encoder,
+    slices: slice::Encoder,
     samples: u64,
     heap_encoder: heap::Encoder,
     buffer: Vec<u8>,
@@ -42,8 +46,10 @@ impl Ledger {
             records,
             segments: HashMap::new(),
             jumping: HashSet::new(),
+            growing: Vec::new(),
             notes: HashSet::new(),
             encoder: Encoder::default(),
+            slices: slice::Encoder::default(),
             samples: 0,
             heap_encoder: heap::Encoder::default(),
             buffer: Vec::new(),
@@ -131,11 +137,21 @@ impl Ledger {
     /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
     /// at that one, and blocks are only looked at when they are over.
     pub(crate) fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
+        self.count_extra(vcpu, block, (index, extra), u64::MAX);
+    }
+
+    /// Undoes [`Ledger::uncount`].
+    pub(crate) fn recount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
+        self.count_extra(vcpu, block, (index, extra), 1);
+    }
+
+    /// Adds so many times the `extra` instructions to the counters.
+    fn count_extra(&mut self, vcpu: u32, block: &Block, (index, extra): (u64, u64), times: u64) {
         let (keep, executed) = (index + 1, index + 1 + extra);
         if executed < block.insns() && !block.exits.is_empty() {
             // It was left early, and what it was counted as since is one segment, see `shorten`.
-            self.count_part(vcpu, block, 0, executed, u64::MAX);
-            return self.count_part(vcpu, block, 0, keep, 1);
+            self.count_part(vcpu, block, 0, executed, times);
+            return self.count_part(vcpu, block, 0, keep, times.wrapping_neg());
         }
         let mut start = 0;
         for &(slot, length) in &block.segments {
@@ -146,9 +162,9 @@ impl Ledger {
             // A jump has started, but what it leads to has not: it is no turn of its loop yet.
             let in_flight = end == keep && self.jumping.contains(&slot);
             if end > keep || in_flight {
-                self.add(slot, vcpu, u64::MAX);
+                self.add(slot, vcpu, times);
                 if start < keep {
-                    self.count_part(vcpu, block, start, keep, 1);
+                    self.count_part(vcpu, block, start, keep, times.wrapping_neg());
                 }
             }
             start = end;
@@ -183,9 +199,10 @@ impl Ledger {
         self.written(slot)
     }
 
-    /// Defines a new counter.
+    /// Defines a new counter, which adds up.
     pub(crate) fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
         let slot = self.new_slot();
+        self.growing.push(slot);
         self.note(&definition(slot));
         slot
     }
@@ -219,6 +236,19 @@ impl Ledger {
         self.buffer.clear();
         valid(self.heap_encoder.put(event, &mut self.buffer));
         let written = self.records.heap(&self.buffer);
+        self.written(written);
+    }
+
+    /// The counters that add up.
+    pub(crate) fn growing(&self) -> &[u32] {
+        &self.growing
+    }
+
+    /// Appends a slice.
+    pub(crate) fn slice(&mut self, slice: &Slice) {
+        self.buffer.clear();
+        valid(self.slices.put(slice, &mut self.buffer));
+        let written = self.records.slice(&self.buffer);
         self.written(written);
     }
 

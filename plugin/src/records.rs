@@ -147,7 +147,7 @@ impl Stream {
     }
 }
 
-/// All four files of one run.
+/// All files of one run.
 pub(crate) struct Records {
     /// The control page, shared with the handler for QEMU's abort.
     pub(crate) control: &'static Control,
@@ -155,6 +155,9 @@ pub(crate) struct Records {
     samples: Stream,
     /// None: the heap is not followed.
     heap: Option<Stream>,
+    /// Most runs have none.
+    slices: Option<Stream>,
+    slices_path: PathBuf,
     counters: File,
     chunks: Vec<Map>,
     vcpus: u32,
@@ -172,6 +175,8 @@ impl Records {
             definitions: Stream::create(&path("definitions"))?,
             samples: Stream::create(&path("samples"))?,
             heap: has_heap.then(|| Stream::create(&path(wire::heap::FILE_NAME))).transpose()?,
+            slices: None,
+            slices_path: path(wire::slice::FILE_NAME),
             counters: create(&path("counters"))?,
             chunks: Vec::new(),
             vcpus,
@@ -188,7 +193,8 @@ impl Records {
     pub(crate) fn keep(&self) -> io::Result<()> {
         let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
         let heap = self.heap.as_ref().map(|heap| &heap.window);
-        maps.into_iter().chain(heap).chain(&self.chunks).try_for_each(Map::keep)
+        let slices = self.slices.as_ref().map(|slices| &slices.window);
+        maps.into_iter().chain(heap).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {
@@ -262,6 +268,17 @@ impl Records {
         self.samples.append(record)?;
         self.control.set(Word::SampleBytes, self.samples.len_bytes);
         self.control.set(Word::Samples, count);
+        Ok(())
+    }
+
+    /// Appends a slice.
+    pub(crate) fn slice(&mut self, record: &[u8]) -> io::Result<()> {
+        let stream = match &mut self.slices {
+            Some(stream) => stream,
+            none => none.insert(Stream::create(&self.slices_path)?),
+        };
+        stream.append(record)?;
+        self.control.set(Word::SliceBytes, stream.len_bytes);
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ use crate::prediction::Predictions;
 use crate::qemu::{self, Access, Scoreboard, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
+use crate::slice::Slices;
 use crate::snapshot::Snapshot;
 use crate::stack::{Stack, Stacks};
 use crate::transfer::Transfers;
@@ -66,6 +67,8 @@ pub(crate) struct State {
     /// None: it is all the same to the harness what is standard error.
     pub(crate) errors: Option<Errors>,
     snapshot: Option<Snapshot>,
+    /// None: the run is not cut.
+    slices: Option<Slices>,
     /// What is typed, where something is.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
@@ -176,6 +179,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         output: Output::new(&request),
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
+        slices: Slices::new(&request, vcpus),
         input,
         guard: Guard::find(vcpus, api, main_thread),
         semihosting: request.semihosting,
@@ -281,6 +285,7 @@ impl State {
                 Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
                 // A run that is held counts by instructions, see `settle_here`.
                 Event::Output | Event::Hold => {}
+                Event::Slice => self.cut_at(vcpu, due),
                 Event::End(end) => self.end_at(vcpu, end, pc, due),
             }
         }
@@ -306,6 +311,10 @@ impl State {
                 Event::Output => continue,
                 Event::Hold => {
                     self.ask(at_insns, pc);
+                    continue;
+                }
+                Event::Slice => {
+                    self.cut_at(vcpu, Due { event, at_insns, block, index, overrun_insns: 0 });
                     continue;
                 }
                 Event::End(end) => end,
@@ -445,13 +454,35 @@ impl State {
     pub(crate) fn settle_all(&mut self) {
         self.clocks.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
+        self.follow.advance(&mut self.ledger);
     }
 
     fn sample(&mut self, vcpu: u32, at_insns: u64, pc: u64, stack: u32) {
-        let (task, node) = self.follow.place(vcpu, &mut self.ledger);
-        self.ledger.sample(&Sample { at_insns, pc, vcpu, stack, task, node });
+        let (task, node, zone) = self.follow.place(vcpu, &mut self.ledger);
+        self.ledger.sample(&Sample { at_insns, pc, vcpu, stack, task, node, zone });
         if let Some(marks) = &mut self.marks {
             marks.mark(vcpu, &mut self.ledger);
+        }
+    }
+
+    /// A slice is over at an instruction, which may have been passed meanwhile: what came after it is the next one's.
+    fn cut_at(&mut self, vcpu: u32, due: Due) {
+        let Due { at_insns, block, index, overrun_insns, .. } = due;
+        let Some(mut slices) = self.slices.take() else { return };
+        self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
+        let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
+        self.follow.advance(&mut self.ledger);
+        slices.cut(true, &mut self.ledger);
+        clock.restore(vcpu, &self.ledger);
+        self.ledger.recount(vcpu, self.blocks.get(block), index, overrun_insns);
+        self.slices = Some(slices);
+    }
+
+    /// The firmware's next phase begins here. The vCPU's events have been settled.
+    pub(crate) fn enter_phase(&mut self, phase: u32) {
+        self.follow.advance(&mut self.ledger);
+        if let Some(slices) = &mut self.slices {
+            slices.enter_phase(phase, &mut self.ledger);
         }
     }
 
@@ -478,6 +509,7 @@ impl State {
         }
         // It may have come in another one's turn.
         (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
+        self.follow.advance(&mut self.ledger);
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
         }
@@ -583,6 +615,9 @@ impl State {
         }
         self.report_heap();
         self.transfers.restart(&self.ledger);
+        if let Some(slices) = &mut self.slices {
+            slices.restart();
+        }
         self.clock.open_window(&self.ledger);
     }
 

@@ -21,7 +21,7 @@ use crate::hooks::{
     OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
     OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
     OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector,
-    OnWait, OnWatchedLoad, OnWatchedStore, OracleCount, OracleSample,
+    OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -85,6 +85,7 @@ enum AtInsn {
     Mask,
     From,
     Allocator,
+    Zone,
     Event,
     Count,
     Transfer,
@@ -98,7 +99,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 26] = [
+const AT_INSN: [AtInsn; 27] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -123,6 +124,8 @@ const AT_INSN: [AtInsn; 26] = [
     AtInsn::From,
     // In the window that opens here.
     AtInsn::Allocator,
+    // A zone that begins here includes this instruction, and one that ends here does not.
+    AtInsn::Zone,
     // What wakes the processor ends a sleep that does not include it.
     AtInsn::Event,
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
@@ -177,12 +180,16 @@ struct Planned {
     between: (bool, bool),
     /// A function starts here that gives memory out or takes it back.
     allocator: bool,
+    /// It names something.
+    zone: bool,
     /// It may be a store; branches, which end most blocks, are not.
     may_store: bool,
     /// After it traps may lead elsewhere.
     moves_vector: bool,
     /// A jump that an exception may return by.
     may_return_from_exception: bool,
+    /// It is translated for exceptions.
+    in_exception: bool,
     /// A block ends here wherever it began, and whatever cuts others short.
     ends_block: bool,
     /// A callback at it looks at the clock.
@@ -458,6 +465,15 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::ExceptionReturn if is_exact && planned.leaves_function && state.guest.facts.returns_by_jump => {
             insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
         }
+        AtInsn::ExceptionReturn
+            if state.follow.has_contexts
+                && state.counting.by_blocks()
+                && planned.leaves_function
+                && planned.in_exception
+                && state.guest.facts.returns_by_jump =>
+        {
+            insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
+        }
         AtInsn::Forgetful if state.code.is_forgetful(pc) => insn.call::<OnForgetful>(id),
         AtInsn::Idle if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.idles_at(pc)) => {
             insn.call::<OnIdle>(id);
@@ -475,6 +491,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
         AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
+        AtInsn::Zone if planned.zone && !state.counting.is_debugged => insn.call::<OnZone>(id),
         AtInsn::Count => {
             if let Some(count) = count {
                 register_count(state, count, at);
@@ -592,6 +609,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         let next = pc + u64::from(decoded.len_bytes);
         let (transfer, site) = transfer(pc, next, flow, conditional > 0, code);
         let between = follow.betweens.bounds(pc);
+        let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc));
         if conditional > 0 {
             it_blocks.insert(pc, conditional);
             conditional -= 1;
@@ -608,6 +626,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             bound: clock.is_bound(pc)
                 || between != (false, false)
                 || allocator
+                || zone
                 || (exact && is_elsewhere)
                 || decode::is_sev(isa, bytes),
             transfer,
@@ -638,10 +657,12 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             changes_mask: exact && decode::changes_mask(isa, bytes),
             between,
             allocator,
+            zone,
             may_store,
             moves_vector: decode::moves_trap_vector(isa, bytes),
             // QEMU translates for exceptions and outside of them apart.
             may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
+            in_exception: follow.has_contexts && guest.is_in_exception(),
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
             looks_at_clock: calls_host
                 || decode::is_wfi(isa, bytes)

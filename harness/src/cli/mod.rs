@@ -239,6 +239,15 @@ pub struct ExportArgs {
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
+    /// Show zones as frames, each around the function in which it begins: folded, pprof, speedscope, chrome
+    #[arg(long)]
+    pub zones: bool,
+    /// Phases apart, as outermost frames: folded
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<Split>,
+    /// Only what executed in slice N, or in N..M: folded, csv, speedscope, pprof
+    #[arg(long, value_name = "N")]
+    pub slice: Option<String>,
     /// Instructions per second, for gmon [default: the machine's virtual clock, 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
@@ -259,9 +268,19 @@ pub struct TopArgs {
     /// Order of the table
     #[arg(long, value_name = "COLUMN", default_value = "self")]
     pub sort: Sort,
+    /// A table for each phase
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<Split>,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
+}
+
+/// What tells parts of a run apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Split {
+    /// The firmware's phases, PHASE("name") of zone.h
+    Phase,
 }
 
 /// A column of the table of functions.
@@ -321,6 +340,9 @@ pub struct BinsArgs {
     /// Order of the bins
     #[arg(long, value_name = "ORDER", default_value = "address")]
     pub by: Order,
+    /// Only what executed in slice N, or in N..M; the first is 0
+    #[arg(long, value_name = "N")]
+    pub slice: Option<String>,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
@@ -494,9 +516,18 @@ pub struct MeasureArgs {
     /// FUNC takes memory back, as 'pool_put(r0)'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_free: Vec<String>,
+    /// Keep what executes in each N instructions, too, as 1M: functions, tasks, interrupts (harness bins --slice)
+    #[arg(long, value_name = "N", help_heading = "Spans")]
+    pub slice: Option<String>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,
+    /// Show zones as frames of the flamegraph, each around the function in which it begins
+    #[arg(long, help_heading = "Call stacks")]
+    pub zones: bool,
+    /// Show phases apart in the flamegraph
+    #[arg(long, value_name = "WHAT", help_heading = "Call stacks")]
+    pub by: Option<Split>,
     /// Also draw flamechart.svg: the samples in the order of time
     #[arg(long, help_heading = "Call stacks")]
     pub flamechart: bool,
@@ -589,7 +620,10 @@ impl Default for MeasureArgs {
             heap: false,
             heap_alloc: Vec::new(),
             heap_free: Vec::new(),
+            slice: None,
             fold_irqs: false,
+            zones: false,
+            by: None,
             flamechart: false,
             bin_bytes: DEFAULT_BIN_BYTES.to_string(),
             for_insns: None,

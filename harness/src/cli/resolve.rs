@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
-use crate::cli::{MeasureArgs, ProfileArgs, RunArgs};
+use crate::cli::{MeasureArgs, ProfileArgs, RunArgs, Split};
 use crate::error::InputError;
 use crate::image::heap;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::Input;
-use crate::profile::{DEFAULT_FOR_INSNS, Window};
+use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
 use crate::run::options::Options;
+use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
@@ -79,6 +80,24 @@ pub(crate) fn bin_bytes(text: &str) -> Result<u64, OptionError> {
         return Err(OptionError::new(OPTION, bytes, format_args!("must be at most {MAX_BIN_BYTES}")));
     }
     Ok(bytes)
+}
+
+/// What `--slice` means of a profile that has been sliced: that profile with those slices only.
+///
+/// # Errors
+/// When it is no number or range, or the run has no such slice.
+pub(crate) fn slices(text: &str, profile: &Profile) -> Result<Profile, OptionError> {
+    const OPTION: &str = "--slice";
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let small = |text: &str| Ok(u32::try_from(number(OPTION, text)?).unwrap_or(u32::MAX));
+    let sliced = part::slices(profile, small(first)?, small(last)?);
+    sliced.ok_or_else(|| {
+        let what = match profile.parts.slices() {
+            0 => "the run was not sliced: measure it with --slice 1M".to_owned(),
+            slices => format!("write N or N..M; the run has slices 0 to {}", slices - 1),
+        };
+        OptionError::new(OPTION, text, what)
+    })
 }
 
 /// What `--shift` means.
@@ -229,7 +248,10 @@ impl Options {
             exact: args.exact,
             spans,
             heap,
+            slice_insns: insns("--slice", &args.slice)?,
             view: View { fold_irqs: args.fold_irqs },
+            zone_frames: args.zones,
+            by_phase: args.by == Some(Split::Phase),
             flamechart: args.flamechart,
             bin_bytes,
             machine: args.machine,

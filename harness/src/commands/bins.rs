@@ -4,10 +4,13 @@ use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 
+use crate::analysis::part::by_phase;
 use crate::cli::{BinsArgs, resolve};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
-use crate::show::bins::{self, BinsTable};
+use crate::show::bins::{self, BinsTable, Order};
+use crate::show::part::heading;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -17,6 +20,8 @@ use crate::text::terminal;
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
     let bin_bytes = args.bin_bytes.as_deref().map(resolve::bin_bytes).transpose()?;
     let profile = Profile::load(&args.profile)?;
+    let slice = args.slice.as_deref().map(|text| resolve::slices(text, &profile)).transpose()?;
+    let profile = slice.unwrap_or(profile);
     let table = BinsTable {
         bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),
         top_rows: (args.top > 0).then_some(args.top),
@@ -24,7 +29,16 @@ pub fn run(args: &BinsArgs) -> Result<ExitCode> {
         width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
     };
     let mut out = BufWriter::new(terminal::stdout());
-    bins::write(&profile, table, &mut out)?;
+    if args.by == Order::Phase {
+        let whole_insns = profile.total_insns();
+        for (name, part) in by_phase(&profile).map_err(InputError::new)? {
+            heading(&name, &part, whole_insns, &mut out)?;
+            bins::write(&part, table, &mut out)?;
+            writeln!(out)?;
+        }
+    } else {
+        bins::write(&profile, table, &mut out)?;
+    }
     out.flush()?;
     Ok(ExitCode::Good)
 }

@@ -8,7 +8,8 @@ use anyhow::Result;
 
 use crate::analysis::source::SourceMap;
 use crate::analysis::stacks::View;
-use crate::cli::ExportArgs;
+use crate::analysis::zone;
+use crate::cli::{ExportArgs, Split, resolve};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{Settings, json};
@@ -28,6 +29,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     let settings = settings(args)?;
     let source_map = SourceMap::parse(&args.source_map)?;
     let mut profile = Profile::load(profile)?;
+    if let Some(text) = &args.slice {
+        profile = resolve::slices(text, &profile)?;
+    }
+    if args.zones {
+        profile = zone::framed(&profile);
+    }
     source_map.relocate(&mut profile.names);
     let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
     if path == Path::new(STDOUT) && format.is_binary() && stdout().is_terminal() {
@@ -41,6 +48,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
 fn settings(args: &ExportArgs) -> Result<Settings, InputError> {
     Ok(Settings {
         view: View { fold_irqs: args.fold_irqs },
+        by_phase: args.by == Some(Split::Phase),
         clock_hz: args.clock_hz.as_deref().map(parse_clock).transpose()?,
     })
 }

@@ -7,11 +7,14 @@ use anyhow::Result;
 
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Row};
+use crate::analysis::part::by_phase;
 use crate::analysis::visit;
-use crate::cli::{Sort, TopArgs};
+use crate::cli::{Sort, Split, TopArgs};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::overview::{self, TableSize};
+use crate::show::part::functions_by_phase;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -20,6 +23,13 @@ use crate::text::terminal;
 /// When the profile cannot be read.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
+    if args.by == Some(Split::Phase) {
+        let phases = by_phase(&profile).map_err(InputError::new)?;
+        let mut out = BufWriter::new(terminal::stdout());
+        functions_by_phase(&phases, (args.top > 0).then_some(args.top), &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::Good);
+    }
     let mut table = functions::table(&profile);
     let check = crosscheck::check(&profile, &table);
     // Stable: equal ones stay in the order of the table, most instructions first.

@@ -103,6 +103,7 @@ impl Launch {
             kernel: None,
             polls: &[],
             heap: &[],
+            events: &[],
             mcount: None,
             stubs: &[],
         };

@@ -34,16 +34,33 @@ const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 /// # Errors
 /// When inferno fails; it has no reason to.
 pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
-    let tree = CallTree::new(profile, view);
+    by_part(profile, &[(None, profile)], view)
+}
+
+/// Draws the parts of a profile, each below a frame of its name, as one picture.
+///
+/// # Errors
+/// As [`svg`].
+pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: View) -> Result<Vec<u8>> {
     let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
     // Sorted by the names as they are shown, so that what is shown alike is one frame.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for (frames, insns) in tree.stacks_of_least(least_insns) {
-        *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
+    let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
+    for (name, part) in parts {
+        let root = name.as_ref().map(|name| Frame { name: name.clone(), role: FrameRole::Other });
+        for (frames, insns) in CallTree::new(part, view).stacks_of_least(least_insns) {
+            let frames: Vec<Frame> = root.iter().cloned().chain(frames).collect();
+            *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
+            stacks.push((frames, insns));
+        }
     }
+    let heats = match parts {
+        [(None, part)] => Heats::of_tree(&CallTree::new(part, view)),
+        _ => Heats::of_stacks(&stacks),
+    };
     draw(
         profile,
-        &Heats::of_tree(&tree),
+        &heats,
         shown.into_iter(),
         &clean(&profile.facts.image_name),
         subtitle(profile),

@@ -8,6 +8,8 @@ use anyhow::Result;
 use super::settings::Settings;
 use super::shown;
 use crate::analysis::calltree::CallTree;
+use crate::analysis::part::{by_phase, phase_frame};
+use crate::error::InputError;
 use crate::profile::Profile;
 
 /// Writes the lines in the order of their frames: each path right before all that begin with it. A path that has
@@ -16,9 +18,20 @@ use crate::profile::Profile;
 /// # Errors
 /// What `out` reports.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    if settings.by_phase {
+        for (name, part) in by_phase(profile).map_err(InputError::new)? {
+            lines(&part, settings, Some(&shown::clean(&phase_frame(&name))), out)?;
+        }
+        return Ok(());
+    }
+    lines(profile, settings, None, out)
+}
+
+/// The lines, all of which begin with `root`.
+fn lines(profile: &Profile, settings: &Settings, root: Option<&str>, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
     shown::each(&tree, |frames, insns| {
-        for (depth, frame) in frames.iter().enumerate() {
+        for (depth, &frame) in root.iter().chain(frames).enumerate() {
             if depth > 0 {
                 out.write_all(b";")?;
             }

@@ -22,7 +22,9 @@ use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::place::{Place, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
+use crate::analysis::{part, zone};
 use crate::profile::input::{Input, When};
+use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
 /// Version of the format; it grows when something is removed or changes its meaning.
@@ -139,6 +141,16 @@ struct Document<'a> {
     tasks: List<'a, JsonTask>,
     /// How long handlers, masked interrupts, calls (with --exact) and what --span names took. Exact.
     spans: List<'a, Span>,
+    /// What the firmware names itself by ZONE of zone.h, most instructions first. Exact.
+    zones: List<'a, JsonZone>,
+    /// What it names by MARK, by name. Exact.
+    marks: List<'a, JsonMark<'a>>,
+    /// What it names by PHASE, in the order in which they first began; all add up to the whole. Exact.
+    phases: List<'a, JsonPart>,
+    /// Instructions of a slice, where --slice was given.
+    slice_insns: Option<u64>,
+    /// The slices in their order; all add up to the whole. Exact.
+    slices: List<'a, JsonPart>,
     /// What the firmware asked of the host.
     notes: List<'a, Note<'a>>,
     /// The samples held against the exact counts, and the firmware's own counts against them.
@@ -456,6 +468,190 @@ struct Span {
     longest_at: Option<Address>,
 }
 
+/// A zone.
+#[derive(Serialize, JsonSchema)]
+struct JsonZone {
+    /// Its name.
+    name: String,
+    /// All of it.
+    all: JsonZoneCounts,
+    /// The same by task and interrupt, most instructions first.
+    contexts: Vec<JsonZoneContext>,
+}
+
+/// A zone in one task or interrupt.
+#[derive(Serialize, JsonSchema)]
+struct JsonZoneContext {
+    /// The name of the task or interrupt.
+    context: String,
+    /// What was there.
+    counts: JsonZoneCounts,
+}
+
+/// How often a zone was there, and how long. Instructions are those of its own task or interrupt.
+#[derive(Serialize, JsonSchema)]
+struct JsonZoneCounts {
+    /// How often it was left by its end.
+    calls: u64,
+    /// Instructions of all those times; what is in two at once (recursion) is in it once.
+    total_insns: u64,
+    /// Instructions in no zone within.
+    own_insns: u64,
+    /// Instructions of the shortest.
+    min_insns: u64,
+    /// Mean of the instructions, rounded down.
+    mean_insns: u64,
+    /// Instructions of the longest.
+    max_insns: u64,
+    /// Where the longest began.
+    longest_at: Option<Address>,
+    /// How many of them were in another time of the same zone.
+    recursive: u64,
+    /// How often what had begun it was left without its end.
+    left: u64,
+    /// How often its end came where it had not begun.
+    orphans: u64,
+    /// How many of those had begun in another task or interrupt.
+    foreign: u64,
+    /// How many were under way as the run ended.
+    open: u64,
+}
+
+impl JsonZoneCounts {
+    fn new(counts: &ZoneCounts) -> JsonZoneCounts {
+        JsonZoneCounts {
+            calls: counts.calls,
+            total_insns: counts.total_insns,
+            own_insns: counts.own_insns,
+            min_insns: counts.min_insns,
+            mean_insns: counts.mean_insns(),
+            max_insns: counts.max_insns,
+            longest_at: (counts.calls > 0).then_some(Address(counts.longest_at)),
+            recursive: counts.recursive,
+            left: counts.left,
+            orphans: counts.orphans,
+            foreign: counts.foreign,
+            open: counts.open,
+        }
+    }
+}
+
+impl JsonZone {
+    fn new(row: zone::Row) -> JsonZone {
+        let context = |(context, counts): (String, ZoneCounts)| JsonZoneContext {
+            context,
+            counts: JsonZoneCounts::new(&counts),
+        };
+        JsonZone {
+            name: row.name,
+            all: JsonZoneCounts::new(&row.all),
+            contexts: row.contexts.into_iter().map(context).collect(),
+        }
+    }
+}
+
+/// Values of one name.
+#[derive(Serialize, JsonSchema)]
+struct JsonMark<'a> {
+    /// The name.
+    name: &'a str,
+    /// How many there were.
+    count: u64,
+    /// The lowest.
+    min: i64,
+    /// The highest.
+    max: i64,
+    /// The sum of all, wrapping.
+    sum: i64,
+    /// The last one.
+    last: i64,
+}
+
+/// A phase or a slice.
+#[derive(Serialize, JsonSchema)]
+struct JsonPart {
+    /// Of a phase its name, "[no phase]" before the first; of a slice its number, from 0.
+    name: String,
+    /// Instructions.
+    insns: u64,
+    /// Samples taken of them.
+    samples: u64,
+    /// Instructions of the kernel's idle tasks.
+    idle_insns: u64,
+    /// Instructions of tasks and interrupts by name; of tasks without the interrupts among them.
+    contexts: Vec<PartContext>,
+    /// Functions that executed, most instructions first.
+    functions: Vec<PartFunction>,
+}
+
+/// A task or an interrupt in a part of a run.
+#[derive(Serialize, JsonSchema)]
+struct PartContext {
+    /// Its name.
+    name: String,
+    /// Its instructions there.
+    insns: u64,
+}
+
+/// A function in a part of a run.
+#[derive(Serialize, JsonSchema)]
+struct PartFunction {
+    /// Its name.
+    name: String,
+    /// Its first address, which tells namesakes apart.
+    address: Option<Address>,
+    /// Instructions in it.
+    self_insns: u64,
+}
+
+/// All that parts of a run are made from.
+struct PartsOf<'a> {
+    profile: &'a Profile,
+    names: zone::ContextNames,
+    by_function: part::ByFunction,
+    samples: Vec<u64>,
+}
+
+impl PartsOf<'_> {
+    fn new(profile: &Profile) -> PartsOf<'_> {
+        let mut samples = vec![0; profile.parts.list.len()];
+        profile.parts.samples.iter().for_each(|&(part, count)| samples[part as usize] += count);
+        let (names, by_function) = (zone::ContextNames::new(profile), part::ByFunction::new(profile));
+        PartsOf { profile, names, by_function, samples }
+    }
+
+    /// The parts that are meant, together.
+    fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
+        let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
+        let mut functions: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut sum = JsonPart { name, insns: 0, samples: 0, idle_insns: 0, contexts: vec![], functions: vec![] };
+        for (index, part) in self.profile.parts.list.iter().enumerate().filter(|(_, part)| is_meant(part)) {
+            sum.insns += part.total_insns();
+            sum.samples += self.samples[index];
+            sum.idle_insns += part::idle_insns(self.profile, part);
+            for &(task, insns) in &part.tasks {
+                *contexts.entry(profile::zone::Context::Task(task)).or_default() += insns;
+            }
+            for &(number, insns) in &part.exceptions {
+                *contexts.entry(profile::zone::Context::Exception(number)).or_default() += insns;
+            }
+            for (&function, &insns) in &self.by_function.parts[index] {
+                *functions.entry(function).or_default() += insns;
+            }
+        }
+        let contexts = contexts.into_iter();
+        sum.contexts =
+            contexts.map(|(context, insns)| PartContext { name: self.names.name(context), insns }).collect();
+        let functions = functions.into_iter().map(|(function, self_insns)| {
+            let (name, start) = &self.by_function.functions[function as usize];
+            PartFunction { name: name.clone(), address: start.map(Address), self_insns }
+        });
+        sum.functions = functions.collect();
+        sum.functions.sort_by_key(|function| std::cmp::Reverse(function.self_insns));
+        sum
+    }
+}
+
 /// Something that the firmware asked of the host.
 #[derive(Serialize, JsonSchema)]
 struct Note<'a> {
@@ -564,6 +760,27 @@ impl<'a> Document<'a> {
             spans: List::of(move || {
                 let exceptions = Exceptions::new(profile);
                 profile.spans.iter().map(move |span| Span::new(profile, &exceptions, span))
+            }),
+            zones: List::of(|| zone::table(profile).into_iter().map(JsonZone::new)),
+            marks: List::of(|| {
+                profile.zones.marks.iter().map(|mark| JsonMark {
+                    name: profile.zones.name(mark.name),
+                    count: mark.count,
+                    min: mark.min,
+                    max: mark.max,
+                    sum: mark.sum,
+                    last: mark.last,
+                })
+            }),
+            phases: List::of(|| {
+                let of = PartsOf::new(profile);
+                let phases = part::phases(profile).into_iter();
+                phases.map(move |(phase, name)| of.sum(name, |part| part.phase == phase))
+            }),
+            slice_insns: profile.parts.slice_insns,
+            slices: List::of(|| {
+                let of = PartsOf::new(profile);
+                (0..profile.parts.slices()).map(move |slice| of.sum(slice.to_string(), |part| part.slice == slice))
             }),
             notes: List::of(|| {
                 profile.notes.iter().map(|note| Note {

@@ -28,6 +28,8 @@ use clap::builder::PossibleValue;
 
 pub use settings::Settings;
 
+use crate::analysis::{part, zone};
+use crate::error::InputError;
 use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::directory::Output;
@@ -39,7 +41,16 @@ use crate::run::options::Options;
 /// When they cannot be written.
 pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()> {
     output.write(FILE_NAME, &profile.to_bytes()?)?;
-    output.write(FLAMEGRAPH, &flamegraph::svg(profile, options.view)?)?;
+    let framed = options.zone_frames.then(|| zone::framed(profile));
+    let shown = framed.as_ref().unwrap_or(profile);
+    let picture = if options.by_phase {
+        let phases = part::by_phase(shown).map_err(InputError::new)?;
+        let phases: Vec<_> = phases.iter().map(|(name, part)| (Some(part::phase_frame(name)), part)).collect();
+        flamegraph::by_part(shown, &phases, options.view)?
+    } else {
+        flamegraph::svg(shown, options.view)?
+    };
+    output.write(FLAMEGRAPH, &picture)?;
     if options.flamechart {
         output.write(FLAMECHART, &flamegraph::chart(profile, options.view)?)?;
     }

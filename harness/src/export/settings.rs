@@ -11,4 +11,6 @@ pub struct Settings {
     pub view: View,
     /// Instructions per second, where a format has seconds; None: the machine's virtual clock.
     pub clock_hz: Option<NonZeroU32>,
+    /// Phases are apart, where a format can have them so.
+    pub by_phase: bool,
 }

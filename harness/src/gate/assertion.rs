@@ -13,6 +13,7 @@ use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, ke
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
+use crate::gate::zone;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, parse_millionths, parse_number, percent};
 
@@ -37,6 +38,8 @@ enum Measure {
     Waits,
     /// A number of all spans of a kind.
     Span(Of, Spans),
+    /// A number of a zone, by its name.
+    Zone(zone::Of, String),
 }
 
 /// One number of many spans: the least, the mean, the most instructions.
@@ -81,7 +84,13 @@ enum Share {
 }
 
 /// The measures that no baseline keeps.
-const MEASURES: [Word; 11] = [
+const MEASURES: [Word; 16] = [
+    // Instructions of a zone that the firmware names; how often it was there; the shortest, mean, longest time.
+    Word { word: "zone", share: Share::AsWritten, make: Make::Named(|name| Measure::Zone(zone::Of::Total, name)) },
+    Word { word: "zone_calls", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Calls, name)) },
+    Word { word: "zone_min", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Min, name)) },
+    Word { word: "zone_mean", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Mean, name)) },
+    Word { word: "zone_max", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Max, name)) },
     // Lines of a file that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // Samples in an interrupt, of all.
@@ -245,7 +254,7 @@ impl Assertion {
             Measure::Metric(metric, _) => metric.descriptor().needs_exact,
             Measure::Depth(_) => true,
             Measure::Span(_, spans) => !matches!(spans, Spans::Between(..)),
-            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits => false,
+            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits | Measure::Zone(..) => false,
         }
     }
 
@@ -254,6 +263,7 @@ impl Assertion {
     pub fn sees_slowdown(&self) -> bool {
         match &self.measure {
             Measure::Span(..) => true,
+            Measure::Zone(of, _) => *of != zone::Of::Total,
             Measure::Metric(Metric::Calls, _) => {
                 matches!(self.operator, Operator::Equal | Operator::More | Operator::AtLeast)
             }
@@ -373,6 +383,10 @@ impl Assertion {
                     part: samples.map(|(_, samples)| samples).sum(),
                     whole: Some(profile.samples.len() as u64),
                 }
+            }
+            Measure::Zone(of, name) => {
+                let part = zone::measure(profile, name, *of)?;
+                Measured { part, whole: Some(profile.total_insns()) }
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {

@@ -18,3 +18,4 @@ pub mod session;
 pub mod suite;
 pub mod threshold;
 pub mod work;
+mod zone;

@@ -18,6 +18,7 @@ pub mod stub;
 pub mod symbols;
 pub mod targets;
 pub mod unwind;
+pub mod zone;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

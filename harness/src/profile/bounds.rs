@@ -5,6 +5,8 @@ use anyhow::{Result, ensure};
 use wire::counters::MAX_INSNS;
 use wire::sample::MAX_VCPUS;
 
+use super::part::Parts;
+use super::zone::Zones;
 use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
 
 /// Most of anything that is counted, all vCPUs together.
@@ -45,6 +47,59 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
     Ok(())
 }
 
+/// The same of zones; none is within one that comes after it.
+///
+/// # Errors
+/// When some are larger, or paths lead on.
+pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
+    let counts = |of: fn(&super::zone::ZoneCounts) -> u64| zones.zones.iter().map(move |zone| of(&zone.counts));
+    let are_small = [
+        fits(counts(|counts| counts.calls), MOST),
+        // Those of a zone and of what is within it are in both.
+        zones.zones.iter().all(|zone| zone.counts.total_insns <= MOST),
+        fits(counts(|counts| counts.own_insns), MOST),
+        fits(counts(|counts| counts.left), MOST),
+        fits(counts(|counts| counts.orphans), MOST),
+        fits(counts(|counts| counts.open), MOST),
+        fits(zones.marks.iter().map(|mark| mark.count), MOST),
+        fits(zones.exceptions.iter().map(|exception| exception.insns), MOST),
+        zones.zones.iter().all(|zone| zone.counts.longest_since_insns <= MAX_INSNS),
+    ];
+    ensure!(are_small.into_iter().all(|is| is), "the counts are damaged: they are larger than any run's");
+    let are_within = zones.paths.iter().zip(0..).all(|(path, index)| path.parent <= index);
+    ensure!(are_within, "the zones are damaged");
+    Ok(())
+}
+
+/// The same of parts: each is of what the whole has, in order.
+///
+/// # Errors
+/// When some are larger, or of something else.
+pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
+    let is_part = |list: &[(u32, u32, u64)], whole: &VcpuCounts| {
+        let places = list.iter().map(|&(gap, length, _)| u64::from(gap) + u64::from(length));
+        let insns = list.iter().map(|&(_, length, count)| u64::from(length).saturating_mul(count));
+        fits(places, whole.insns.len() as u64) && fits(insns, MAX_INSNS)
+    };
+    let are_parts = parts.list.iter().all(|part| {
+        part.vcpus.len() == vcpus.len()
+            && part.vcpus.iter().zip(vcpus).all(|(counts, whole)| {
+                counts.clock_insns <= MAX_INSNS
+                    && is_part(&counts.insns, whole)
+                    && fits(counts.arcs.iter().map(|&(gap, _)| u64::from(gap) + 1), whole.arcs.len() as u64)
+                    && fits(counts.arcs.iter().map(|&(_, count)| count), MAX_INSNS)
+            })
+            && fits(part.tasks.iter().map(|&(_, insns)| insns), MOST)
+            && fits(part.exceptions.iter().map(|&(_, insns)| insns), MOST)
+    });
+    let are_in_order = parts.list.is_sorted_by_key(|part| part.slice)
+        && parts.list.last().is_none_or(|part| u64::from(part.slice) < MAX_INSNS >> 20);
+    let are_samples = parts.samples.iter().all(|&(part, _)| (part as usize) < parts.list.len())
+        && fits(parts.samples.iter().map(|&(_, count)| count), MAX_INSNS);
+    ensure!(are_parts && are_in_order && are_samples, "the parts of the run are damaged");
+    Ok(())
+}
+
 /// Whether counts add up to no more than the most.
 fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
     counts.try_fold(0_u64, |sum, count| sum.checked_add(count)).is_some_and(|sum| sum <= most)
@@ -52,7 +107,9 @@ fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::profile::part::{Part, PartCounts};
     use crate::profile::testing::{freertos, interrupted};
+    use crate::profile::zone::ZonePath;
     use crate::profile::{Profile, Span, SpanKind};
 
     use super::*;
@@ -81,6 +138,18 @@ mod tests {
         assert_refused(&spans);
         spans.spans[0] = Span { count: 1, longest_since_insns: MAX_INSNS + 1, ..Span::none(SpanKind::Masked) };
         assert_refused(&spans);
+        let mut zones = interrupted();
+        zones.zones.paths.push(ZonePath { parent: 1, name: 1, pc: 0 });
+        assert!(Profile::from_bytes(&zones.to_bytes().unwrap()).is_err());
+        let mut parts = interrupted().insn(0x52, 1);
+        let counts = |index| PartCounts::new(1, std::iter::once((index, 1)), std::iter::empty());
+        for (index, is_sound) in [(0, true), (1, false)] {
+            parts.parts.list = vec![Part { vcpus: vec![counts(index)], ..Part::default() }];
+            assert_eq!(Profile::from_bytes(&parts.to_bytes().unwrap()).is_ok(), is_sound);
+        }
+        parts.parts.list.clear();
+        parts.parts.samples = vec![(0, 1)];
+        assert!(Profile::from_bytes(&parts.to_bytes().unwrap()).is_err());
         let mut facts = interrupted();
         facts.facts.unresolved_transfers = u64::MAX;
         assert_refused(&facts);

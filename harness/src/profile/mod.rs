@@ -27,14 +27,18 @@ pub mod in_target;
 pub mod input;
 mod names;
 pub mod only;
+pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod zone;
 
 pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
 pub use files::FILE_NAME;
 pub use heap::Heap;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
+pub use part::Parts;
+pub use zone::Zones;
 
 const MAGIC: &[u8; 8] = b"fwprof\x10\n";
 
@@ -60,6 +64,10 @@ pub struct Profile {
     pub console_marks: Vec<(u64, u64)>,
     /// How long things took, sorted by kind: what `--exact` follows, and what `--span` asked for.
     pub spans: Vec<Span>,
+    /// What the firmware names itself; empty unless it does.
+    pub zones: Zones,
+    /// Its phases and slices; empty unless it has some.
+    pub parts: Parts,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
@@ -321,6 +329,8 @@ impl Profile {
             span_counts: Cow::Owned(span_counts),
             tasks: Cow::Borrowed(&self.tasks),
             console_marks: Cow::Borrowed(&self.console_marks),
+            zones: Cow::Borrowed(&self.zones),
+            parts: Cow::Borrowed(&self.parts),
             notes: Cow::Borrowed(&self.notes),
             names: Cow::Borrowed(&self.names),
             code: Cow::Borrowed(&self.code),
@@ -371,6 +381,8 @@ impl Profile {
         if let Some(heap) = body.heap.as_ref() {
             heap.check(stacks.len(), body.tasks.len())?;
         }
+        bounds::check_zones(&body.zones)?;
+        bounds::check_parts(&body.parts, &body.vcpus)?;
         bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
         Ok(Profile {
             facts: body.facts.into_owned(),
@@ -381,6 +393,8 @@ impl Profile {
             tree,
             console_marks: body.console_marks.into_owned(),
             spans,
+            zones: body.zones.into_owned(),
+            parts: body.parts.into_owned(),
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
             code: body.code.into_owned(),
@@ -425,6 +439,8 @@ struct Body<'a> {
     span_counts: Cow<'a, [[u64; 6]]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,
+    zones: Cow<'a, Zones>,
+    parts: Cow<'a, Parts>,
     notes: Cow<'a, [Note]>,
     names: Cow<'a, Names>,
     code: Cow<'a, [Code]>,

@@ -5,7 +5,8 @@ use wire::sample::Sample;
 
 use crate::profile::only::Only;
 use crate::profile::{
-    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Profile, StackFrame, Task, VcpuCounts, Window,
+    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, VcpuCounts, Window,
+    Zones,
 };
 
 /// A profile of nothing, on an mps2-an385.
@@ -55,6 +56,8 @@ pub(crate) fn empty() -> Profile {
         tree: Vec::new(),
         console_marks: Vec::new(),
         spans: Vec::new(),
+        zones: Zones::default(),
+        parts: Parts::default(),
         notes: Vec::new(),
         names: Names::default(),
         code: Vec::new(),

@@ -53,8 +53,14 @@ pub struct Options {
     pub spans: Vec<(String, String)>,
     /// `--heap`: what is asked for of allocations.
     pub heap: Option<heap::Wanted>,
+    /// Instructions of a slice; None: the run is not sliced.
+    pub slice_insns: Option<u64>,
     /// How call stacks are shown.
     pub view: View,
+    /// Zones are frames of the flamegraph.
+    pub zone_frames: bool,
+    /// The flamegraph has phases apart.
+    pub by_phase: bool,
     /// Draw the flamechart.
     pub flamechart: bool,
     /// Width of an address bin.

@@ -57,6 +57,8 @@ pub struct Plan<'a> {
     pub heap: &'a [wire::heap::Allocator],
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
+    /// What the firmware names itself, sorted by address.
+    pub events: &'a [wire::zone::Event],
     /// Functions that were made to return at once.
     pub stubs: &'a [Stub],
 }

@@ -14,12 +14,17 @@ use wire::definition::{
 };
 use wire::heap;
 use wire::sample::{self, Sample};
+use wire::slice;
+use wire::zone::Row;
 
 use crate::profile::bounds;
 use crate::profile::heap::{Heap, Site};
+use crate::profile::part::Parts;
+use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
+use crate::run::{parts, zones};
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -50,6 +55,10 @@ pub struct Records {
     pub spans: Vec<Span>,
     /// What was allocated and freed, where that was asked for; which functions did is not said.
     pub heap: Option<Heap>,
+    /// Zones, marks and exceptions, without their names.
+    pub zones: Zones,
+    /// Phases and slices, without how long a slice is.
+    pub parts: Parts,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
 }
@@ -57,7 +66,8 @@ pub struct Records {
 impl Records {
     /// The saved model: what was counted here, with what the image and the run say of it.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
-        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, heap, notes, .. } = self;
+        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, heap, zones, parts, notes, .. } =
+            self;
         Profile {
             facts,
             vcpus,
@@ -67,6 +77,8 @@ impl Records {
             tree,
             console_marks,
             spans,
+            zones,
+            parts,
             notes,
             names,
             code,
@@ -107,6 +119,7 @@ impl Records {
         let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut console_marks = Vec::new();
         let mut spans = Vec::new();
+        let mut zones = zones::Builder::default();
         let is_open = control.get(Word::WindowOpen) == 1;
         // What exceeds a number exceeds the bounds, too, which are held against what has been read.
         let sum = |slot| -> Result<u64> {
@@ -114,8 +127,14 @@ impl Records {
         };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
+        let is_cut = control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0;
+        let mut growing = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
-            match definition? {
+            let definition = definition?;
+            if let Some((slot, counts)) = Growing::of(&definition).filter(|_| is_cut) {
+                growing.insert(slot, counts);
+            }
+            match definition {
                 Definition::Segment { slot, pc, sizes, transfer } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
@@ -187,6 +206,9 @@ impl Records {
                     }
                 }
                 Definition::Site { entry, stack, task } => sites.push(Site { entry, stack, task }),
+                Definition::Row { slot, row } if is_open => zones.row((slot, row), vcpus, counter)?,
+                Definition::Row { .. } => {}
+                Definition::ZonePath { parent, name, pc } => zones.path(ZonePath { parent, name, pc }),
                 Definition::Note { kind, operation, pc, text } => {
                     let unread = kind == NoteKind::Unread;
                     notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
@@ -229,28 +251,97 @@ impl Records {
             (sleeps, slept_insns) = (0, 0);
         }
         spans.sort_by_key(|span| span.kind);
+        let samples = sample::Decoder::new(&samples).collect::<Result<Vec<_>, _>>()?;
+        let parts = if is_cut && is_open {
+            let slices = match control.get(Word::SliceBytes) {
+                0 => Vec::new(),
+                _ => beginning(slice::FILE_NAME, Word::SliceBytes)?,
+            };
+            let rest = |vcpu: usize| {
+                let count = |&slot: &u32| Ok((slot, counter(slot, vcpu as u32)? as i64));
+                growing.keys().map(count).collect::<Result<_>>()
+            };
+            let understand = |grown: &Vec<BTreeMap<u32, i64>>| understand(&growing, grown);
+            parts::read(&slices, &control, (&vcpus, &samples), rest, understand)?
+        } else {
+            Parts::default()
+        };
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         let heap = has_heap.then(|| Heap { sites, events: heap_events, ..Heap::default() });
         if let Some(heap) = &heap {
             heap.check(stacks.len(), tasks.len()).context("cannot use the plugin's records")?;
         }
+        let zones = zones.finish();
+        bounds::check_zones(&zones).context("cannot use the plugin's records")?;
         Ok(Records {
             control,
             vcpus,
             before_window_insns,
             before_window,
-            samples: sample::Decoder::new(&samples).collect::<Result<_, _>>()?,
+            samples,
             stacks,
             tasks,
             tree,
             console_marks,
             spans,
             heap,
+            zones,
+            parts,
             notes,
             sleeps,
             slept_insns,
         })
     }
+}
+
+/// What a counter that adds up counts.
+enum Growing {
+    Segment { pc: u64, sizes: Vec<u8>, transfer: Option<Transfer> },
+    Arc { site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind },
+    Task(u32),
+    Exception(u64),
+}
+
+impl Growing {
+    /// What a definition's counter counts, and which that is.
+    fn of(definition: &Definition) -> Option<(u32, Growing)> {
+        Some(match *definition {
+            Definition::Segment { slot, pc, ref sizes, transfer } => {
+                (slot, Growing::Segment { pc, sizes: sizes.clone(), transfer })
+            }
+            Definition::Arc { slot, site, target, return_addr, kind } => {
+                (slot, Growing::Arc { site, target, return_addr, kind })
+            }
+            Definition::Row { slot, row: Row::Task { task } } => (slot, Growing::Task(task)),
+            Definition::Row { slot, row: Row::Exception { number, .. } } => (slot, Growing::Exception(number)),
+            _ => return None,
+        })
+    }
+}
+
+/// What counters that have grown mean, by vCPU. One that has shrunk takes back what another one counts: a cut within a
+/// block counts its beginning, and takes that back when the block is over.
+fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
+    let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
+    for counts in grown {
+        let (mut plus, mut minus) = (Builder::default(), Builder::default());
+        for (slot, &count) in counts {
+            let builder = if count < 0 { &mut minus } else { &mut plus };
+            let count = count.unsigned_abs();
+            match growing.get(slot) {
+                Some(Growing::Segment { pc, sizes, transfer }) => builder.segment(*pc, sizes, *transfer, count),
+                Some(&Growing::Arc { site, target, return_addr, kind }) => {
+                    builder.arc(site, target, return_addr, kind, count);
+                }
+                Some(&Growing::Task(task)) => add(understood.tasks.entry(task).or_default(), count),
+                Some(&Growing::Exception(number)) => add(understood.exceptions.entry(number).or_default(), count),
+                None => {}
+            }
+        }
+        plus.take_back(&minus);
+        understood.vcpus.push(plus.finish(0));
+    }
+    understood
 }
 
 /// Adds up what several counters say about one instruction or arc.
@@ -291,6 +382,21 @@ impl Builder {
         if count > 0 {
             add(self.arcs.entry((site, target, return_addr, kind)).or_default(), count);
         }
+    }
+
+    /// Counts less by what another one counts.
+    fn take_back(&mut self, other: &Builder) {
+        fn less<K: Ord>(counts: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+            for (key, &count) in other {
+                if let Some(sum) = counts.get_mut(key) {
+                    *sum = sum.saturating_sub(count);
+                }
+            }
+            counts.retain(|_, count| *count > 0);
+        }
+        less(&mut self.insns, &other.insns);
+        less(&mut self.arcs, &other.arcs);
+        less(&mut self.branches, &other.branches);
     }
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {

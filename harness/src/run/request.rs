@@ -79,5 +79,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         kernel: plan.kernel.cloned(),
         polls: plan.polls.to_vec(),
         heap: plan.heap.to_vec(),
+        events: plan.events.to_vec(),
+        slice_insns: options.slice_insns,
     })
 }

@@ -25,6 +25,8 @@ pub enum Order {
     Address,
     /// Most instructions first
     Count,
+    /// Lowest address first, a table for each phase
+    Phase,
 }
 
 /// Which bins the table shows, and how wide they are.
@@ -86,7 +88,7 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     shown.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
     shown.truncate(table.top_rows.unwrap_or(usize::MAX));
     let most_insns = shown.first().map_or(0, |bin| bin.insns);
-    if table.order == Order::Address {
+    if table.order != Order::Count {
         shown.sort_by_key(|bin| bin.start);
     }
     let share = |insns: u64| share(insns, total_insns);

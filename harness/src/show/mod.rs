@@ -7,6 +7,8 @@ pub mod diff;
 pub mod heap;
 pub mod names;
 pub mod overview;
+pub mod part;
 pub mod spans;
 pub mod summary;
 pub mod tasks;
+pub mod zone;

@@ -9,7 +9,7 @@ use crate::analysis::functions::Table;
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::SummarySize;
-use crate::show::{spans, summary, tasks};
+use crate::show::{part, spans, summary, tasks, zone};
 use crate::text::number::group;
 use crate::text::terminal;
 
@@ -48,6 +48,8 @@ pub fn write(
     )?;
     tasks::write(profile, out)?;
     spans::write(profile, out)?;
+    zone::write(profile, out)?;
+    part::write(profile, out)?;
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
     if profile.facts.before_window_insns > 0 {

@@ -1,7 +1,7 @@
 //! Profiles that no firmware ran: what tests and benchmarks make others of.
 
 use harness::profile::only::Only;
-use harness::profile::{Arc, End, Facts, InsnCount, Names, Profile, Task, VcpuCounts, Window};
+use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, VcpuCounts, Window, Zones};
 use wire::sample::Sample;
 
 /// A profile of nothing, on a Cortex-M3 whose stacks were taken.
@@ -51,6 +51,8 @@ pub fn empty(period_insns: u64) -> Profile {
         tree: Vec::new(),
         console_marks: Vec::new(),
         spans: Vec::new(),
+        zones: Zones::default(),
+        parts: Parts::default(),
         notes: Vec::new(),
         names: Names::default(),
         in_target: None,

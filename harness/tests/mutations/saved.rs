@@ -295,7 +295,7 @@ pub(crate) fn show(profile: &Profile) {
         drop(annotation::write_all(&listings, annotation::Screen { color: true, width_columns: Some(80) }, &mut out));
     }
     for format in Format::value_variants() {
-        drop(format.write(profile, &Settings { view, clock_hz: None }, &mut out));
+        drop(format.write(profile, &Settings { view, ..Settings::default() }, &mut out));
     }
     drop(flamegraph::svg(profile, view));
     drop(flamegraph::chart(profile, view));

@@ -28,3 +28,4 @@ mod text;
 mod tt;
 #[cfg(target_os = "linux")]
 mod walls;
+mod zones;

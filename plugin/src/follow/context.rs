@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 
+use wire::zone::ContextKind;
+
 use super::activation::Activation;
 use super::fault::LastException;
+use super::nest::{Contexts, Nest};
 use super::watermark::Watermark;
 use crate::guest::{Context, Taken};
 use crate::ledger::Ledger;
@@ -26,6 +29,8 @@ pub(crate) struct Core {
     pub(crate) fault: LastException,
     /// Stack use of the running task.
     pub(crate) watermark: Option<Watermark>,
+    /// The clocks and zones of what is no exception; None: they are not kept.
+    contexts: Option<Contexts>,
 }
 
 /// An exception whose handler has started and not returned.
@@ -42,6 +47,8 @@ pub(crate) struct Active {
     pub(crate) began_at: u64,
     /// The handler's code; only for the exact tree.
     pub(crate) path: Path,
+    /// Its zones.
+    pub(crate) nest: Nest,
     /// Its node in the exact tree.
     pub(crate) node: u32,
     /// Another exception came before the handler's first instruction, which is still to come.
@@ -138,7 +145,7 @@ impl Parked {
 
 impl Core {
     /// A vCPU of which nothing has been seen.
-    pub(crate) fn new(vcpu: u32) -> Core {
+    pub(crate) fn new(vcpu: u32, has_contexts: bool) -> Core {
         Core {
             vcpu,
             exceptions: Vec::new(),
@@ -148,6 +155,7 @@ impl Core {
             task: 0,
             fault: LastException::default(),
             watermark: None,
+            contexts: has_contexts.then(Contexts::default),
         }
     }
 
@@ -173,9 +181,54 @@ impl Core {
         }
     }
 
+    /// What executes, as zones are told apart by it.
+    pub(crate) fn zone_context(&self) -> ContextKind {
+        self.exceptions.last().map_or(ContextKind::Task(self.task), |active| ContextKind::Exception(active.number))
+    }
+
+    /// Counts what was executed since the last change of contexts for the one that executed it.
+    pub(crate) fn advance(&mut self, ledger: &mut Ledger) {
+        let Some(contexts) = &mut self.contexts else { return };
+        let insns = ledger.insns(self.vcpu);
+        let amount = insns.saturating_sub(std::mem::replace(&mut contexts.counted_insns, insns));
+        match self.exceptions.last_mut() {
+            Some(active) => {
+                active.nest.insns += amount;
+                contexts.count_exception((active.number, active.handler), self.vcpu, amount, ledger);
+            }
+            None => contexts.count_task(self.task, self.vcpu, amount, ledger),
+        }
+    }
+
+    /// Zones of the context that executes; None: they are not kept.
+    pub(crate) fn nest(&mut self) -> Option<&mut Nest> {
+        let contexts = self.contexts.as_mut()?;
+        match self.exceptions.last_mut() {
+            Some(active) => Some(&mut active.nest),
+            None => Some(contexts.threads.entry(self.task).or_default()),
+        }
+    }
+
+    /// Zones of all contexts.
+    pub(crate) fn nests(&self) -> impl Iterator<Item = &Nest> {
+        let threads = self.contexts.iter().flat_map(|contexts| contexts.threads.values());
+        threads.chain(self.exceptions.iter().map(|active| &active.nest))
+    }
+
+    /// The innermost zone, as samples name it; 0: none.
+    pub(crate) fn zone_path(&self) -> u32 {
+        let thread = self.contexts.as_ref().and_then(|contexts| contexts.threads.get(&self.task));
+        self.exceptions.last().map(|active| &active.nest).or(thread).map_or(0, Nest::path)
+    }
+
     /// The window opens: what is under way began before it.
     pub(crate) fn restart(&mut self) {
         self.fault.restart();
+        if let Some(contexts) = &mut self.contexts {
+            contexts.counted_insns = 0;
+            contexts.threads.values_mut().for_each(Nest::restart);
+        }
+        self.exceptions.iter_mut().for_each(|active| active.nest.restart());
         self.thread.calls.open.clear();
         self.parked.iter_mut().for_each(|parked| parked.path.calls.open.clear());
         for active in &mut self.exceptions {

@@ -9,6 +9,7 @@ use wire::definition::SpanKind;
 
 use super::arrival::Arrival;
 use super::context::{Active, Core, Path};
+use super::nest::Nest;
 use super::tree::Tree;
 use crate::code::Code;
 use crate::guest::{Guest, Taken};
@@ -26,6 +27,7 @@ pub(crate) fn enter(
     code: &mut Code,
     ledger: &mut Ledger,
 ) {
+    core.advance(ledger);
     if let Some(tree) = &mut tree {
         tree.attribute(core, ledger);
         tree.spans.handler_starts(core.vcpu, taken.number, guest, ledger);
@@ -87,8 +89,9 @@ fn push(
         node = tree.exception_node(core, number, ledger);
     }
     let path = Path::default();
+    let nest = Nest { base: core.zone_path(), ..Nest::default() };
     let began_at = ledger.insns(core.vcpu);
-    core.exceptions.push(Active { number, handler, entry_sp, interrupted, began_at, path, node, is_preempted });
+    core.exceptions.push(Active { number, handler, entry_sp, interrupted, began_at, path, nest, node, is_preempted });
     changed(core, tree, ledger);
 }
 
@@ -105,6 +108,7 @@ pub(crate) fn leave(core: &mut Core, mut tree: Option<&mut Tree>, guest: &mut Gu
         return;
     }
     let kept = core.exceptions.iter().rposition(live).map_or(0, |index| index + 1);
+    core.advance(ledger);
     if let Some(tree) = &mut tree {
         tree.attribute(core, ledger);
     }
@@ -114,6 +118,7 @@ pub(crate) fn leave(core: &mut Core, mut tree: Option<&mut Tree>, guest: &mut Gu
 
 /// At an instruction that returns from the innermost exception, which is about to execute.
 pub(crate) fn trap_return(core: &mut Core, mut tree: Option<&mut Tree>, ledger: &mut Ledger) {
+    core.advance(ledger);
     if let Some(tree) = &mut tree {
         tree.attribute(core, ledger);
     }
@@ -134,7 +139,8 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
             tree.spans.end_calls(core, 0, ledger);
         }
         let Some(active) = core.exceptions.pop() else { return };
-        let Active { number, handler, began_at, path, is_preempted, interrupted, .. } = active;
+        let Active { number, handler, began_at, path, mut nest, is_preempted, interrupted, .. } = active;
+        nest.abandon(0, core.vcpu, ledger);
         core.resumed = interrupted;
         if let Some(tree) = &mut tree
             && !is_preempted
@@ -148,10 +154,10 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
 
 /// Lets generated code and the records know.
 fn changed(core: &Core, tree: Option<&mut Tree>, ledger: &mut Ledger) {
+    ledger.set(EXCEPTIONS, core.vcpu, core.exceptions.len() as u64);
     if let Some(tree) = tree {
         // The handler may be in the very function that it interrupted.
         ledger.set(HERE, core.vcpu, 0);
-        ledger.set(EXCEPTIONS, core.vcpu, core.exceptions.len() as u64);
         tree.node_changed(core, ledger);
     }
 }

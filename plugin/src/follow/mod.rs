@@ -1,7 +1,7 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], [`context`],
-//! [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`].
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], `number`,
+//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`], [`zone`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
@@ -10,11 +10,14 @@ pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod exception;
 pub(crate) mod fault;
+pub(crate) mod nest;
+mod number;
 pub(crate) mod poll;
 pub(crate) mod span;
 pub(crate) mod task;
 pub(crate) mod tree;
 pub(crate) mod watermark;
+pub(crate) mod zone;
 
 use wire::request::Request;
 
@@ -26,6 +29,7 @@ use poll::Polls;
 use span::Betweens;
 use task::Tasks;
 use tree::Tree;
+use zone::Zones;
 
 /// All that is followed.
 pub(crate) struct Follow {
@@ -39,6 +43,10 @@ pub(crate) struct Follow {
     pub(crate) polls: Option<Polls>,
     /// The spans that were asked for.
     pub(crate) betweens: Betweens,
+    /// What the firmware names itself, where it does.
+    pub(crate) zones: Option<Zones>,
+    /// Each context's instructions are counted as they execute.
+    pub(crate) has_contexts: bool,
     /// The device that is asked over and over.
     pub(crate) device: DevicePoll,
 }
@@ -46,12 +54,15 @@ pub(crate) struct Follow {
 impl Follow {
     /// Nothing has executed yet, on so many vCPUs.
     pub(crate) fn new(request: &Request, vcpus: u32, ledger: &mut Ledger) -> Follow {
+        let has_contexts = !request.events.is_empty() || request.slice_insns.is_some();
         Follow {
-            cores: (0..vcpus).map(Core::new).collect(),
+            cores: (0..vcpus).map(|vcpu| Core::new(vcpu, has_contexts)).collect(),
             tree: Tree::new(request, vcpus),
             tasks: Tasks::new(request, vcpus),
             polls: Polls::new(request, vcpus),
             betweens: Betweens::new(request, vcpus, ledger),
+            zones: Zones::new(request),
+            has_contexts,
             device: DevicePoll::default(),
         }
     }
@@ -92,10 +103,15 @@ impl Follow {
         event::wake(vcpu, idles, ledger);
     }
 
-    /// The task that a vCPU runs and its place in the exact tree, for a sample; 0: none.
-    pub(crate) fn place(&mut self, vcpu: u32, ledger: &mut Ledger) -> (u32, u32) {
+    /// The task that a vCPU runs, its place in the exact tree, and its innermost zone, for a sample; 0: none.
+    pub(crate) fn place(&mut self, vcpu: u32, ledger: &mut Ledger) -> (u32, u32, u32) {
         let core = &self.cores[vcpu as usize];
-        (core.task, self.tree.as_mut().map_or(0, |tree| tree.node(core, ledger)))
+        (core.task, self.tree.as_mut().map_or(0, |tree| tree.node(core, ledger)), core.zone_path())
+    }
+
+    /// Counts what was executed so far for the contexts that executed it.
+    pub(crate) fn advance(&mut self, ledger: &mut Ledger) {
+        self.cores.iter_mut().for_each(|core| core.advance(ledger));
     }
 
     /// The window opens: what is under way began before it.

@@ -102,6 +102,7 @@ impl Polls {
 
     /// The innermost poll is another one.
     fn switch(&mut self, core: &mut Core, tree: Option<&mut Tree>, ledger: &mut Ledger) {
+        core.advance(ledger);
         if let Some(tree) = tree {
             tree.attribute(core, ledger);
         }

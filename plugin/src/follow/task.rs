@@ -156,6 +156,7 @@ impl Tasks {
         if tcb == old_tcb || (!has_started && !self.is_on_stack(tcb, guest)) {
             return;
         }
+        core.advance(ledger);
         if let Some(tree) = &mut tree {
             tree.attribute(core, ledger);
         }

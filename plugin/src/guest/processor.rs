@@ -303,6 +303,12 @@ impl Guest {
         self.registers.as_mut().and_then(|registers| registers.read_general(number)).unwrap_or(0)
     }
 
+    /// Reads an integer register by its number, as a signed number.
+    pub(crate) fn signed_register(&mut self, number: u8) -> i64 {
+        let value = self.general_register(number);
+        if self.isa == Isa::Riscv64 { value as i64 } else { i64::from(value as u32 as i32) }
+    }
+
     /// The stack pointer.
     pub(crate) fn stack_pointer(&mut self) -> u64 {
         self.general_register(self.facts.sp)

@@ -5,6 +5,7 @@ use wire::counters::FIRST_TASK;
 use super::{arrive, find};
 use crate::clock;
 use crate::follow::arrival::Arrival;
+use crate::follow::zone::Happened;
 use crate::follow::{event, exception};
 use crate::qemu::{self, Access, AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
@@ -21,7 +22,7 @@ impl Hook for OnException {
         if !core.fault.enter(here.vcpu, &taken, guest, code, ledger) {
             return;
         }
-        if stacks.is_some() || follow.tree.is_some() {
+        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
         }
         if guest.facts.has_events {
@@ -82,7 +83,7 @@ impl Hook for OnTrapReturn {
         let State { ledger, follow, stacks, .. } = &mut *state;
         let core = &mut follow.cores[here.vcpu as usize];
         core.fault.may_return(here.vcpu, ledger);
-        if stacks.is_some() || follow.tree.is_some() {
+        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::trap_return(core, follow.tree.as_mut(), ledger);
         }
     };
@@ -189,6 +190,23 @@ impl Hook for OnFrom {
         let (mut state, here) = arrive(vcpu, id);
         let State { ledger, follow, .. } = &mut *state;
         follow.betweens.begin(here.vcpu, here.pc, ledger);
+    };
+}
+
+/// At an instruction that names something.
+pub(crate) struct OnZone;
+
+impl Hook for OnZone {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        follow.leave_exceptions(here.vcpu, guest, ledger);
+        let core = &mut follow.cores[here.vcpu as usize];
+        let zones = follow.zones.as_mut();
+        let happened = zones.and_then(|zones| zones.at(core, here.pc, guest, code, ledger));
+        if let Some(Happened::Phase { name }) = happened {
+            state.enter_phase(name);
+        }
     };
 }
 

@@ -15,7 +15,7 @@ pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
     OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
-    OnUntil,
+    OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{

@@ -29,7 +29,7 @@ fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) 
     let State { guest, code, ledger, blocks, follow, transfers, .. } = state;
     let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
     if called.by_recheck {
-        if follow.tree.is_some() {
+        if follow.tree.is_some() || follow.has_contexts {
             follow.leave_exceptions(vcpu, guest, ledger);
         }
         if let Some(tree) = &mut follow.tree {

@@ -83,10 +83,14 @@ pub enum Word {
     TurnsKept,
     /// Valid bytes of the heap's file.
     HeapBytes,
+    /// Valid bytes of the slices file.
+    SliceBytes,
+    /// Number of the name of the phase that the run is in, 0: none.
+    Phase,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::HeapBytes as usize + 1;
+pub const WORDS: usize = Word::Phase as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

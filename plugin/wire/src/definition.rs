@@ -4,6 +4,7 @@
 //! counter then lives in the counters file under the definition's slot.
 
 use crate::varint::{self, Reader};
+use crate::zone::Row;
 use crate::{Malformed, counters};
 
 /// Most instructions of one segment; QEMU's translation blocks hold at most 512.
@@ -102,6 +103,22 @@ pub enum Definition {
         stack: u32,
         /// Running task, the id of a [`Definition::Task`]; 0: none.
         task: u32,
+    },
+    /// A zone, a mark or a context that is counted, see [`crate::zone`].
+    Row {
+        /// First of its counters.
+        slot: u32,
+        /// What they count.
+        row: Row,
+    },
+    /// A zone as samples find it under way. The n-th one has the id n, from 1.
+    ZonePath {
+        /// Id of the zone around it, 0: there is none. Less than its own.
+        parent: u32,
+        /// Number of its name.
+        name: u32,
+        /// Address of the event that began it.
+        pc: u64,
     },
     /// Something the firmware did that left the emulated machine.
     Note {
@@ -300,6 +317,8 @@ const MARK: u8 = 9;
 const SPAN: u8 = 7;
 const IDLE: u8 = 10;
 const SITE: u8 = 11;
+const ROW: u8 = 14;
+const ZONE_PATH: u8 = 15;
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
@@ -453,6 +472,19 @@ impl Definition {
                 varint::put(out, u64::from(*stack));
                 varint::put(out, u64::from(*task));
             }
+            Definition::Row { slot, row } => {
+                let mut bytes = Vec::new();
+                row.put(*slot, &mut bytes).map_err(|_| malformed("row"))?;
+                out.push(ROW);
+                varint::put(out, u64::from(*slot));
+                out.extend(bytes);
+            }
+            Definition::ZonePath { parent, name, pc } => {
+                out.push(ZONE_PATH);
+                varint::put(out, u64::from(*parent));
+                varint::put(out, u64::from(*name));
+                varint::put(out, *pc);
+            }
             Definition::Note { kind, operation, pc, text } => {
                 if text.len() > MAX_TEXT_BYTES {
                     return Err(malformed("note"));
@@ -481,12 +513,13 @@ pub struct Decoder<'a> {
     frames: u32,
     nodes: u32,
     tasks: u32,
+    zone_paths: u32,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0, tasks: 0 }
+        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0, tasks: 0, zone_paths: 0 }
     }
 
     fn slot(&mut self) -> Result<u32, Malformed> {
@@ -634,6 +667,17 @@ impl<'a> Decoder<'a> {
                 };
                 Ok(Definition::Span { slot, kind })
             }
+            ROW => {
+                let slot = self.slot()?;
+                Ok(Definition::Row { slot, row: Row::read(&mut self.reader)? })
+            }
+            ZONE_PATH => {
+                let parent = self.parent(self.zone_paths)?;
+                let name = u32::try_from(self.reader.varint("zone's name")?).map_err(|_| malformed("zone"))?;
+                let pc = self.reader.varint("zone's event")?;
+                self.zone_paths += 1;
+                Ok(Definition::ZonePath { parent, name, pc })
+            }
             _ => Err(malformed("definition")),
         }
     }
@@ -655,6 +699,7 @@ impl Iterator for Decoder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zone::ContextKind;
 
     fn slot(number: u32) -> u32 {
         counters::FIRST_DEFINED + number
@@ -703,6 +748,13 @@ mod tests {
             Definition::Span { slot: slot(24), kind: SpanKind::Masked },
             Definition::Span { slot: slot(30), kind: SpanKind::PendSv },
             Definition::Span { slot: slot(36), kind: SpanKind::Between { from: 0x100, until: u64::MAX } },
+            Definition::Row { slot: slot(42), row: Row::Zone { name: 1, context: ContextKind::Task(0) } },
+            Definition::Row { slot: slot(60), row: Row::Zone { name: 9, context: ContextKind::Exception(1 << 63) } },
+            Definition::Row { slot: slot(80), row: Row::Mark { name: 2 } },
+            Definition::Row { slot: slot(90), row: Row::Exception { number: 15, handler: 0x140 } },
+            Definition::Row { slot: slot(91), row: Row::Task { task: 1 } },
+            Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
+            Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
         ]
     }
 
@@ -732,6 +784,8 @@ mod tests {
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
         assert!(Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text }.put(&mut out).is_err());
         assert!(Definition::Idle { task: 0 }.put(&mut out).is_err());
+        assert!(Definition::Row { slot: slot(0), row: Row::Mark { name: 0 } }.put(&mut out).is_err());
+        assert!(Definition::Row { slot: counters::CLOCK, row: Row::Mark { name: 1 } }.put(&mut out).is_err());
         assert!(out.is_empty());
     }
 
@@ -741,6 +795,7 @@ mod tests {
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
             Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 } },
             Definition::Idle { task: 1 },
+            Definition::ZonePath { parent: 1, name: 1, pc: 0 },
         ] {
             assert!(Decoder::new(&encode(&[definition])).next().unwrap().is_err());
         }

@@ -39,8 +39,10 @@ pub mod memory;
 pub mod refusal;
 pub mod request;
 pub mod sample;
+pub mod slice;
 pub mod unwind;
 mod varint;
+pub mod zone;
 
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");

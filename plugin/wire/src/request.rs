@@ -13,6 +13,7 @@ use crate::heap::Allocator;
 use crate::input::{self, Step};
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
+use crate::zone::Event;
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -137,6 +138,10 @@ pub struct Request {
     /// The functions that give memory out and take it back, sorted by their first addresses; empty: the heap is not
     /// followed.
     pub heap: Vec<Allocator>,
+    /// What the firmware names itself; sorted by address.
+    pub events: Vec<Event>,
+    /// Instructions of a slice; None: there are none.
+    pub slice_insns: Option<u64>,
 }
 
 /// A task that a function is called for each time that it goes on: an async one. What the first argument points to
@@ -210,6 +215,7 @@ impl Request {
             self.finisher,
             self.max_depth.map(u64::from),
             self.max_output_bytes,
+            self.slice_insns,
         ] {
             put_option(out, number);
         }
@@ -239,6 +245,7 @@ impl Request {
             put_bytes(out, poll.name.as_bytes());
         });
         put_list(out, &self.heap, Allocator::put);
+        put_list(out, &self.events, Event::put);
         Ok(())
     }
 
@@ -269,11 +276,11 @@ impl Request {
         let period_insns = reader.varint("request's period")?;
         let unshared_vcpus = reader.varint("request's vCPUs")?;
         let unshared_vcpus = unshared_vcpus.try_into().map_err(|_| malformed("request's vCPUs", reader))?;
-        let mut numbers = [None; 7];
+        let mut numbers = [None; 8];
         for number in &mut numbers {
             *number = read_option(reader)?;
         }
-        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes] = numbers;
+        let [jitter_seed, for_insns, max_insns, entry, finisher, max_depth, max_output_bytes, slice_insns] = numbers;
         let max_depth = max_depth.map(u32::try_from).transpose();
         let max_depth = max_depth.map_err(|_| malformed("request's depth", reader))?;
         let mut flags = [false; 6];
@@ -304,6 +311,7 @@ impl Request {
             Ok(Poll { entry, name: name.map_err(|_| Malformed { what: "request's task", offset })? })
         })?;
         let heap = read_list(reader, Allocator::read)?;
+        let events = read_list(reader, Event::read)?;
         Ok(Request {
             isa,
             period_insns,
@@ -337,14 +345,16 @@ impl Request {
             kernel,
             polls,
             heap,
+            events,
+            slice_insns,
         })
     }
 
     /// Names the first thing that cannot be meant.
     fn check(&self) -> Result<(), &'static str> {
-        let limits = [Some(self.period_insns), self.for_insns, self.max_insns];
+        let limits = [Some(self.period_insns), self.for_insns, self.max_insns, self.slice_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 13] = [
+        let rules: [(bool, &'static str); 15] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
@@ -358,6 +368,8 @@ impl Request {
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
+            (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
+            (self.events.iter().all(Event::is_sound), "request's event"),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
@@ -521,6 +533,7 @@ mod tests {
     use crate::heap::{Argument, MAX_REGISTER};
     use crate::input::When;
     use crate::unwind::{Base, Rule, Saved};
+    use crate::zone::EventKind;
 
     fn plain() -> Request {
         Request {
@@ -556,6 +569,8 @@ mod tests {
             kernel: None,
             polls: vec![],
             heap: vec![],
+            events: vec![],
+            slice_insns: None,
         }
     }
 
@@ -622,8 +637,23 @@ mod tests {
                 },
                 freeing(0x200),
             ],
+            events: events(),
+            slice_insns: Some(1_000_000),
             ..plain()
         }
+    }
+
+    fn events() -> Vec<Event> {
+        let kinds = [
+            EventKind::Enter { scope: u32::MAX },
+            EventKind::Leave { scope: 0 },
+            EventKind::Begin,
+            EventKind::End,
+            EventKind::Phase,
+            EventKind::Register { register: 31 },
+            EventKind::Constant { value: -1 },
+        ];
+        kinds.into_iter().zip(1..).map(|(kind, name)| Event { address: 2 * u64::from(name), kind, name }).collect()
     }
 
     fn encode(request: &Request) -> Vec<u8> {
@@ -676,6 +706,13 @@ mod tests {
             Request { heap: vec![Allocator { old: None, ..freeing(1) }], ..plain() },
             Request { heap: vec![Allocator { old: Some(MAX_REGISTER + 1), ..freeing(1) }], ..plain() },
             Request { heap: vec![Allocator { align: Some(Argument::Constant(8)), ..freeing(1) }], ..plain() },
+            Request { slice_insns: Some(0), ..plain() },
+            Request { events: vec![Event { address: 2, kind: EventKind::Begin, name: 1 }; 2], ..plain() },
+            Request { events: vec![Event { address: 2, kind: EventKind::Begin, name: 0 }], ..plain() },
+            Request {
+                events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
+                ..plain()
+            },
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

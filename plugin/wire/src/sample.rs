@@ -18,6 +18,8 @@ pub struct Sample {
     pub task: u32,
     /// Place in the exact call tree, the id of a [`crate::definition::Definition::Node`]; 0: no tree is kept.
     pub node: u32,
+    /// Innermost zone, the id of a [`crate::definition::Definition::ZonePath`]; 0: none.
+    pub zone: u32,
 }
 
 /// Most vCPUs that a stream may name: bounds what a malformed one can allocate.
@@ -28,6 +30,7 @@ const VCPU: u8 = 2;
 const STACK: u8 = 4;
 const TASK: u8 = 8;
 const NODE: u8 = 16;
+const ZONE: u8 = 32;
 
 #[derive(Clone, Debug, Default)]
 struct Previous {
@@ -71,6 +74,7 @@ impl Encoder {
             (STACK, sample.stack != last.stack),
             (TASK, sample.task != last.task),
             (NODE, sample.node != last.node),
+            (ZONE, sample.zone != last.zone),
         ] {
             if changed {
                 fields |= flag;
@@ -84,7 +88,7 @@ impl Encoder {
             varint::put(out, step);
         }
         varint::put_delta(out, last.pc, sample.pc);
-        for (flag, value) in [(STACK, sample.stack), (TASK, sample.task), (NODE, sample.node)] {
+        for (flag, value) in [(STACK, sample.stack), (TASK, sample.task), (NODE, sample.node), (ZONE, sample.zone)] {
             if fields & flag != 0 {
                 varint::put(out, value.into());
             }
@@ -114,7 +118,7 @@ impl<'a> Decoder<'a> {
         let small = |value: u64| u32::try_from(value).map_err(|_| malformed.clone());
         let mut sample = self.previous.sample;
         let fields = self.reader.byte("sample")?;
-        if fields >= NODE << 1 {
+        if fields >= ZONE << 1 {
             return Err(malformed);
         }
         if fields & VCPU != 0 {
@@ -135,6 +139,9 @@ impl<'a> Decoder<'a> {
         }
         if fields & NODE != 0 {
             sample.node = small(self.reader.varint("sample's node")?)?;
+        }
+        if fields & ZONE != 0 {
+            sample.zone = small(self.reader.varint("sample's zone")?)?;
         }
         *self.previous.at(sample.vcpu) = (sample.at_insns, step);
         self.previous.sample = sample;
@@ -166,7 +173,7 @@ mod tests {
             plain(20_014, 0x8000_0004),
             plain(30_021, 0),
             Sample { vcpu: 3, ..plain(1, u64::MAX) },
-            Sample { stack: 7, task: u32::MAX, node: 16, ..plain(30_022, 0x10) },
+            Sample { stack: 7, task: u32::MAX, node: 16, zone: 9, ..plain(30_022, 0x10) },
             Sample { vcpu: 3, ..plain(2, 0x10) },
         ]
     }
@@ -216,6 +223,6 @@ mod tests {
                 assert_ne!(decoded.as_ref(), Ok(&samples()), "byte {cut} bit {bit} does not matter");
             }
         }
-        assert!(Decoder::new(&[0x20]).next().unwrap().is_err());
+        assert!(Decoder::new(&[0x40]).next().unwrap().is_err());
     }
 }

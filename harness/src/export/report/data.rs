@@ -11,6 +11,7 @@ use super::facts;
 use super::heap::Heap;
 use super::listings::Listing;
 use super::strings::Strings;
+use super::zones::Zones;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
@@ -62,6 +63,7 @@ pub(super) struct Data {
     bins: Bins,
     /// Where it was followed.
     heap: Option<Heap>,
+    zones: Zones,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -196,6 +198,7 @@ impl Data {
             tasks: tasks_of(profile),
             interrupts: interrupts_of(profile, interrupted),
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
+            zones: Zones::new(profile),
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
             check: Check {

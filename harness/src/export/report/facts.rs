@@ -129,6 +129,9 @@ fn command(profile: &Profile, view: View) -> String {
             option("--span", generic.map_or_else(|| format!("{from:#x}..{until:#x}"), |span| span.name.clone()));
         }
     }
+    if let Some(insns) = profile.parts.slice_insns {
+        option("--slice", insns.to_string());
+    }
     for input in &facts.input {
         let text = escape(&input.bytes);
         match &input.when {

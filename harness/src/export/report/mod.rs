@@ -11,6 +11,7 @@ mod facts;
 mod heap;
 mod listings;
 mod strings;
+mod zones;
 
 use std::io::Write;
 
@@ -25,6 +26,9 @@ use crate::text::markup::{escape, shown};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+/// A part of the script that has a file of its own, and where it belongs.
+const ZONES: &str = include_str!("zones.js");
+const ZONES_MARK: &str = "// {zones}\n";
 
 /// Most bytes of a page: it is sent by mail and kept by CI.
 pub const MAX_BYTES: usize = 10_000_000;
@@ -35,7 +39,8 @@ pub const MAX_BYTES: usize = 10_000_000;
 /// What `out` reports, and when there is no disassembler.
 pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn Write) -> Result<()> {
     let mut data = Data::new(profile, view);
-    let frame = PAGE.len() + STYLE.len() + SCRIPT.len();
+    let script = SCRIPT.replacen(ZONES_MARK, ZONES, 1);
+    let frame = PAGE.len() + STYLE.len() + script.len();
     let used = frame + embedded::size_bytes(&data)?;
     // A reserve for what the listings add to the strings' separators.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
@@ -43,7 +48,7 @@ pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn
     let title = escape(&shown(&profile.facts.image_name));
     let mut rest = PAGE;
     for (mark, insert) in
-        [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(SCRIPT))]
+        [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(&script))]
     {
         let Some((before, after)) = rest.split_once(mark) else { continue };
         out.write_all(before.as_bytes())?;

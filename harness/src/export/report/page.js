@@ -1236,6 +1236,7 @@ window.addEventListener('resize', () => {
 
 functionTable.sorted = 1;
 functionTable.head.children[1].setAttribute('aria-sort', 'descending');
+// {zones}
 applyTheme();
 search();
 flames.tell(-1);

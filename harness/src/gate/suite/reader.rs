@@ -128,6 +128,7 @@ impl Reader<'_> {
             from: entry.from.clone(),
             until: entry.until.clone(),
             max_insns: text(&entry.max_insns),
+            slice: text(&entry.slice),
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
             machine: name(&entry.machine),

@@ -1,0 +1,221 @@
+//! A part of a run as a profile of its own: what was counted and sampled in a phase or a slice, for whatever shows a
+//! profile. Its call stacks are the samples'; the exact call tree and spans are of the whole run only.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::place::Place;
+use crate::profile::part::Part;
+use crate::profile::zone::Exception;
+use crate::profile::{Parts, Profile, VcpuCounts, Zones};
+
+/// Name of what was executed before the first phase.
+pub const NO_PHASE: &str = "[no phase]";
+
+/// What a user asks of a profile that it does not have, in words.
+pub const NO_PHASES: &str = "the firmware has named no phase in this run: PHASE(\"name\") of zone.h does";
+
+/// Phases in the order in which they first began: number and name.
+pub fn phases(profile: &Profile) -> Vec<(u32, String)> {
+    let mut phases: Vec<(u32, String)> = Vec::new();
+    if !profile.parts.has_phases() {
+        return phases;
+    }
+    for part in &profile.parts.list {
+        if !phases.iter().any(|&(phase, _)| phase == part.phase) {
+            let name = profile.zones.name(part.phase);
+            let name = if part.phase == 0 { NO_PHASE } else { name };
+            phases.push((part.phase, name.to_owned()));
+        }
+    }
+    phases
+}
+
+/// The frame that stands for a phase.
+pub fn phase_frame(name: &str) -> String {
+    if name == NO_PHASE { name.to_owned() } else { format!("[phase {name}]") }
+}
+
+/// What a profile is without the parts that are not meant.
+pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
+    let meant: Vec<bool> = profile.parts.list.iter().map(is_meant).collect();
+    let parts = || profile.parts.list.iter().zip(&meant).filter(|&(_, &is)| is).map(|(part, _)| part);
+    let vcpu = |(index, whole): (usize, &VcpuCounts)| {
+        let (mut insns, mut arcs) = (BTreeMap::<usize, u64>::new(), BTreeMap::<usize, u64>::new());
+        let mut clock_insns = 0;
+        for counts in parts().filter_map(|part| part.vcpus.get(index)) {
+            clock_insns += counts.clock_insns;
+            counts.executions().for_each(|(index, count)| *insns.entry(index).or_default() += count);
+            counts.transfers().for_each(|(index, count)| *arcs.entry(index).or_default() += count);
+        }
+        let mut counts = VcpuCounts { clock_insns, ..VcpuCounts::default() };
+        for (index, count) in insns {
+            counts.insns.extend(whole.insns.get(index).map(|&insn| crate::profile::InsnCount { count, ..insn }));
+        }
+        for (index, count) in arcs {
+            counts.arcs.extend(whole.arcs.get(index).map(|&arc| crate::profile::Arc { count, ..arc }));
+        }
+        counts
+    };
+    let samples = profile.samples.iter().zip(profile.parts.of_samples());
+    let samples = samples.filter(|&(_, part)| meant.get(part as usize) == Some(&true));
+    let (mut of_tasks, mut of_exceptions) = (BTreeMap::<u32, u64>::new(), BTreeMap::<u64, u64>::new());
+    for part in parts() {
+        part.tasks.iter().for_each(|&(task, insns)| *of_tasks.entry(task).or_default() += insns);
+        part.exceptions.iter().for_each(|&(number, insns)| *of_exceptions.entry(number).or_default() += insns);
+    }
+    let mut tasks = profile.tasks.clone();
+    for (task, number) in tasks.iter_mut().zip(1..) {
+        task.insns = of_tasks.get(&number).copied().unwrap_or(0);
+    }
+    let exceptions = profile.zones.exceptions.iter();
+    let exceptions = exceptions.map(|exception| Exception {
+        insns: of_exceptions.get(&exception.number).copied().unwrap_or(0),
+        ..*exception
+    });
+    Profile {
+        facts: profile.facts.clone(),
+        vcpus: profile.vcpus.iter().enumerate().map(vcpu).collect(),
+        samples: samples.map(|(sample, _)| wire::sample::Sample { node: 0, ..*sample }).collect(),
+        stacks: profile.stacks.clone(),
+        tasks,
+        tree: Vec::new(),
+        console_marks: Vec::new(),
+        spans: Vec::new(),
+        zones: Zones {
+            names: profile.zones.names.clone(),
+            paths: profile.zones.paths.clone(),
+            exceptions: exceptions.filter(|exception| exception.insns > 0).collect(),
+            ..Zones::default()
+        },
+        parts: Parts::default(),
+        notes: Vec::new(),
+        names: profile.names.clone(),
+        code: profile.code.clone(),
+        in_target: None,
+        heap: None,
+    }
+}
+
+/// A profile for each phase with its name, in the order in which they began.
+///
+/// # Errors
+/// When the firmware has named none, in words.
+pub fn by_phase(profile: &Profile) -> Result<Vec<(String, Profile)>, &'static str> {
+    let phases = phases(profile);
+    if phases.is_empty() {
+        return Err(NO_PHASES);
+    }
+    Ok(phases.into_iter().map(|(phase, name)| (name, of(profile, |part| part.phase == phase))).collect())
+}
+
+/// Instructions by function of each part, for all parts at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByFunction {
+    /// Functions, or what stands for one, that executed: names, and first addresses, which tell namesakes apart.
+    pub functions: Vec<(String, Option<u64>)>,
+    /// Of each part in the profile's list: functions by their index, with their instructions.
+    pub parts: Vec<BTreeMap<u32, u64>>,
+}
+
+impl ByFunction {
+    /// Those of a profile.
+    pub fn new(profile: &Profile) -> ByFunction {
+        let mut by_function = ByFunction::default();
+        let mut numbers: BTreeMap<(Option<u64>, String), u32> = BTreeMap::new();
+        let places: Vec<Vec<u32>> = profile
+            .vcpus
+            .iter()
+            .map(|vcpu| {
+                let place = |insn: &crate::profile::InsnCount| {
+                    let place = Place::of(profile, insn.pc);
+                    let key = (place.start(), place.to_string());
+                    *numbers.entry(key).or_insert_with_key(|(start, name)| {
+                        by_function.functions.push((name.clone(), *start));
+                        by_function.functions.len() as u32 - 1
+                    })
+                };
+                vcpu.insns.iter().map(place).collect()
+            })
+            .collect();
+        for part in &profile.parts.list {
+            let mut insns: BTreeMap<u32, u64> = BTreeMap::new();
+            for (counts, places) in part.vcpus.iter().zip(&places) {
+                for (index, count) in counts.executions() {
+                    if let Some(&function) = places.get(index) {
+                        *insns.entry(function).or_default() += count;
+                    }
+                }
+            }
+            by_function.parts.push(insns);
+        }
+        by_function
+    }
+}
+
+/// Instructions that were idle's: the kernel's idle tasks'.
+pub fn idle_insns(profile: &Profile, part: &Part) -> u64 {
+    let is_idle = |task: u32| profile.task(task).is_some_and(|task| task.is_idle);
+    part.tasks.iter().filter(|&&(task, _)| is_idle(task)).map(|&(_, insns)| insns).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::part::PartCounts;
+    use crate::profile::testing::empty;
+
+    fn profile() -> Profile {
+        let mut profile = empty()
+            .function("main", 0x40, 8)
+            .insn(0x40, 30)
+            .insn(0x42, 7)
+            .arc((0x40, 0x40), Some(0x43), true, 5)
+            .taken(1, 0x40, 0, 0)
+            .taken(1, 0x42, 0, 0)
+            .task_called("idle");
+        profile.vcpus[0].clock_insns = 37;
+        profile.tasks[0].is_idle = true;
+        profile.zones.names = vec!["boot".to_owned(), "work".to_owned()];
+        let part = |slice, phase, clock, insns: &[(usize, u64)], arcs: &[(usize, u64)]| Part {
+            slice,
+            phase,
+            vcpus: vec![PartCounts::new(clock, insns.iter().copied(), arcs.iter().copied())],
+            tasks: vec![(0, clock - 1), (1, 1)],
+            exceptions: Vec::new(),
+        };
+        profile.parts.list = vec![
+            part(0, 0, 10, &[(0, 10)], &[]),
+            part(0, 2, 20, &[(0, 20)], &[(0, 5)]),
+            part(1, 2, 7, &[(1, 7)], &[]),
+        ];
+        profile.parts.samples = vec![(0, 1), (2, 1)];
+        profile.parts.slice_insns = Some(30);
+        profile
+    }
+
+    #[test]
+    fn phases_are_in_the_order_in_which_they_began_and_sum_to_the_whole() {
+        let profile = profile();
+        let phases = by_phase(&profile).unwrap();
+        let names: Vec<_> = phases.iter().map(|(name, part)| (name.as_str(), part.total_insns())).collect();
+        assert_eq!(names, [(NO_PHASE, 10), ("work", 27)]);
+        let work = &phases[1].1;
+        assert_eq!(work.insns(), [(0x40, 20), (0x42, 7)].into());
+        assert_eq!((work.vcpus[0].arcs[0].count, work.samples.len(), work.tasks[0].insns), (5, 1, 2));
+        assert_eq!(by_phase(&empty()).unwrap_err(), NO_PHASES);
+        Profile::from_bytes(&work.to_bytes().unwrap()).unwrap();
+        assert_eq!(Profile::from_bytes(&profile.to_bytes().unwrap()).unwrap().parts, profile.parts);
+    }
+
+    #[test]
+    fn a_slice_is_what_was_counted_in_it() {
+        let profile = profile();
+        assert_eq!(profile.parts.slices(), 2);
+        let first = of(&profile, |part| part.slice == 0);
+        assert_eq!((first.total_insns(), first.samples.len()), (30, 1));
+        assert_eq!(idle_insns(&profile, &profile.parts.list[1]), 1);
+        let by_function = ByFunction::new(&profile);
+        assert_eq!(by_function.functions, [("main".to_owned(), Some(0x40))]);
+        assert_eq!(by_function.parts, [[(0, 10)].into(), [(0, 20)].into(), [(0, 7)].into()]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Zones, phases and slices of the page: tables, and what of which function and address executed in each slice.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::part::{ByFunction, idle_insns, phases};
+use crate::analysis::zone::{remarks, table};
+use crate::profile::Profile;
+use crate::profile::zone::ZoneCounts;
+use crate::text::number::Hex;
+
+/// Most slices side by side; of more, neighbours are put together.
+const MAX_COLUMNS: usize = 1000;
+
+/// Most rows of a heat map: the functions with the most instructions, and all others in one.
+const MAX_FUNCTIONS: usize = 40;
+
+/// Most rows of the other: ranges of addresses.
+const MAX_RANGES: usize = 64;
+
+/// What the rest of the functions is called.
+const OTHERS: &str = "[all others]";
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Zones {
+    /// Name, context ("all" first where there are several), calls, total, own, min, mean, max.
+    zones: Vec<(String, String, [u64; 6])>,
+    remarks: Vec<String>,
+    /// Name, instructions, those of idle tasks, those of interrupts.
+    phases: Vec<(String, u64, u64, u64)>,
+    slices: Option<Slices>,
+}
+
+/// Slices as columns.
+#[derive(Debug, Serialize)]
+struct Slices {
+    /// Instructions of a slice.
+    slice_insns: u64,
+    /// How many there are, and how many of them are one column.
+    count: u32,
+    per_column: u32,
+    /// Instructions of each column, and those of idle tasks and of interrupts.
+    insns: Vec<u64>,
+    idle: Vec<u64>,
+    interrupts: Vec<u64>,
+    functions: Map,
+    addresses: Map,
+}
+
+/// Rows by name, each with a number for each column.
+#[derive(Debug, Default, Serialize)]
+struct Map {
+    rows: Vec<String>,
+    cells: Vec<Vec<u64>>,
+}
+
+impl Zones {
+    /// Those of a profile.
+    pub(super) fn new(profile: &Profile) -> Zones {
+        let rows = table(profile);
+        let numbers = |counts: &ZoneCounts| {
+            let ZoneCounts { calls, total_insns, own_insns, min_insns, max_insns, .. } = *counts;
+            [calls, total_insns, own_insns, min_insns, counts.mean_insns(), max_insns]
+        };
+        let mut zones = Vec::new();
+        for row in rows.iter().filter(|row| row.all.calls > 0) {
+            if row.contexts.len() > 1 {
+                zones.push((row.name.clone(), "all".to_owned(), numbers(&row.all)));
+            }
+            let contexts = row.contexts.iter().filter(|(_, counts)| counts.calls > 0);
+            zones.extend(contexts.map(|(context, counts)| (row.name.clone(), context.clone(), numbers(counts))));
+        }
+        let parts = &profile.parts.list;
+        let phase = |(phase, name): (u32, String)| {
+            let of = || parts.iter().filter(move |part| part.phase == phase);
+            let interrupts = of().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns).sum();
+            let idle = of().map(|part| idle_insns(profile, part)).sum();
+            (name, of().map(|part| part.total_insns()).sum(), idle, interrupts)
+        };
+        Zones {
+            zones,
+            remarks: remarks(&rows),
+            phases: phases(profile).into_iter().map(phase).collect(),
+            slices: Slices::new(profile),
+        }
+    }
+}
+
+impl Slices {
+    fn new(profile: &Profile) -> Option<Slices> {
+        let (slice_insns, count) = (profile.parts.slice_insns?, profile.parts.slices());
+        if count == 0 {
+            return None;
+        }
+        let per_column = count.div_ceil(MAX_COLUMNS as u32);
+        let columns = count.div_ceil(per_column) as usize;
+        let column = |slice: u32| (slice / per_column) as usize;
+        let (mut insns, mut idle, mut interrupts) = (vec![0; columns], vec![0; columns], vec![0; columns]);
+        let by_function = ByFunction::new(profile);
+        let mut functions = vec![vec![0; columns]; by_function.functions.len()];
+        let mut addresses: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let range_bytes = range_bytes(profile);
+        for (part, of_part) in profile.parts.list.iter().zip(&by_function.parts) {
+            let at = column(part.slice);
+            insns[at] += part.total_insns();
+            idle[at] += idle_insns(profile, part);
+            interrupts[at] += part.exceptions.iter().map(|&(_, insns)| insns).sum::<u64>();
+            for (&function, &insns) in of_part {
+                functions[function as usize][at] += insns;
+            }
+            for (counts, whole) in part.vcpus.iter().zip(&profile.vcpus) {
+                for (index, count) in counts.executions() {
+                    if let Some(insn) = whole.insns.get(index) {
+                        let range = addresses.entry(insn.pc / range_bytes).or_insert_with(|| vec![0; columns]);
+                        range[at] += count;
+                    }
+                }
+            }
+        }
+        let ranges = addresses.into_iter();
+        let (rows, cells) = ranges.map(|(range, cells)| (Hex(range * range_bytes).to_string(), cells)).unzip();
+        let named = by_function.functions.into_iter().map(|(name, _)| name).zip(functions);
+        Some(Slices {
+            slice_insns,
+            count,
+            per_column,
+            insns,
+            idle,
+            interrupts,
+            functions: hottest(named.collect(), columns),
+            addresses: Map { rows, cells },
+        })
+    }
+}
+
+/// The rows with the most, and the rest in one.
+fn hottest(mut rows: Vec<(String, Vec<u64>)>, columns: usize) -> Map {
+    // Stable: equal ones stay in the order of addresses.
+    rows.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.iter().sum::<u64>()));
+    let rest = rows.split_off(rows.len().min(MAX_FUNCTIONS));
+    if !rest.is_empty() {
+        let mut sum = vec![0; columns];
+        for (_, cells) in rest {
+            sum.iter_mut().zip(cells).for_each(|(sum, cell)| *sum += cell);
+        }
+        rows.push((OTHERS.to_owned(), sum));
+    }
+    let (rows, cells) = rows.into_iter().unzip();
+    Map { rows, cells }
+}
+
+/// Width of a range: the least with which those in which something executed are not too many.
+fn range_bytes(profile: &Profile) -> u64 {
+    let addresses: Vec<u64> = profile.insns().into_keys().collect();
+    let mut bytes = 16;
+    loop {
+        let mut ranges: Vec<u64> = addresses.iter().map(|pc| pc / bytes).collect();
+        ranges.dedup();
+        if ranges.len() <= MAX_RANGES {
+            return bytes;
+        }
+        bytes *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::part::{Part, PartCounts};
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn columns_and_rows_are_bounded_and_nothing_is_lost() {
+        let mut profile = empty();
+        for index in 0..50 {
+            profile = profile.function(&format!("f{index}"), 0x100 * (index + 1), 4).insn(0x100 * (index + 1), 3000);
+        }
+        profile.parts.slice_insns = Some(50);
+        let counts = || PartCounts::new(50, (0..50).map(|index| (index, 1)), std::iter::empty());
+        profile.parts.list =
+            (0..3000).map(|slice| Part { slice, vcpus: vec![counts()], ..Part::default() }).collect();
+        let slices = Slices::new(&profile).unwrap();
+        assert_eq!((slices.count, slices.per_column, slices.insns.len()), (3000, 3, 1000));
+        assert_eq!((slices.functions.rows.len(), slices.functions.rows[40].as_str()), (41, OTHERS));
+        for map in [&slices.functions, &slices.addresses] {
+            assert!(map.rows.len() <= MAX_RANGES && map.rows.len() == map.cells.len());
+            assert_eq!(map.cells.iter().flatten().sum::<u64>(), 150_000);
+        }
+        assert!(Slices::new(&empty()).is_none());
+    }
+}

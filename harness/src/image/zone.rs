@@ -1,0 +1,233 @@
+//! What an image names itself: the records of zones, phases and marks (`targets/zone/zone.h`), which lie in a section
+//! that is not loaded.
+//!
+//! A record is `Z`, a letter for its kind, the address of its instruction as wide as the ELF's, a detail, and the name;
+//! both are texts that end with a zero. Records may have zeroes between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use decode::Isa;
+use object::{Object as _, ObjectSection as _};
+use wire::definition::MAX_TEXT_BYTES;
+use wire::zone::{Event, EventKind};
+
+use crate::image::Image;
+
+/// The section.
+const SECTION: &str = ".zones";
+
+/// What a record begins with.
+const BEGINNING: u8 = b'Z';
+
+/// The events of an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zones {
+    /// The names, sorted; an event's name n is `names[n - 1]`.
+    pub names: Vec<String>,
+    /// Sorted by address.
+    pub events: Vec<Event>,
+    /// What could not be used, one sentence per cause.
+    pub warnings: Vec<String>,
+}
+
+/// A record as it is written.
+struct Record<'a> {
+    kind: u8,
+    address: u64,
+    detail: &'a str,
+    name: &'a str,
+}
+
+/// Looks for the records in `elf`, the file with the symbols of an image for this instruction set that is put so many
+/// bytes beyond its addresses.
+pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zones {
+    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Zones::default() };
+    let Some(section) = file.section_by_name(SECTION) else { return Zones::default() };
+    let data = section.uncompressed_data().unwrap_or_default();
+    let mut warnings = Vec::new();
+    let (records, is_whole) = records(&data, if file.is_64() { 8 } else { 4 });
+    if !is_whole {
+        warnings.push(format!("{SECTION} has bytes that are no record of a zone: what follows them is left out"));
+    }
+    let mut kinds: BTreeMap<u64, (EventKind, &str)> = BTreeMap::new();
+    let mut unusable = 0_u64;
+    for record in &records {
+        let address = if isa.is_riscv() { record.address } else { record.address & !1 };
+        let is_there = image.code_at(address).is_some_and(|code| is_nop(isa, code));
+        match event(record, isa).filter(|_| is_there && record.name.len() <= MAX_TEXT_BYTES) {
+            // Copies of one function that the linker has joined say the same.
+            Some(kind) if kinds.get(&address).is_none_or(|same| *same == (kind, record.name)) => {
+                kinds.insert(address, (kind, record.name));
+            }
+            _ => unusable += 1,
+        }
+    }
+    if unusable > 0 {
+        warnings.push(format!(
+            "{unusable} of {} records of zones name no instruction of theirs and are left out: was the image changed \
+             after it was linked, or was zone.h?",
+            records.len()
+        ));
+    }
+    let names: BTreeSet<&str> = kinds.values().map(|&(_, name)| name).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let number = |name: &str| names.binary_search(&name).map_or(0, |index| index as u32 + 1);
+    let mut events: Vec<Event> = kinds
+        .iter()
+        .map(|(&address, &(kind, name))| Event { address: address.wrapping_add(load_bias), kind, name: number(name) })
+        .collect();
+    events.sort_by_key(|event| event.address);
+    Zones { names: names.into_iter().map(str::to_owned).collect(), events, warnings }
+}
+
+/// The records of a section, and whether that is all of it.
+fn records(data: &[u8], address_bytes: usize) -> (Vec<Record<'_>>, bool) {
+    let mut records = Vec::new();
+    let mut rest = data;
+    loop {
+        let zeroes = rest.iter().take_while(|&&byte| byte == 0).count();
+        rest = &rest[zeroes..];
+        if rest.is_empty() {
+            return (records, true);
+        }
+        let Some((record, after)) = record(rest, address_bytes) else { return (records, false) };
+        records.push(record);
+        rest = after;
+    }
+}
+
+fn record(bytes: &[u8], address_bytes: usize) -> Option<(Record<'_>, &[u8])> {
+    let (&[BEGINNING, kind], rest) = bytes.split_first_chunk()? else { return None };
+    let (address, rest) = rest.split_at_checked(address_bytes)?;
+    let address = address.iter().rev().fold(0, |address, &byte| address << 8 | u64::from(byte));
+    let (detail, rest) = text(rest)?;
+    let (name, rest) = text(rest)?;
+    Some((Record { kind, address, detail, name }, rest))
+}
+
+/// A text up to its zero.
+fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
+}
+
+/// What a record says; None: nothing that is known.
+fn event(record: &Record<'_>, isa: Isa) -> Option<EventKind> {
+    let is_named = !record.name.is_empty();
+    // A scope that is in a register, without optimisation, is not known.
+    let scope = number(record.detail).and_then(|scope| u32::try_from(scope).ok()).unwrap_or(0);
+    match record.kind {
+        b'E' if is_named => Some(EventKind::Enter { scope }),
+        b'L' => Some(EventKind::Leave { scope }),
+        b'B' if is_named => Some(EventKind::Begin),
+        b'F' if is_named => Some(EventKind::End),
+        b'P' if is_named => Some(EventKind::Phase),
+        b'M' if is_named => {
+            let constant = number(record.detail).map(|value| EventKind::Constant { value });
+            constant.or_else(|| Some(EventKind::Register { register: register(record.detail, isa)? }))
+        }
+        _ => None,
+    }
+}
+
+/// A number as assemblers write it: `#5`, `5`, `0x5`, `-5`.
+fn number(text: &str) -> Option<i64> {
+    let text = text.trim_start_matches('#');
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let value = match digits.strip_prefix("0x") {
+        Some(digits) => i128::from(u64::from_str_radix(digits, 16).ok()?),
+        None => digits.parse().ok()?,
+    };
+    // What is written without a sign may be a whole register.
+    let value = sign * value;
+    i64::try_from(value).ok().or_else(|| u64::try_from(value).ok().map(|value| value as i64))
+}
+
+/// The number of a register by its name.
+fn register(name: &str, isa: Isa) -> Option<u8> {
+    const RISCV: [&str; 32] = [
+        "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+        "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+    ];
+    const ARM: [(&str, u8); 7] = [("sb", 9), ("sl", 10), ("fp", 11), ("ip", 12), ("sp", 13), ("lr", 14), ("pc", 15)];
+    let numbered = |letter: char, most: u8| {
+        name.strip_prefix(letter).and_then(|number| number.parse().ok()).filter(|&number: &u8| number <= most)
+    };
+    if isa.is_riscv() {
+        let named = RISCV.iter().position(|&register| register == name).map(|number| number as u8);
+        return named.or_else(|| (name == "fp").then_some(8)).or_else(|| numbered('x', 31));
+    }
+    let named = ARM.into_iter().find(|&(register, _)| register == name).map(|(_, number)| number);
+    named.or_else(|| numbered('r', 15)).filter(|&number| number != 15)
+}
+
+/// Whether code begins with the `nop` of zone.h.
+fn is_nop(isa: Isa, code: &[u8]) -> bool {
+    const THUMB: [&[u8]; 3] = [&[0x00, 0xbf], &[0xaf, 0xf3, 0x00, 0x80], &[0xc0, 0x46]];
+    const RISCV: [&[u8]; 2] = [&[0x01, 0x00], &[0x13, 0x00, 0x00, 0x00]];
+    let nops: &[&[u8]] = if isa.is_riscv() { &RISCV } else { &THUMB };
+    nops.iter().any(|nop| code.starts_with(nop))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(kind: u8, address: u32, detail: &str, name: &str) -> Vec<u8> {
+        let mut bytes = vec![BEGINNING, kind];
+        bytes.extend(address.to_le_bytes());
+        for text in [detail, name] {
+            bytes.extend(text.bytes());
+            bytes.push(0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn records_are_read_up_to_what_is_none() {
+        let section = [bytes(b'E', 0x102, "7", "decode"), vec![0; 3], bytes(b'L', 0x104, "#7", "")].concat();
+        let (found, is_whole) = records(&section, 4);
+        let found: Vec<_> = found.iter().map(|record| (record.kind, record.address, record.name)).collect();
+        assert_eq!((&found[..], is_whole), (&[(b'E', 0x102, "decode"), (b'L', 0x104, "")][..], true));
+        for cut in 1..section.len() {
+            let (records, is_whole) = records(&section[..cut], 4);
+            assert!(records.len() < 2, "{cut}");
+            let at_end = section[..cut].iter().all(|&byte| byte == 0) || (15..=18).contains(&cut);
+            assert_eq!(is_whole, at_end, "{cut}");
+        }
+        assert!(!records(&[section, b"Q".to_vec()].concat(), 4).1);
+    }
+
+    #[test]
+    fn details_are_scopes_values_and_registers_as_compilers_write_them() {
+        let kind = |kind, detail, name, isa| event(&Record { kind, address: 0, detail, name }, isa);
+        let (arm, riscv) = (Isa::ThumbV7m, Isa::Riscv64);
+        assert_eq!(kind(b'E', "11", "a", arm), Some(EventKind::Enter { scope: 11 }));
+        assert_eq!(kind(b'L', "#11", "", arm), Some(EventKind::Leave { scope: 11 }));
+        assert_eq!(kind(b'L', "r3", "", arm), Some(EventKind::Leave { scope: 0 }));
+        let register = |register| Some(EventKind::Register { register });
+        let value = |value| Some(EventKind::Constant { value });
+        for (detail, isa, expected) in [
+            ("r12", arm, register(12)),
+            ("lr", arm, register(14)),
+            ("fp", arm, register(11)),
+            ("pc", arm, None),
+            ("r16", arm, None),
+            ("a0", riscv, register(10)),
+            ("fp", riscv, register(8)),
+            ("x31", riscv, register(31)),
+            ("zero", riscv, register(0)),
+            ("#-5", arm, value(-5)),
+            ("0xff", riscv, value(255)),
+            ("-9223372036854775808", riscv, value(i64::MIN)),
+            ("18446744073709551615", riscv, value(-1)),
+            ("99999999999999999999", riscv, None),
+            ("", riscv, None),
+        ] {
+            assert_eq!(kind(b'M', detail, "frame", isa), expected, "{detail}");
+        }
+        for nameless in [b'E', b'B', b'F', b'P', b'M', b'?'] {
+            assert_eq!(kind(nameless, "1", "", arm), None);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The tables of phases and slices: under that of zones, and the functions of each phase.
+
+use std::io::{self, Write};
+
+use crate::analysis::functions::{self, RowKind};
+use crate::analysis::part::{idle_insns, of, phases};
+use crate::profile::Profile;
+use crate::text::number::{group, plural, share};
+use crate::text::table::write_table;
+use crate::text::terminal::printable;
+
+/// Writes the table of phases, and how the run was sliced; nothing where it has neither.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let phases = phases(profile);
+    let total = profile.total_insns();
+    if !phases.is_empty() {
+        let mut lines = vec![["Phase", "Instructions", "Share", "Idle", "In interrupts"].map(str::to_owned)];
+        for (phase, name) in phases {
+            let parts = || profile.parts.list.iter().filter(|part| part.phase == phase);
+            let insns: u64 = parts().map(|part| part.total_insns()).sum();
+            let idle: u64 = parts().map(|part| idle_insns(profile, part)).sum();
+            let interrupts: u64 = parts().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns).sum();
+            lines.push([name, group(insns), share(insns, total), share(idle, insns), share(interrupts, insns)]);
+        }
+        write_table(&lines, out)?;
+    }
+    if let Some(insns) = profile.parts.slice_insns {
+        let slices = plural(u64::from(profile.parts.slices()), "slice");
+        writeln!(out, "{slices} of {} instructions: harness bins --slice N, harness report", group(insns))?;
+    }
+    Ok(())
+}
+
+/// Writes the functions of each phase, with the most instructions first.
+///
+/// # Errors
+/// What `out` reports.
+pub fn functions_by_phase(phases: &[(String, Profile)], rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let whole: u64 = phases.iter().map(|(_, part)| part.total_insns()).sum();
+    for (name, part) in phases {
+        heading(name, part, whole, out)?;
+        let table = functions::table(part);
+        let mut lines = vec![["Function", "Instructions", "Share", "Calls", "Samples"].map(str::to_owned)];
+        for row in table.rows.iter().take(rows.unwrap_or(usize::MAX)) {
+            let calls = if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() };
+            let share = share(row.self_insns, table.total_insns);
+            lines.push([row.name.clone(), group(row.self_insns), share, calls, group(row.samples)]);
+        }
+        if let Some(rest) = rows.and_then(|rows| table.rows.get(rows..)).filter(|rest| !rest.is_empty()) {
+            let insns = rest.iter().map(|row| row.self_insns).sum();
+            let name = format!("{} more", group(rest.len() as u64));
+            lines.push([name, group(insns), share(insns, table.total_insns), String::new(), String::new()]);
+        }
+        write_table(&lines, out)?;
+    }
+    Ok(())
+}
+
+/// Writes what a table is of.
+///
+/// # Errors
+/// What `out` reports.
+pub fn heading(phase: &str, part: &Profile, whole_insns: u64, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let insns = part.total_insns();
+    writeln!(out, "phase {}: {} instructions ({})", printable(phase), group(insns), share(insns, whole_insns))
+}
+
+/// The slices from one to another, both included, as a profile; None: the run has not so many.
+pub fn slices(profile: &Profile, first: u32, last: u32) -> Option<Profile> {
+    let is_there = first <= last && last < profile.parts.slices();
+    is_there.then(|| of(profile, |part| (first..=last).contains(&part.slice)))
+}

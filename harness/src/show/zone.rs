@@ -1,0 +1,115 @@
+//! The tables of zones and marks, under that of interrupts.
+
+use std::io::{self, Write};
+
+use crate::analysis::zone::{Row, remarks, table};
+use crate::profile::Profile;
+use crate::profile::zone::ZoneCounts;
+use crate::text::number::{group, share};
+use crate::text::table::write_table;
+use crate::text::terminal::printable;
+
+/// Writes the tables, and what is to be said of zones that are not balanced; nothing where the firmware names nothing.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let rows = table(profile);
+    if rows.iter().any(|row| row.all.calls > 0) {
+        let total = profile.total_insns();
+        let heading = ["Zone", "In", "Calls", "Instructions", "Share", "Own", "Min", "Mean", "Max instructions"];
+        let mut lines = vec![heading.map(str::to_owned)];
+        for Row { name, all, contexts } in rows.iter().filter(|row| row.all.calls > 0) {
+            let name = printable(name).into_owned();
+            if let [(context, _)] = &contexts[..] {
+                lines.push(line(name, context.clone(), all, total));
+                continue;
+            }
+            lines.push(line(name, "all".to_owned(), all, total));
+            for (context, counts) in contexts.iter().filter(|(_, counts)| counts.calls > 0) {
+                lines.push(line(String::new(), context.clone(), counts, total));
+            }
+        }
+        write_table(&lines, out)?;
+    }
+    let remarks = remarks(&rows);
+    if !remarks.is_empty() && rows.iter().all(|row| row.all.calls == 0) {
+        writeln!(out)?;
+    }
+    for remark in remarks {
+        writeln!(out, "{}", printable(&remark))?;
+    }
+    if !profile.zones.marks.is_empty() {
+        let mut lines = vec![["Mark", "Times", "Lowest", "Mean", "Highest", "Last"].map(str::to_owned)];
+        for mark in &profile.zones.marks {
+            let name = printable(profile.zones.name(mark.name)).into_owned();
+            let [min, mean, max, last] = [mark.min, mark.mean(), mark.max, mark.last].map(signed);
+            lines.push([name, group(mark.count), min, mean, max, last]);
+        }
+        write_table(&lines, out)?;
+    }
+    Ok(())
+}
+
+fn line(name: String, context: String, counts: &ZoneCounts, total: u64) -> [String; 9] {
+    [
+        name,
+        printable(&context).into_owned(),
+        group(counts.calls),
+        group(counts.total_insns),
+        share(counts.total_insns, total),
+        group(counts.own_insns),
+        group(counts.min_insns),
+        group(counts.mean_insns()),
+        group(counts.max_insns),
+    ]
+}
+
+fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    sign.to_owned() + &group(value.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+    use crate::profile::zone::{Context, Mark, Zone};
+
+    #[test]
+    fn zones_and_marks_are_tables_and_what_is_not_balanced_has_a_line() {
+        let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1000);
+        profile.zones.names = ["decode", "frame", "lost"].map(str::to_owned).to_vec();
+        let counts = ZoneCounts {
+            calls: 4,
+            sum_insns: 500,
+            total_insns: 500,
+            own_insns: 300,
+            min_insns: 100,
+            max_insns: 200,
+            ..Default::default()
+        };
+        let lost = ZoneCounts { orphans: 1, ..Default::default() };
+        let zone = |name, counts| Zone { name, context: Context::Task(0), counts };
+        profile.zones.zones = vec![zone(1, counts), zone(3, lost)];
+        profile.zones.marks = vec![Mark { name: 2, count: 3, min: -1200, max: 5, sum: -1100, last: 5 }];
+        let mut out = Vec::new();
+        write(&profile, &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "
+Zone          In  Calls  Instructions   Share  Own  Min  Mean  Max instructions
+decode  [thread]      4           500  50.00%  300  100   125               200
+
+zone lost: 1 time ended where it had not begun
+
+Mark   Times  Lowest  Mean  Highest  Last
+frame      3  -1,200  -366        5     5
+
+"
+        );
+        let mut nothing = Vec::new();
+        write(&empty(), &mut nothing).unwrap();
+        assert!(nothing.is_empty());
+    }
+}
