@@ -1,4 +1,4 @@
-//! The heap on the terminal: a few lines of sums, then who held, leaked, asked and failed, by call path.
+//! The heap on the terminal: a few lines of sums, then what was held, leaked, asked for and not there, by call path.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
