@@ -509,7 +509,7 @@ impl Bench {
         println!("| image | instructions | the default | with | CPU time | wall |");
         println!("|---|--:|--:|--:|--:|--:|");
         for (image, options) in INSTRUMENTS {
-            let with = [&[TO_THE_END], *options].concat();
+            let with = [&[TO_THE_END][..], options].concat();
             let rows = self.take_turns(image, &[What::Plugin(&[TO_THE_END]), What::Plugin(&with)], self.rounds)?;
             let [plain, with] = &rows[..] else { unreachable!("two in, two out") };
             println!(

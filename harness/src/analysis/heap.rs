@@ -1,5 +1,5 @@
-//! The heap, played back: who held the memory at the peak and at the end, what was freed that was not there, how much
-//! of it was in pieces.
+//! The heap, played back: which call paths held memory at the peak and at the end, what was freed that was not there,
+//! how much of it was in pieces.
 //!
 //! Bytes are those that were asked for; what an allocator adds for itself is not among them. A block that gets another
 //! size is one that is freed and one that is allocated, where that succeeds.

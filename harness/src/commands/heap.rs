@@ -1,4 +1,4 @@
-//! `harness heap`: who held the memory of a run, what leaked, and what was freed that was not there.
+//! `harness heap`: which call paths held the memory of a run, what leaked, and what was freed that was not there.
 
 use std::io::{BufWriter, Write};
 

@@ -159,8 +159,7 @@ struct Document<'a> {
     in_target_arcs: List<'a, InTargetArc>,
     /// How much of the console was printed by when, where a suite asked for it.
     console_marks: List<'a, ConsoleMark>,
-    /// What was allocated and freed; absent without --heap.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What was allocated and freed; null without --heap.
     heap: Option<Heap>,
 }
 

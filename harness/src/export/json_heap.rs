@@ -98,6 +98,7 @@ struct Arena {
 
 /// A call path to an allocation function.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HeapPath")]
 struct Path {
     /// Its frames, outermost first; the last one is the allocation function.
     frames: Vec<String>,

@@ -1,4 +1,4 @@
-//! What valgrind's massif writes, for ms_print and massif-visualizer: the heap over time, and who held it at the peak.
+//! What valgrind's massif writes, for ms_print and massif-visualizer: the heap over time, and what held it at the peak.
 //!
 //! The tree is upside down: below a function are those that called it.
 

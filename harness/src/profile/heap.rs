@@ -1,4 +1,4 @@
-//! The heap as it is saved: who asked for memory, and each event in order.
+//! The heap as it is saved: where memory was asked for, and each event in order.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The heap on the terminal: a few lines of sums, then who held, leaked, asked and failed, by call path.
+//! The heap on the terminal: a few lines of sums, then what was held, leaked, asked for and not there, by call path.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,6 +254,9 @@ pub(crate) fn sentence(misuse: &Misuse, paths: &[String]) -> Vec<String> {
     lines
 }
 
+/// A number of a whole run.
+type Sum = fn(&HeapUse) -> u64;
+
 /// Writes what changed between the heaps of two runs; nothing where neither was followed.
 ///
 /// # Errors
@@ -267,7 +270,7 @@ pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out:
             return writeln!(out, "note: the heap was not followed in the run {which}: profile both with --heap");
         }
     };
-    let sums: [(&str, fn(&HeapUse) -> u64); 4] = [
+    let sums: [(&str, Sum); 4] = [
         ("heap at the peak", |found| found.peak.bytes),
         ("heap leaked", |found| found.total.leaked.bytes),
         ("heap allocated", |found| found.total.allocated.bytes),

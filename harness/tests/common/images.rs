@@ -107,7 +107,9 @@ pub fn all_images() -> Vec<String> {
 /// The images that gcc made of sources here alone, with what it usually makes of them and no assembly in it that moves
 /// sp: of others neither the call frame information that readelf shows nor GNU's addr2line is the arbiter.
 pub fn images_of_gcc() -> Vec<String> {
-    let others = ["-clang", "-rust-", "-exceptions", "-throw", "-picolibc", "-millicode", "-jumps"];
+    let others = [
+        "-clang", "-rust-", "-exceptions", "-throw", "-picolibc", "-millicode", "-jumps", "-heap-newlib", "-heap-wrong",
+    ];
     all_images().into_iter().filter(|name| !others.iter().any(|other| name.contains(other))).collect()
 }
 

@@ -10,11 +10,12 @@ use serde_json::Value;
 use crate::common::tools::{self, export};
 use crate::common::{self, Run, run};
 
-const IMAGES: [(&str, &[&str]); 5] = [
+const IMAGES: [(&str, &[&str]); 6] = [
     ("riscv64-freertos", &["--for", "20M"]),
     ("cortex-m3-freertos", &["--for", "20M", "--exact"]),
     ("riscv64-smp", &["--for", "2M"]),
     ("cortex-m3-calls-pg", &["--period", "1009"]),
+    ("cortex-m3-heap4", &["--heap"]),
     ("cortex-m3-bare-stripped", &["--for", "2M", "--no-stacks"]),
 ];
 

@@ -67,5 +67,5 @@ fn json_has_the_sums_and_every_path() {
     assert_eq!((sum("leaked"), sum("allocated")), (found.total.leaked.bytes, found.total.allocated.bytes));
     let without = crate::common::run(IMAGES[0], &[]);
     let json: serde_json::Value = serde_json::from_slice(&tools::export(&without.dir, "json", &[])).unwrap();
-    assert!(json.get("heap").is_none());
+    assert!(json["heap"].is_null());
 }

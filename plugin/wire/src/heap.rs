@@ -169,7 +169,7 @@ const USED: u8 = KINDS | SITE | ALIGN;
 struct Previous {
     at_insns: u64,
     address: u64,
-    /// By kind: those who free are others than those who allocate.
+    /// By kind: what frees is elsewhere than what allocates.
     sites: [u32; KINDS as usize + 1],
 }
 

@@ -361,7 +361,7 @@ mod tests {
             ("get(size=r0", 12),
             ("get(size=r0 align=r1)", 13),
             ("get(size=r0, size=r1)", 14),
-            ("get(size=r0) r1", 13),
+            ("get(size=r0) r1", 14),
             ("get(size=r0) -> 4", 17),
             ("get(size=r0, old=4)", 18),
             ("get(size=arg4)", 10),
