@@ -21,18 +21,19 @@ pub trait Value {
 }
 
 macro_rules! value {
-    ($($kind:ty)*) => {
+    ($($kind:ty as $signed:ty;)*) => {
         $(impl Value for $kind {
             #[inline(always)]
             fn register(self) -> isize {
-                self as isize
+                self as $signed as isize
             }
         })*
     };
 }
-value!(bool u8 i8 u16 i16 u32 i32 usize isize);
+// What has 32 bits is signed on RV64, too: registers have it so.
+value!(bool as u8; u8 as u8; i8 as i8; u16 as u16; i16 as i16; u32 as i32; i32 as i32; usize as isize; isize as isize;);
 #[cfg(target_pointer_width = "64")]
-value!(u64 i64);
+value!(u64 as i64; i64 as i64;);
 
 /// One event: a nop, and its record. Assemblers' own counter makes its label one of a kind, for LLVM has no other here.
 #[cfg(not(zone_off))]

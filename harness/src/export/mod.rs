@@ -29,11 +29,11 @@ use clap::builder::PossibleValue;
 pub use settings::Settings;
 
 use crate::analysis::{part, zone};
-use crate::error::InputError;
 use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::directory::Output;
 use crate::run::options::Options;
+use crate::text::terminal;
 
 /// Adds the saved profile and the flamegraph to a profile directory.
 ///
@@ -43,12 +43,17 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
     output.write(FILE_NAME, &profile.to_bytes()?)?;
     let framed = options.zone_frames.then(|| zone::framed(profile));
     let shown = framed.as_ref().unwrap_or(profile);
-    let picture = if options.by_phase {
-        let phases = part::by_phase(shown).map_err(InputError::new)?;
-        let phases: Vec<_> = phases.iter().map(|(name, part)| (Some(part::phase_frame(name)), part)).collect();
-        flamegraph::by_part(shown, &phases, options.view)?
-    } else {
-        flamegraph::svg(shown, options.view)?
+    let phases = if options.by_phase { part::by_phase(shown) } else { Ok(Vec::new()) };
+    if let Err(why) = &phases {
+        // The run has been made; what it is asked to be split by is the least of it.
+        let _ = writeln!(terminal::stderr(), "warning: --by phase: {why}");
+    }
+    let picture = match phases {
+        Ok(phases) if !phases.is_empty() => {
+            let phases: Vec<_> = phases.iter().map(|(name, part)| (Some(part::phase_frame(name)), part)).collect();
+            flamegraph::by_part(shown, &phases, options.view)?
+        }
+        _ => flamegraph::svg(shown, options.view)?,
     };
     output.write(FLAMEGRAPH, &picture)?;
     if options.flamechart {
