@@ -108,7 +108,15 @@ pub fn all_images() -> Vec<String> {
 /// sp: of others neither the call frame information that readelf shows nor GNU's addr2line is the arbiter.
 pub fn images_of_gcc() -> Vec<String> {
     let others = [
-        "-clang", "-rust-", "-exceptions", "-throw", "-picolibc", "-millicode", "-jumps", "-heap-newlib", "-heap-wrong",
+        "-clang",
+        "-rust-",
+        "-exceptions",
+        "-throw",
+        "-picolibc",
+        "-millicode",
+        "-jumps",
+        "-heap-newlib",
+        "-heap-wrong",
     ];
     all_images().into_iter().filter(|name| !others.iter().any(|other| name.contains(other))).collect()
 }
