@@ -1,6 +1,7 @@
 //! The command line as typed. What it means is settled in `resolve.rs`.
 
 pub mod resolve;
+pub mod word;
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -29,6 +30,9 @@ pub struct Cli {
     /// `harness firmware.elf` is `harness profile firmware.elf`.
     #[command(flatten)]
     pub profile: Option<ProfileArgs>,
+    /// When to write in colour; NO_COLOR says never [default: auto, on a terminal]
+    #[arg(long, value_name = "WHEN", global = true)]
+    pub color: Option<Color>,
 }
 
 /// The commit that this was built of.
@@ -137,7 +141,14 @@ pub struct DebugArgs {
 impl DebugArgs {
     /// The same as for a profile of a firmware file.
     pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
-        ProfileArgs { firmware, top: 0, wide: WideArgs::default(), strict: false, measure: self.measure }
+        ProfileArgs {
+            firmware,
+            top: 0,
+            wide: WideArgs::default(),
+            quiet: false,
+            strict: false,
+            measure: self.measure,
+        }
     }
 }
 
@@ -158,6 +169,9 @@ pub struct TestArgs {
     /// Run only what matches: a part of a name, tag(x), name(glob*), and, or, not; may be repeated
     #[arg(short, long, value_name = "FILTER")]
     pub filter: Vec<String>,
+    /// Show no progress and no image that passes without a warning
+    #[arg(short, long)]
+    pub quiet: bool,
     /// List the images instead of running them
     #[arg(long)]
     pub list: bool,
@@ -222,10 +236,10 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    #[arg(value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
-    /// Format to write
-    #[arg(short, long, value_name = "FORMAT", required_unless_present = "schema")]
+    /// Format to write [default: none, which lists them]
+    #[arg(short, long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Print the JSON Schema of the format json
     #[arg(long, conflicts_with_all = ["profile", "format"])]
@@ -287,9 +301,6 @@ pub struct AnnotateArgs {
     /// Find the source files below FROM, as the compiler saw them, below TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
-    /// When to write in colour
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: Color,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
@@ -388,6 +399,9 @@ pub struct ProfileArgs {
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
+    /// Show no progress and no tables: only warnings, and how a run that failed has ended
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
@@ -412,7 +426,8 @@ pub struct RunArgs {
 /// What is measured of an image, and where it runs: the same for every command that runs one.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
+    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile;
+    /// HEX and raw files keep their ending: ./<stem>.hex.profile]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 

@@ -11,19 +11,34 @@ use crate::analysis::stacks::View;
 use crate::cli::ExportArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::{Settings, json};
+use crate::export::{FORMATS, Settings, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
+use crate::text::glossary::glossary;
 use crate::text::number::parse_number;
+use crate::text::terminal::{self, DEFAULT_WIDTH_COLUMNS};
 
 /// Runs the command.
 ///
 /// # Errors
 /// When the profile cannot be read, has nothing that the format could hold, or the file cannot be written.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
-    let (Some(profile), Some(format)) = (&args.profile, args.format) else {
+    if args.schema {
         stdout().write_all(json::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
+    }
+    let (profile, format) = match (&args.profile, args.format) {
+        (Some(profile), Some(format)) => (profile, format),
+        (None, None) => {
+            terminal::stdout().write_all(formats().as_bytes())?;
+            return Ok(ExitCode::Good);
+        }
+        (Some(_), None) => {
+            return Err(
+                InputError::new(format!("no format: choose one with --format\n{}", formats().trim_end())).into()
+            );
+        }
+        (None, Some(_)) => return Err(InputError::new("no profile: name its directory or file").into()),
     };
     let settings = settings(args)?;
     let source_map = SourceMap::parse(&args.source_map)?;
@@ -36,6 +51,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     }
     write_to(path, |out| format.write(&profile, &settings, out))?;
     Ok(ExitCode::Good)
+}
+
+/// The formats and what each is for, in the width of the terminal.
+fn formats() -> String {
+    let rows: Vec<_> = FORMATS.iter().map(|format| (format.name(), format.help())).collect();
+    glossary(&rows, terminal::width_columns().unwrap_or(DEFAULT_WIDTH_COLUMNS))
 }
 
 fn settings(args: &ExportArgs) -> Result<Settings, InputError> {

@@ -88,7 +88,16 @@ fn never(message: impl Into<String>) -> anyhow::Error {
 impl<'a> Finder<'a> {
     /// A finder in a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
-        Finder { profile, console: None, elf: None, kernel: None, again, max_hits: MAX_HITS, exact: None, before: Vec::new() }
+        Finder {
+            profile,
+            console: None,
+            elf: None,
+            kernel: None,
+            again,
+            max_hits: MAX_HITS,
+            exact: None,
+            before: Vec::new(),
+        }
     }
 
     /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
@@ -479,7 +488,9 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: what the firmware printed is not kept beside this profile")));
         };
         if self.profile.vcpus.len() > 1 {
-            return Err(never(format!("{place}: that is found on machines of one CPU; go to a sample or an instruction")));
+            return Err(never(format!(
+                "{place}: that is found on machines of one CPU; go to a sample or an instruction"
+            )));
         }
         let wanted = text.as_bytes();
         let Some(start) = console.windows(wanted.len()).position(|piece| piece == wanted) else {

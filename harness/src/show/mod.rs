@@ -5,6 +5,7 @@ pub mod bins;
 pub mod callers;
 pub mod diff;
 pub mod names;
+pub mod next;
 pub mod overview;
 pub mod spans;
 pub mod summary;

@@ -46,7 +46,7 @@ pub fn write(
         SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide },
         out,
     )?;
-    tasks::write(profile, out)?;
+    tasks::write(profile, size.top_rows, out)?;
     spans::write(profile, out)?;
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
