@@ -281,6 +281,12 @@ pub enum Sort {
     /// Most instructions of itself first
     #[value(name = "self")]
     SelfInsns,
+    /// Most instructions with the called functions' first
+    Inclusive,
+    /// The longest of the shortest calls first; of a profile made with --exact
+    Min,
+    /// The longest call first; of a profile made with --exact
+    Max,
     /// Most calls first
     Calls,
     /// Most samples first

@@ -131,7 +131,7 @@ fn show(profile: &Profile, options: &Options, directory: &Path, code: &mut ExitC
     let strictly = strictly(&crosscheck, options, code);
     let mut out = terminal::stdout();
     let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
-    overview::write(profile, &table, &crosscheck, size, &mut out)?;
+    overview::write(profile, &table, &crosscheck, size, None, &mut out)?;
     if let Some(line) = strictly {
         writeln!(out, "{line}")?;
     }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use crate::analysis::evidence;
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
+use crate::analysis::time;
 use crate::profile::{Profile, Task};
 use crate::text::number::{group, plural, share, share_at_least};
 use crate::text::table::write_table;
@@ -125,8 +126,7 @@ fn idle(profile: &Profile) -> Option<String> {
     if profile.tasks.is_empty() && slept == 0 {
         return (profile.facts.waits > 0).then_some(waits);
     }
-    let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    let idle = share(idle + slept, profile.total_insns());
+    let idle = share(time::idle_insns(profile), profile.total_insns());
     let why = if slept > 0 { " (QEMU goes on at a wfe; a chip would sleep)" } else { "" };
     Some(format!("idle: {idle} of the instructions{why}; {waits}"))
 }
