@@ -96,6 +96,11 @@ pub enum Command {
     Run(RunArgs),
     /// Show what is installed and whether it works, what is missing, and how to get it
     Doctor(DoctorArgs),
+    /// Show what there is to choose from: machines with their memory, formats of other tools
+    List {
+        /// What to list
+        what: Listed,
+    },
     /// Put GDB at any instruction of a run, forwards and backwards
     Debug(DebugArgs),
     /// Print what a shell completes this command line by
@@ -109,6 +114,15 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listed {
+    /// QEMU's machines that an image is chosen one of, with their memory as MEMORY blocks of a linker script
+    Machines,
+    /// The formats of `harness export`
+    Formats,
 }
 
 /// How to debug a run.

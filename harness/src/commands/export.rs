@@ -9,14 +9,14 @@ use anyhow::Result;
 use crate::analysis::source::SourceMap;
 use crate::analysis::stacks::View;
 use crate::cli::ExportArgs;
+use crate::commands::list::formats;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::{FORMATS, Settings, json};
+use crate::export::{Settings, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
-use crate::text::glossary::glossary;
 use crate::text::number::parse_number;
-use crate::text::terminal::{self, DEFAULT_WIDTH_COLUMNS};
+use crate::text::terminal;
 
 /// Runs the command.
 ///
@@ -51,12 +51,6 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     }
     write_to(path, |out| format.write(&profile, &settings, out))?;
     Ok(ExitCode::Good)
-}
-
-/// The formats and what each is for, in the width of the terminal.
-fn formats() -> String {
-    let rows: Vec<_> = FORMATS.iter().map(|format| (format.name(), format.help())).collect();
-    glossary(&rows, terminal::width_columns().unwrap_or(DEFAULT_WIDTH_COLUMNS))
 }
 
 fn settings(args: &ExportArgs) -> Result<Settings, InputError> {

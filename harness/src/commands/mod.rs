@@ -7,6 +7,7 @@ pub mod debug;
 pub mod diff;
 pub mod doctor;
 pub mod export;
+pub mod list;
 pub mod manual;
 pub mod merge;
 pub mod profile;

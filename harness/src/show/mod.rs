@@ -4,6 +4,7 @@ pub mod annotation;
 pub mod bins;
 pub mod callers;
 pub mod diff;
+pub mod machines;
 pub mod names;
 pub mod next;
 pub mod overview;
