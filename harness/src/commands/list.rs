@@ -10,12 +10,12 @@ use crate::export::FORMATS;
 use crate::machine::MACHINES;
 use crate::show::machines;
 use crate::text::glossary::glossary;
-use crate::text::terminal::{self, DEFAULT_WIDTH_COLUMNS};
+use crate::text::terminal;
 
-/// The formats and what each is for, in the width of the terminal.
+/// The formats and what each is for, in the width of the terminal; a pipe gets whole lines.
 pub fn formats() -> String {
     let rows: Vec<_> = FORMATS.iter().map(|format| (format.name(), format.help())).collect();
-    glossary(&rows, terminal::width_columns().unwrap_or(DEFAULT_WIDTH_COLUMNS))
+    glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX))
 }
 
 /// Runs the command.

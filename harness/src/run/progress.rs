@@ -15,7 +15,7 @@ use crate::text::terminal::{columns, printable, shorten};
 const DEFAULT_COLUMNS: usize = 80;
 
 /// Least and most columns of the bar itself.
-const BAR_COLUMNS: (usize, usize) = (10, 30);
+const BAR_COLUMNS: (usize, usize) = (6, 30);
 
 /// A bar for each of several runs, and one for all.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ mod tests {
              10 s left"
         );
         assert_eq!(half(79), "cortex-m3-freertos ████████░░░░░░░░░  50%, 100 MIPS, 99,930 samples, 10 s left");
-        assert_eq!(half(39), "cort…freertos █████░░░░░  50%, 10 s left");
+        assert_eq!(half(39), "cort…freertos ████░░░░  50%, 10 s left");
         assert_eq!(
             shown(1_000_000_000, 0, true, 79),
             "cortex-m3-freertos 1,000,000,000 instructions, 100 MIPS, 99,930 samples, 10 s"
