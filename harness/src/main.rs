@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use harness::cli::{Cli, Command};
+use harness::cli::{Cli, Command, word};
 use harness::commands;
 use harness::exit_code::{self, runner};
 use harness::run::launcher;
@@ -15,6 +15,10 @@ fn main() -> ExitCode {
     if let Some(failure) = launcher::serve() {
         return failure;
     }
+    if let Some(error) = env::args_os().nth(1).and_then(|word| word::unknown_command(&word)) {
+        say(&error.into());
+        return ExitCode::from(exit_code::ExitCode::Usage.status());
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         // clap says so itself, or shows the help that was asked for.
         let status = error.exit_code();
@@ -22,6 +26,7 @@ fn main() -> ExitCode {
         let is_run = env::args_os().nth(1).is_some_and(|word| word == "run");
         std::process::exit(if is_run && status != 0 { runner::FAILURE.into() } else { status });
     });
+    cli.color.unwrap_or_default().choose();
     let result = match (cli.command, cli.profile) {
         (Some(Command::Run(args)), _) => {
             return ExitCode::from(commands::run::run(args).unwrap_or_else(|error| {
@@ -30,6 +35,7 @@ fn main() -> ExitCode {
             }));
         }
         (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),
+        (Some(Command::List { what }), _) => commands::list::run(what),
         (Some(Command::Debug(args)), _) => commands::debug::run(args),
         (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),
         (Some(Command::Man { directory }), _) => commands::manual::man(directory.as_deref()),

@@ -1,6 +1,7 @@
 //! The command line as typed. What it means is settled in `resolve.rs`.
 
 pub mod resolve;
+pub mod word;
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -30,6 +31,9 @@ pub struct Cli {
     /// `harness firmware.elf` is `harness profile firmware.elf`.
     #[command(flatten)]
     pub profile: Option<ProfileArgs>,
+    /// When to write in colour; NO_COLOR says never [default: auto, on a terminal]
+    #[arg(long, value_name = "WHEN", global = true)]
+    pub color: Option<Color>,
 }
 
 /// The commit that this was built of.
@@ -95,6 +99,11 @@ pub enum Command {
     Run(RunArgs),
     /// Show what is installed and whether it works, what is missing, and how to get it
     Doctor(DoctorArgs),
+    /// Show what there is to choose from: machines with their memory, formats of other tools
+    List {
+        /// What to list
+        what: Listed,
+    },
     /// Put GDB at any instruction of a run, forwards and backwards
     Debug(DebugArgs),
     /// Print what a shell completes this command line by
@@ -108,6 +117,15 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listed {
+    /// QEMU's machines that an image is chosen one of, with their memory as MEMORY blocks of a linker script
+    Machines,
+    /// The formats of `harness export`
+    Formats,
 }
 
 /// How to debug a run.
@@ -140,7 +158,14 @@ pub struct DebugArgs {
 impl DebugArgs {
     /// The same as for a profile of a firmware file.
     pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
-        ProfileArgs { firmware, top: 0, wide: WideArgs::default(), strict: false, measure: self.measure }
+        ProfileArgs {
+            firmware,
+            top: 0,
+            wide: WideArgs::default(),
+            quiet: false,
+            strict: false,
+            measure: self.measure,
+        }
     }
 }
 
@@ -161,6 +186,9 @@ pub struct TestArgs {
     /// Run only what matches: a part of a name, tag(x), name(glob*), and, or, not; may be repeated
     #[arg(short, long, value_name = "FILTER")]
     pub filter: Vec<String>,
+    /// Show no progress and no image that passes without a warning
+    #[arg(short, long)]
+    pub quiet: bool,
     /// List the images instead of running them
     #[arg(long)]
     pub list: bool,
@@ -225,10 +253,10 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    #[arg(value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
-    /// Format to write
-    #[arg(short, long, value_name = "FORMAT", required_unless_present = "schema")]
+    /// Format to write [default: none, which lists them]
+    #[arg(short, long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Print the JSON Schema of the format json
     #[arg(long, conflicts_with_all = ["profile", "format"])]
@@ -289,6 +317,12 @@ pub enum Sort {
     /// Most instructions of itself first
     #[value(name = "self")]
     SelfInsns,
+    /// Most instructions with the called functions' first
+    Inclusive,
+    /// The longest of the shortest calls first; of a profile made with --exact
+    Min,
+    /// The longest call first; of a profile made with --exact
+    Max,
     /// Most calls first
     Calls,
     /// Most samples first
@@ -309,9 +343,6 @@ pub struct AnnotateArgs {
     /// Find the source files below FROM, as the compiler saw them, below TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
-    /// When to write in colour
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: Color,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
@@ -461,6 +492,9 @@ pub struct ProfileArgs {
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
+    /// Show no progress and no tables: only warnings, and how a run that failed has ended
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
@@ -485,7 +519,8 @@ pub struct RunArgs {
 /// What is measured of an image, and where it runs: the same for every command that runs one.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile]
+    /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile;
+    /// HEX and raw files keep their ending: ./<stem>.hex.profile]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 

@@ -13,7 +13,7 @@ use crate::exit_code::ExitCode;
 use crate::profile::Profile;
 use crate::show::annotation::{self, Screen};
 use crate::text::github::Log;
-use crate::text::terminal;
+use crate::text::terminal::{self, Color};
 
 /// Runs the command.
 ///
@@ -25,10 +25,8 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let lister = Lister::new(&profile)?;
     let places = lookup::places(&profile, &args.function)?;
     let listings: Vec<_> = places.iter().map(|&place| lister.list(place, &mut sources)).collect();
-    let screen = Screen {
-        color: args.color.for_stdout(),
-        width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
-    };
+    let screen =
+        Screen { color: Color::for_stdout(), width_columns: terminal::width_columns().filter(|_| !args.wide.wide) };
     let mut out = BufWriter::new(Log::new(stdout().lock()));
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;

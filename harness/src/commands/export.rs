@@ -10,21 +10,36 @@ use crate::analysis::source::SourceMap;
 use crate::analysis::stacks::View;
 use crate::analysis::zone;
 use crate::cli::{ExportArgs, Split, resolve};
+use crate::commands::list::formats;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{Settings, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
 use crate::text::number::parse_number;
+use crate::text::terminal;
 
 /// Runs the command.
 ///
 /// # Errors
 /// When the profile cannot be read, has nothing that the format could hold, or the file cannot be written.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
-    let (Some(profile), Some(format)) = (&args.profile, args.format) else {
+    if args.schema {
         stdout().write_all(json::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
+    }
+    let (profile, format) = match (&args.profile, args.format) {
+        (Some(profile), Some(format)) => (profile, format),
+        (None, None) => {
+            terminal::stdout().write_all(formats().as_bytes())?;
+            return Ok(ExitCode::Good);
+        }
+        (Some(_), None) => {
+            return Err(
+                InputError::new(format!("no format: choose one with --format\n{}", formats().trim_end())).into()
+            );
+        }
+        (None, Some(_)) => return Err(InputError::new("no profile: name its directory or file").into()),
     };
     let settings = settings(args)?;
     let source_map = SourceMap::parse(&args.source_map)?;

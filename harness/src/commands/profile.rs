@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::analysis::{crosscheck, describe, functions};
+use crate::analysis::crosscheck::{self, CrossCheck};
+use crate::analysis::{describe, evidence, functions};
 use crate::cli::ProfileArgs;
 use crate::exit_code::ExitCode;
 use crate::export;
@@ -19,20 +20,34 @@ use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
+use crate::show::next;
 use crate::show::overview::{self, TableSize};
 use crate::text::terminal;
 
 /// What a run says and how far it has come, on standard error.
-struct Terminal(Bar);
+struct Terminal {
+    bar: Bar,
+    is_quiet: bool,
+}
 
 impl Listener for Terminal {
     fn say(&mut self, line: &str) {
         // A closed standard error is no reason to end the run.
-        self.0.above(|| drop(writeln!(terminal::stderr(), "{line}")));
+        self.bar.above(|| drop(writeln!(terminal::stderr(), "{line}")));
+    }
+
+    fn choice(&mut self, line: &str) {
+        if !self.is_quiet {
+            self.say(line);
+        }
+    }
+
+    fn slow(&mut self, line: &str) {
+        self.choice(line);
     }
 
     fn progress(&mut self, progress: Progress) {
-        self.0.update(progress);
+        self.bar.update(progress);
     }
 }
 
@@ -41,16 +56,17 @@ impl Listener for Terminal {
 /// # Errors
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
+    let is_quiet = args.quiet;
     let options = Options::resolve(args)?;
     // Before there is anything to tidy up.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
     deadline::hold(output.deadline().clone(), ExitCode::Limit.status());
     let stem = image::stem(&options.firmware);
-    let mut terminal = Terminal(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
+    let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
+    let mut terminal = Terminal { bar, is_quiet };
     let measured = measure(&options, &output, &mut terminal);
-    let Terminal(bar) = terminal;
-    bar.finish();
+    terminal.bar.finish();
     let Measured { profile, console } = measured?;
     export::write(&profile, &options, &output)?;
     output.take_console(&console)?;
@@ -59,7 +75,13 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     }
     let directory = output.commit()?;
     let mut code = code(&profile);
-    show(&profile, &options, &directory, &mut code).unwrap_or_else(|error| {
+    let shown = if is_quiet {
+        say(&profile, &options, &mut code);
+        Ok(())
+    } else {
+        show(&profile, &options, &directory, &mut code)
+    };
+    shown.unwrap_or_else(|error| {
         // All of it is in the profile: this is no bad input, after which there would be none.
         let place = directory.display();
         let _ = writeln!(
@@ -76,28 +98,47 @@ fn code(profile: &Profile) -> ExitCode {
     if describe::describe_unopened(profile).is_some() { code.min(ExitCode::Firmware) } else { code }
 }
 
+/// Whether `--strict` makes the run a failure, and why; settles the exit code.
+fn strictly(check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Option<String> {
+    if !options.strict || check.counts_agree() {
+        return None;
+    }
+    *code = (*code).min(ExitCode::Firmware);
+    let what = if check.faults.is_empty() { "the counts differ" } else { "the calls disprove what a warning names" };
+    Some(format!("{what}, and --strict makes that a failure"))
+}
+
+/// Says on standard error what went wrong, if anything, and settles the exit code.
+fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
+    let check = crosscheck::check(profile, &functions::table(profile));
+    let strictly = strictly(&check, options, code);
+    let mut lines: Vec<String> = describe::describe_trouble(profile).into_iter().collect();
+    lines.extend(evidence::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
+    lines.extend(describe::describe_unopened(profile));
+    if *code != ExitCode::Good {
+        lines.push(format!("end: {}", describe::describe_end(profile)));
+    }
+    for line in lines.into_iter().chain(strictly) {
+        // A closed standard error is no reason to fail: the status says the same.
+        let _ = writeln!(terminal::stderr(), "{line}");
+    }
+}
+
 /// Prints the tables and the verdict, and settles the exit code.
 fn show(profile: &Profile, options: &Options, directory: &Path, code: &mut ExitCode) -> Result<()> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
-    let fails = options.strict && !crosscheck.counts_agree();
-    if fails {
-        *code = (*code).min(ExitCode::Firmware);
-    }
+    let strictly = strictly(&crosscheck, options, code);
     let mut out = terminal::stdout();
     let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
-    overview::write(profile, &table, &crosscheck, size, &mut out)?;
-    if fails {
-        let what = if crosscheck.faults.is_empty() {
-            "the counts differ"
-        } else {
-            "the calls disprove what a warning names"
-        };
-        writeln!(out, "{what}, and --strict makes that a failure")?;
+    overview::write(profile, &table, &crosscheck, size, None, &mut out)?;
+    if let Some(line) = strictly {
+        writeln!(out, "{line}")?;
     }
     let is_there = |file: &&str| options.flamechart || *file != FLAMECHART;
     let files: Vec<&str> = FILES.into_iter().filter(is_there).collect();
     writeln!(out, "profile in {}: {}", directory.display(), files.join(", "))?;
     out.flush()?;
+    terminal::notes(next::sentence(&table, &directory.display().to_string()).as_slice());
     Ok(())
 }

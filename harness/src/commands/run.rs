@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::analysis::describe;
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, word};
 use crate::exit_code::runner;
 use crate::export;
 use crate::image::defmt::Decoder;
@@ -48,7 +48,7 @@ impl Listener for Console {
             (Some(decoder), true) => Tail::start(console, Words { decoder, out: Screen::new(stdout()) }),
             (Some(decoder), false) => Tail::start(console, Words { decoder, out: stdout() }),
             (None, true) => {
-                let has_colors = Color::Auto.for_stdout();
+                let has_colors = Color::for_stdout();
                 let reddened = has_colors.then(|| Reddened::begin(&console, Screen::new(stdout())).ok()).flatten();
                 match reddened {
                     Some(reddened) => Tail::start(console, reddened),
@@ -95,14 +95,18 @@ impl<W: Write> Drop for Words<W> {
 /// # Errors
 /// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
+    let misplaced = word::misplaced_option(&args.firmware_and_args);
     let options = Options::resolve_run(args)?;
+    if let Some(line) = misplaced {
+        let _ = writeln!(terminal::stderr(), "harness: note: {line}");
+    }
     // Before there is anything to tidy up.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
     let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
     deadline::hold(output.deadline().clone(), runner::LIMIT);
-    let decoder = Decoder::of(options.symbol_file(), Color::Auto.for_stdout()).unwrap_or_else(|why| {
+    let decoder = Decoder::of(options.symbol_file(), Color::for_stdout()).unwrap_or_else(|why| {
         let what = "what the firmware logs by defmt cannot be decoded";
         let _ = writeln!(terminal::stderr(), "harness: warning: {what}: {why}");
         None

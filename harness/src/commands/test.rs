@@ -72,6 +72,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         baseline,
         save_baseline: args.save_baseline,
         ratchet: args.ratchet,
+        is_quiet: args.quiet,
         command,
         sandbox: args.sandbox,
         jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 
+use crate::analysis::column::Column;
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::part::by_phase;
@@ -32,16 +33,27 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
     }
     let mut table = functions::table(&profile);
     let check = crosscheck::check(&profile, &table);
+    let column = match args.sort {
+        Sort::Inclusive => Some(Column::Inclusive),
+        Sort::Min => Some(Column::Min),
+        Sort::Max => Some(Column::Max),
+        Sort::SelfInsns | Sort::Calls | Sort::Samples | Sort::Name => None,
+    };
+    let values = column.map(|column| column.values(&profile)).transpose()?.unwrap_or_default();
     // Stable: equal ones stay in the order of the table, most instructions first.
     match args.sort {
         Sort::SelfInsns => {}
+        // What is not known comes last.
+        Sort::Inclusive | Sort::Min | Sort::Max => {
+            table.rows.sort_by_key(|row| Reverse(values.get(&row.start).copied()))
+        }
         Sort::Calls => table.rows.sort_by_key(|row| Reverse(row.calls)),
         Sort::Samples => table.rows.sort_by_key(|row| Reverse(row.samples)),
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
     let mut out = BufWriter::new(terminal::stdout());
     let size = TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide };
-    overview::write(&profile, &table, &check, size, &mut out)?;
+    overview::write(&profile, &table, &check, size, column.map(|column| (column.title(), &values)), &mut out)?;
     out.flush()?;
     terminal::notes(visit::sentence(&profile, &args.profile.display().to_string()).as_slice());
     Ok(ExitCode::Good)

@@ -124,6 +124,16 @@ impl Format {
         (self.write)(profile, settings, out)
     }
 
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// What it is for, and what opens it.
+    pub fn help(self) -> &'static str {
+        self.help
+    }
+
     /// Whether it is no text, which a terminal is not shown.
     pub fn is_binary(self) -> bool {
         self.is_binary

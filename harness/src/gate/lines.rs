@@ -61,6 +61,11 @@ pub fn case(case: &CaseResult, width: usize, directory: Option<&Path>, out: &mut
     Ok(())
 }
 
+/// Whether a case is as it should be, and nothing is to be said of it.
+pub fn has_nothing_to_say(case: &CaseResult) -> bool {
+    case.passed() && case.warnings.is_empty()
+}
+
 /// `file:line: `, where that is known.
 fn at(place: Option<&(String, u32)>) -> String {
     place.map(|(file, line)| format!("{}:{line}: ", printable(file))).unwrap_or_default()

@@ -70,6 +70,8 @@ pub struct Settings {
     pub sandbox: Sandbox,
     /// Images at a time.
     pub jobs: usize,
+    /// Neither progress nor an image that has nothing to say is shown.
+    pub is_quiet: bool,
     /// How one of them is run again.
     pub command: Command,
 }
@@ -110,7 +112,7 @@ pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Se
         settings,
         suite_file: remedy::shown_path(&suite.path),
         emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
-        bars: Bars::new(cases.len()),
+        bars: Bars::new(cases.len(), !settings.is_quiet),
     };
     Arc::new(session).run_all(cases, settings.jobs)
 }
@@ -185,7 +187,9 @@ impl Session {
                 while let Some(result) = finished.get(&printed) {
                     let mut text = Vec::new();
                     // Writing to memory cannot fail.
-                    let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
+                    if !(self.settings.is_quiet && lines::has_nothing_to_say(result)) {
+                        let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
+                    }
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
                     self.bars.above(|| drop(terminal::stdout().write_all(&text)));
                     *printed += 1;

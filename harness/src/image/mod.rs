@@ -284,6 +284,7 @@ pub struct Image {
 /// Extensions that are not part of an image's stem.
 const FIRMWARE_EXTENSIONS: [&str; 8] = ["elf", "axf", "out", "hex", "ihex", "ihx", "bin", "img"];
 const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
+const RAW_EXTENSIONS: [&str; 2] = ["bin", "img"];
 
 impl Image {
     /// The image's bytes from `address`, where they are when they run (load bias not included): those of one
@@ -702,6 +703,14 @@ pub fn stem(path: &Path) -> String {
     }
 }
 
+/// What its profile is called unless something else is asked for. What is no ELF by its ending keeps that: a build
+/// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
+pub fn profile_name(path: &Path) -> String {
+    let is_other = has_extension(path, &HEX_EXTENSIONS) || has_extension(path, &RAW_EXTENSIONS);
+    let ending = path.extension().filter(|_| is_other).map(|ending| ending.to_string_lossy().to_lowercase());
+    format!("{}{}.profile", stem(path), ending.map(|ending| format!(".{ending}")).unwrap_or_default())
+}
+
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -774,6 +783,20 @@ fn sort_segments(path: &Path, segments: &mut [Segment]) -> Result<(), InputError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_that_a_build_leaves_side_by_side_have_a_profile_each() {
+        for (path, expected) in [
+            ("a/fw.elf", "fw.profile"),
+            ("a/fw", "fw.profile"),
+            ("fw.out", "fw.profile"),
+            ("a/fw.bin", "fw.bin.profile"),
+            ("a/fw.HEX", "fw.hex.profile"),
+            ("fw-1.2", "fw-1.2.profile"),
+        ] {
+            assert_eq!(profile_name(Path::new(path)), expected, "{path}");
+        }
+    }
 
     #[test]
     fn the_stem_loses_only_a_firmware_extension() {

@@ -119,12 +119,12 @@ impl Output {
         Ok(Output { target, place, making, printed_bytes: Cell::new(None), deadline })
     }
 
-    /// As [`Output::prepare`], where the options say, or else `./<stem>.profile`.
+    /// As [`Output::prepare`], where the options say, or else as [`image::profile_name`] calls it.
     ///
     /// # Errors
     /// As there.
     pub fn prepare_for(options: &Options) -> Result<Output, InputError> {
-        let named = || PathBuf::from(format!("{}.profile", image::stem(&options.firmware)));
+        let named = || PathBuf::from(image::profile_name(&options.firmware));
         let deadline = Deadline::new(options.timeout);
         Output::prepare_within(options.output.clone().unwrap_or_else(named), deadline)
     }

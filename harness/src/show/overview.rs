@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
 use crate::analysis::functions::Table;
+use crate::analysis::time;
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
-use crate::show::summary::SummarySize;
+use crate::show::summary::{More, SummarySize};
 use crate::show::{part, spans, summary, tasks, zone};
 use crate::text::number::group;
 use crate::text::terminal;
@@ -31,6 +32,7 @@ pub fn write(
     table: &Table,
     check: &CrossCheck,
     size: TableSize,
+    more: More<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if let Some(line) = describe::describe_trouble(profile) {
@@ -44,14 +46,18 @@ pub fn write(
         &readable,
         check,
         SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide },
+        more,
         out,
     )?;
-    tasks::write(profile, out)?;
+    tasks::write(profile, size.top_rows, out)?;
     spans::write(profile, out)?;
     zone::write(profile, out)?;
     part::write(profile, out)?;
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
+    if let Some(line) = time::sentence(profile) {
+        writeln!(out, "{line}")?;
+    }
     if profile.facts.before_window_insns > 0 {
         writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
     }

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
+use crate::analysis::column::Values;
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
 use crate::show::names;
-use crate::text::number::{group, share};
+use crate::text::number::{group, group_known, share};
 use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, printable, shorten};
 
 /// Between two columns.
@@ -38,22 +39,36 @@ impl Default for SummarySize {
     }
 }
 
-/// The cells of one row of the table: name, instructions, share, calls, samples, location.
-type Cells = [String; 6];
+/// The cells of one row of the table: name, instructions, share, the column that was asked for, calls, samples, location.
+type Cells = [String; 7];
+
+/// Where the location is among them.
+const LOCATION: usize = 6;
+
+/// A column that the table has beside its own: what stands above it, and its values.
+pub type More<'a> = Option<(&'a str, &'a Values)>;
 
 /// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut impl Write) -> io::Result<()> {
+pub fn write(
+    table: &Table,
+    check: &CrossCheck,
+    size: SummarySize,
+    more: More<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     if table.total_insns == 0 {
         return writeln!(out, "No instruction was executed in the measuring window.");
     }
     let shown = size.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
     let (top, rest) = table.rows.split_at(shown);
-    let mut lines: Vec<Cells> =
-        vec![["Function", "Instructions", "Share", "Calls", "Samples", "Defined at"].map(str::to_owned)];
-    lines.extend(top.iter().map(|row| line(row, table)));
+    let mut lines: Vec<Cells> = vec![
+        ["Function", "Instructions", "Share", more.map_or("", |(title, _)| title), "Calls", "Samples", "Defined at"]
+            .map(str::to_owned),
+    ];
+    lines.extend(top.iter().map(|row| line(row, table, more)));
     if !rest.is_empty() {
         let noun = match rest {
             rest if rest.iter().any(|row| row.kind == RowKind::Unnamed) => "rows",
@@ -71,7 +86,7 @@ pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut imp
         None => {
             let most = if size.is_wide { usize::MAX } else { *LOCATION_COLUMNS.end() };
             for (line, row) in lines.iter_mut().skip(1).zip(top) {
-                line[5] = location(row, most);
+                line[LOCATION] = location(row, most);
             }
             // One long name is not to push the numbers of all rows out of sight: it sticks out.
             let names = lines.iter().map(|line| columns(&line[0]));
@@ -81,7 +96,7 @@ pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut imp
     let widths = widths_of(&lines);
     for [name, numbers @ .., location] in &lines {
         let mut text = pad(name, name_columns);
-        for (number, width) in numbers.iter().zip(&widths[1..]) {
+        for (number, width) in numbers.iter().zip(&widths[1..]).filter(|(_, width)| **width > 0) {
             text += &format!("{GAP}{number:>width$}");
         }
         text = text + GAP + location;
@@ -102,17 +117,17 @@ pub fn write(table: &Table, check: &CrossCheck, size: SummarySize, out: &mut imp
 /// into a width. The columns of the names.
 fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
     // The first location that leaves room for all names, or the narrowest.
-    let mut widths = [0; 6];
+    let mut widths = [0; LOCATION + 1];
     for most in LOCATION_COLUMNS.rev() {
         for (line, row) in lines.iter_mut().skip(1).zip(rows) {
-            line[5] = location(row, most);
+            line[LOCATION] = location(row, most);
         }
         widths = widths_of(lines);
-        if widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1) <= width_columns {
+        if widths[0] + others(&widths) <= width_columns {
             break;
         }
     }
-    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    let others = others(&widths);
     let name_columns = widths[0].min(width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
     let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[0].as_str(), name_columns)).collect();
     let cells = names::cells(&names);
@@ -122,8 +137,13 @@ fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
     name_columns
 }
 
-fn widths_of(lines: &[Cells]) -> [usize; 6] {
-    let mut widths = [0; 6];
+/// What the columns beside the names take, with the gaps before them.
+fn others(widths: &[usize]) -> usize {
+    widths[1..].iter().filter(|width| **width > 0).map(|width| width + GAP.len()).sum()
+}
+
+fn widths_of(lines: &[Cells]) -> [usize; LOCATION + 1] {
+    let mut widths = [0; LOCATION + 1];
     for line in lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = columns(cell).max(*width);
@@ -132,11 +152,12 @@ fn widths_of(lines: &[Cells]) -> [usize; 6] {
     widths
 }
 
-fn line(row: &Row, table: &Table) -> Cells {
+fn line(row: &Row, table: &Table, more: More<'_>) -> Cells {
     [
         printable(&row.name).into_owned(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
+        more.map(|(_, values)| group_known(values.get(&row.start).copied())).unwrap_or_default(),
         if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
         group(row.samples),
         String::new(),
@@ -144,7 +165,7 @@ fn line(row: &Row, table: &Table) -> Cells {
 }
 
 fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
-    [name, group(insns), share(insns, table.total_insns), String::new(), group(samples), String::new()]
+    [name, group(insns), share(insns, table.total_insns), String::new(), String::new(), group(samples), String::new()]
 }
 
 /// Where a function is defined, `work/crc.c:13`, with as many of the directories as there is room for.
@@ -171,7 +192,7 @@ mod tests {
     fn shown(profile: &Profile, size: SummarySize) -> String {
         let table = functions::table(profile);
         let mut out = Vec::new();
-        write(&table, &crosscheck::check(profile, &table), size, &mut out).unwrap();
+        write(&table, &crosscheck::check(profile, &table), size, None, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -199,6 +220,25 @@ Total           1,234,516  100.00%             123,451
 not named: 10 instructions (0.00%)
 cross-check: 123,451 samples agree with the exact counts of 4 functions and address ranges (largest |z| 0.6)
 "
+        );
+    }
+
+    #[test]
+    fn a_column_that_was_asked_for_stands_beside_the_share() {
+        let profile = empty().function("main", 0x40, 4).function("leaf", 0x44, 4).insn(0x40, 5).insn(0x44, 95);
+        let (table, values) = (functions::table(&profile), Values::from([(Some(0x40), 100)]));
+        let check = crosscheck::check(&profile, &table);
+        let mut out = Vec::new();
+        write(&table, &check, SummarySize::default(), Some(("Inclusive", &values)), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "Function  Instructions    Share  Inclusive  Calls  Samples  Defined at",
+                "leaf                95   95.00%          -     95        0  src/blinky.c:7",
+                "main                 5    5.00%        100      5        0  src/blinky.c:7",
+            ]
         );
     }
 

@@ -5,17 +5,19 @@ use std::io::{self, Write};
 use crate::analysis::evidence;
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
+use crate::analysis::time;
 use crate::profile::{Profile, Task};
 use crate::text::number::{group, plural, share, share_at_least};
 use crate::text::table::write_table;
 
-/// Writes the tables of tasks and interrupts, where there are any, and the remarks on stacks.
+/// Writes the tables of tasks and interrupts, where there are any, and the remarks on stacks. Each table has so many
+/// rows at most, None for all, and what the others have together.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if !profile.tasks.is_empty() {
-        tasks(profile, out)?;
+        tasks(profile, top_rows, out)?;
     }
     if let Some(line) = idle(profile) {
         writeln!(out, "{line}")?;
@@ -26,7 +28,12 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         let mut rows: Vec<_> = interrupts.into_iter().collect();
         rows.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
         let mut lines = vec![["Interrupt".to_owned(), "Samples".to_owned(), "Share".to_owned()]];
+        let rest = split(&mut rows, top_rows);
         lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
+        if !rest.is_empty() {
+            let samples = rest.iter().map(|(_, samples)| samples).sum();
+            lines.push([more(rest.len(), "interrupt"), group(samples), share(samples, total)]);
+        }
         write_table(&lines, out)?;
     }
     for line in remarks(profile) {
@@ -63,13 +70,25 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     lines
 }
 
-fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+/// The rows that a table has no room for. One more row takes no more room than the line that says so.
+fn split<T>(rows: &mut Vec<T>, top_rows: Option<usize>) -> Vec<T> {
+    let shown = top_rows.filter(|&top| top + 1 < rows.len()).unwrap_or(rows.len());
+    rows.split_off(shown)
+}
+
+/// What stands for the rows that are left out, and how to see them.
+fn more(rows: usize, noun: &str) -> String {
+    format!("{} more {noun}s (--top 0)", group(rows as u64))
+}
+
+fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let total = profile.total_insns();
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     // Stable: equal ones stay in the order in which they first ran.
     rows.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
     let mut lines =
         vec![["Task", "Instructions", "Share", "Switched in", "Stack used", "Painted"].map(str::to_owned)];
+    let rest = split(&mut rows, top_rows);
     for (task, name) in rows {
         lines.push([
             name,
@@ -79,6 +98,13 @@ fn tasks(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             stack_used(task, !profile.tree.is_empty()),
             painted(task),
         ]);
+    }
+    if !rest.is_empty() {
+        let sum = |count: fn(&Task) -> u64| rest.iter().map(|(task, _)| count(task)).sum::<u64>();
+        let insns = sum(|task| task.insns);
+        let switches = group(sum(|task| task.switches));
+        let none = String::new;
+        lines.push([more(rest.len(), "task"), group(insns), share(insns, total), switches, none(), none()]);
     }
     write_table(&lines, out)?;
     let unseen = profile.facts.unseen_switches;
@@ -100,8 +126,7 @@ fn idle(profile: &Profile) -> Option<String> {
     if profile.tasks.is_empty() && slept == 0 {
         return (profile.facts.waits > 0).then_some(waits);
     }
-    let idle: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    let idle = share(idle + slept, profile.total_insns());
+    let idle = share(time::idle_insns(profile), profile.total_insns());
     let why = if slept > 0 { " (QEMU goes on at a wfe; a chip would sleep)" } else { "" };
     Some(format!("idle: {idle} of the instructions{why}; {waits}"))
 }
@@ -186,7 +211,7 @@ mod tests {
 
     fn shown(profile: &Profile) -> String {
         let mut out = Vec::new();
-        write(profile, &mut out).unwrap();
+        write(profile, Some(20), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -212,5 +237,25 @@ worker               100  10.00%            3  \u{2265} 256 of 1,024  288 of 1,0
 idle: 25.00% of the instructions; 2 waits for an interrupt
 "
         );
+    }
+
+    #[test]
+    fn of_many_tasks_the_rest_is_one_row_that_adds_up() {
+        let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1000);
+        profile.tasks = (1..=86).map(|number| task(&format!("t{number}"), number)).collect();
+        let shown = |top_rows| {
+            let mut out = Vec::new();
+            write(&profile, top_rows, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = shown(Some(20));
+        assert_eq!(text.lines().filter(|line| line.starts_with('t')).count(), 20, "{text}");
+        // 1 to 66.
+        let rest = text.lines().find(|line| line.starts_with("66 more tasks (--top 0)")).unwrap();
+        let cells: Vec<&str> = rest.split_whitespace().skip(5).collect();
+        assert_eq!(cells, ["2,211", "221.10%", "198"], "{text}");
+        for all in [shown(None), shown(Some(85))] {
+            assert!(all.contains("\nt1 ") && !all.contains("more tasks"), "{all}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod csv;
 pub mod github;
+pub mod glossary;
 #[cfg(test)]
 mod hostile;
 pub mod markdown;

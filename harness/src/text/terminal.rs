@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use console::{Term, measure_text_width};
+use console::{Style, Term, measure_text_width};
 
 use crate::text::github::Log;
 
@@ -27,16 +28,48 @@ pub enum Color {
     Never,
 }
 
+/// What was asked for, of the process: it decides for every line that is written.
+static CHOSEN: OnceLock<Color> = OnceLock::new();
+
 impl Color {
+    /// Settles it for all that this process writes; the first time counts.
+    pub fn choose(self) {
+        let _ = CHOSEN.set(self);
+    }
+
     /// Whether standard output is to be written in colour (<https://no-color.org>).
-    pub fn for_stdout(self) -> bool {
-        match self {
-            Color::Auto => Term::stdout().features().colors_supported(),
+    pub fn for_stdout() -> bool {
+        Color::is_for(&Term::stdout())
+    }
+
+    /// Whether standard error is.
+    pub fn for_stderr() -> bool {
+        Color::is_for(&Term::stderr())
+    }
+
+    fn is_for(term: &Term) -> bool {
+        match CHOSEN.get().copied().unwrap_or_default() {
+            Color::Auto => term.features().colors_supported(),
             Color::Always => true,
             Color::Never => false,
         }
     }
 }
+
+/// The words that begin a line which says how something went, and what is in front of them.
+fn styles() -> [(&'static str, Style); 5] {
+    let style = || Style::new().bold().force_styling(true);
+    [
+        ("error:", style().red()),
+        ("warning:", style().yellow()),
+        ("note:", style().cyan()),
+        ("FAIL ", style().red()),
+        ("PASS ", style().green()),
+    ]
+}
+
+/// What `harness run` begins its own lines with.
+const OWN: &str = "harness: ";
 
 /// Columns of the terminal on standard output; None where that is no terminal.
 pub fn width_columns() -> Option<usize> {
@@ -127,31 +160,54 @@ fn first(text: &str, width_columns: usize) -> &str {
 
 /// Standard output for text: printable, and no line of it a command to what reads a job's log.
 pub fn stdout() -> Printable<Log<io::StdoutLock<'static>>> {
-    Printable(Log::new(io::stdout().lock()))
+    Printable { has_colors: Color::for_stdout(), ..Printable::new(Log::new(io::stdout().lock())) }
 }
 
 /// Standard error for text, in the same way.
 pub fn stderr() -> Printable<Log<io::StderrLock<'static>>> {
-    Printable(Log::new(io::stderr().lock()))
+    Printable { has_colors: Color::for_stderr(), ..Printable::new(Log::new(io::stderr().lock())) }
 }
 
-/// Passes lines on, without anything that a terminal would not show.
+/// Passes lines on, without anything that a terminal would not show. The word with which a line says how something went
+/// is in its colour.
 #[derive(Debug)]
-pub struct Printable<W>(pub W);
+pub struct Printable<W> {
+    out: W,
+    has_colors: bool,
+    /// Whether a line begins with what comes next.
+    is_at_start: bool,
+}
+
+impl<W> Printable<W> {
+    /// What is written to `out`, without colours.
+    pub fn new(out: W) -> Printable<W> {
+        Printable { out, has_colors: false, is_at_start: true }
+    }
+}
 
 impl<W: Write> Write for Printable<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         for line in text.split_inclusive('\n') {
-            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-            self.0.write_all(printable(line).as_bytes())?;
-            self.0.write_all(end.as_bytes())?;
+            let (mut line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let is_colored = self.has_colors && self.is_at_start;
+            self.is_at_start = !end.is_empty() || line == OWN;
+            if is_colored {
+                let found =
+                    styles().into_iter().find_map(|(word, style)| Some((word, style, line.strip_prefix(word)?)));
+                if let Some((word, style, rest)) = found {
+                    write!(self.out, "{}", style.apply_to(word))?;
+                    line = rest;
+                }
+            }
+            self.out.write_all(printable(line).as_bytes())?;
+            self.out.write_all(end.as_bytes())?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.out.flush()
     }
 }
 
@@ -162,10 +218,30 @@ mod tests {
     #[test]
     fn nothing_commands_the_terminal() {
         assert_eq!(printable("a\x1b[31mb\u{9b}c\u{202e}d\r\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}\u{fffd}");
-        let mut out = Printable(Vec::new());
+        let mut out = Printable::new(Vec::new());
         write!(out, "größe\x07\n寸法\x1b]0;\n").unwrap();
-        assert_eq!(String::from_utf8(out.0).unwrap(), "größe\u{fffd}\n寸法\u{fffd}]0;\n");
+        assert_eq!(String::from_utf8(out.out).unwrap(), "größe\u{fffd}\n寸法\u{fffd}]0;\n");
         assert_eq!(source("\tif\t(x)\x08"), "        if      (x)\u{fffd}");
+    }
+
+    #[test]
+    fn the_word_that_begins_a_line_is_in_colour_and_nothing_else() {
+        let written = |has_colors| {
+            let mut out = Printable { has_colors, ..Printable::new(Vec::new()) };
+            writeln!(out, "error: {}", "an error: \x1b[1m").unwrap();
+            writeln!(out, "{OWN}{}", "warning: it").unwrap();
+            writeln!(out, "PASS  a  1\nFAIL  b  2\nPASSED").unwrap();
+            String::from_utf8(out.out).unwrap()
+        };
+        assert_eq!(
+            written(false),
+            "error: an error: \u{fffd}[1m\nharness: warning: it\nPASS  a  1\nFAIL  b  2\nPASSED\n"
+        );
+        assert_eq!(
+            written(true),
+            "\x1b[31m\x1b[1merror:\x1b[0m an error: \u{fffd}[1m\nharness: \x1b[33m\x1b[1mwarning:\x1b[0m it\n\
+             \x1b[32m\x1b[1mPASS \x1b[0m a  1\n\x1b[31m\x1b[1mFAIL \x1b[0m b  2\nPASSED\n"
+        );
     }
 
     #[test]

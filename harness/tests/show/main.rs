@@ -9,3 +9,4 @@ mod generics;
 mod look;
 mod manual;
 mod report;
+mod screen;

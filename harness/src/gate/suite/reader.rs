@@ -149,8 +149,14 @@ impl Reader<'_> {
         };
         // A suite prints no table of functions.
         let wide = WideArgs::default();
-        let args =
-            ProfileArgs { firmware: elf.to_owned(), top: 0, wide, strict: entry.strict == Some(true), measure };
+        let args = ProfileArgs {
+            firmware: elf.to_owned(),
+            top: 0,
+            wide,
+            quiet: false,
+            strict: entry.strict == Some(true),
+            measure,
+        };
         let mut options = Options::resolve(args)
             .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
         let mut input = Vec::new();

@@ -1,0 +1,95 @@
+//! Words that are not where they belong: a first one that is neither a command nor a file, and options of harness that
+//! the firmware gets. Both are read as something else than was meant, and so have to be named.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::error::InputError;
+
+/// What is wrong with the first word, where it looks like a command and is none, nor a file; None: nothing is.
+pub fn unknown_command(word: &OsStr) -> Option<InputError> {
+    let word = word.to_str()?;
+    let looks_like_one = word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_');
+    if !looks_like_one || Path::new(word).exists() {
+        return None;
+    }
+    let cli = Cli::command();
+    let names = || cli.get_subcommands().map(|command| command.get_name()).chain(["help"]);
+    if names().any(|name| name == word) {
+        return None;
+    }
+    let nearest = names().map(|name| (strsim::damerau_levenshtein(word, name), name)).min();
+    let near = nearest.filter(|&(distance, _)| distance <= 1 + word.len() / 4);
+    Some(InputError::new(match near {
+        Some((_, name)) => format!("no such command `{word}`; did you mean `{name}`?"),
+        None => format!("no such command `{word}`, and no such file; `harness --help` lists the commands"),
+    }))
+}
+
+/// What is to be said of the words after the firmware of `harness run` where one is an option of harness's, which the
+/// firmware gets; None: nothing is, or `--` says that all of them are meant so.
+pub fn misplaced_option(firmware_and_args: &[OsString]) -> Option<String> {
+    let cli = Cli::command();
+    let run = cli.find_subcommand("run")?;
+    let is_ours = |word: &str| {
+        let name = word.split('=').next().unwrap_or(word);
+        let is_long = |long: &str| name.strip_prefix("--") == Some(long);
+        let is_short = |short: char| word.strip_prefix('-').is_some_and(|rest| rest.starts_with(short));
+        let mut visible = run.get_arguments().filter(|argument| !argument.is_hide_set());
+        visible.any(|argument| argument.get_long().is_some_and(is_long) || argument.get_short().is_some_and(is_short))
+    };
+    let words = firmware_and_args.iter().skip(1).map_while(|word| word.to_str());
+    let word = words.take_while(|&word| word != "--").find(|word| is_ours(word))?;
+    Some(format!(
+        "`{word}` stands after the firmware, which gets it as an argument; harness's own options stand before the \
+         firmware, and -- after it says that the rest is meant"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_looks_like_a_command_and_is_none_says_which_is_near() {
+        let said = |word: &str| unknown_command(OsStr::new(word)).map(|error| error.to_string());
+        let near = |word: &str, name: &str| Some(format!("no such command `{word}`; did you mean `{name}`?"));
+        assert_eq!(said("prfile"), near("prfile", "profile"));
+        assert_eq!(said("anotate"), near("anotate", "annotate"));
+        assert_eq!(said("tpo"), near("tpo", "top"));
+        assert!(
+            said("firmware").unwrap().starts_with("no such command `firmware`, and no such file; `harness --help`")
+        );
+        // A command, an option, a file that may be missing, and files that are there.
+        for word in ["top", "help", "--version", "-h", "firmware.elf", "./prfile", "a/b", "FIRMWARE", "", "src"] {
+            assert_eq!(said(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn an_option_of_ours_that_the_firmware_gets_is_named_once() {
+        let said = |words: &[&str]| misplaced_option(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        for (words, named) in [
+            (&["f.elf", "--exact", "--for", "1M"][..], "--exact"),
+            (&["f.elf", "x", "--for=1M"], "--for=1M"),
+            (&["f.elf", "-oDIR"], "-oDIR"),
+        ] {
+            let line = said(words).unwrap();
+            assert!(line.starts_with(&format!("`{named}` stands after the firmware")), "{line}");
+            assert_eq!(line.matches("stands after").count(), 1);
+        }
+        for words in [
+            &["--exact"][..],
+            &["f.elf"],
+            &["f.elf", "--", "--exact"],
+            &["f.elf", "a", "--", "--exact"],
+            &["f.elf", "--nocapture", "exact", "-", "--oracle", "--forest"],
+        ] {
+            assert_eq!(said(words), None, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Names and what each is, as a help text has them: what does not fit into the terminal goes on below itself.
+
+use crate::text::terminal::{columns, pad};
+
+/// Explanations are not folded below this, however narrow the terminal is: they then begin below their names.
+const MIN_COLUMNS: usize = 30;
+
+/// Spaces in front of an explanation that is below its name.
+const INDENT: usize = 2;
+
+/// A line for each name, or several where what it is does not fit beside it.
+pub fn glossary(rows: &[(&str, &str)], width_columns: usize) -> String {
+    let names = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0) + INDENT;
+    let is_beside = width_columns >= names + MIN_COLUMNS;
+    let (indent, room) =
+        if is_beside { (names, width_columns - names) } else { (INDENT, width_columns.saturating_sub(INDENT)) };
+    let mut text = String::new();
+    for (name, explanation) in rows {
+        text += &pad(name, if is_beside { names } else { 0 });
+        for (index, line) in fold(explanation, room).into_iter().enumerate() {
+            if index > 0 || !is_beside {
+                text += &format!("\n{:indent$}", "");
+            }
+            text += &line;
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// Text in lines of at most so many columns, but for words that are longer.
+fn fold(text: &str, width_columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if columns(line) + 1 + columns(word) <= width_columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_goes_on_below_itself() {
+        let rows = [("csv", "The table of functions, for spreadsheets"), ("folded-stacks", "For pictures")];
+        assert_eq!(
+            glossary(&rows, 80),
+            "csv            The table of functions, for spreadsheets\nfolded-stacks  For pictures\n"
+        );
+        assert_eq!(
+            glossary(&rows, 45),
+            "csv            The table of functions, for\n               spreadsheets\nfolded-stacks  For pictures\n"
+        );
+        assert_eq!(
+            glossary(&rows, 30),
+            "csv\n  The table of functions, for\n  spreadsheets\nfolded-stacks\n  For pictures\n"
+        );
+        for width in 14..100 {
+            assert!(glossary(&rows, width).lines().all(|line| columns(line) <= width.max(15)), "{width}");
+        }
+    }
+}

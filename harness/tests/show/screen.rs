@@ -1,0 +1,179 @@
+//! The promise: what is left on a terminal after a command is its result and nothing of its progress, no line of progress
+//! is wider than the terminal, and a word that is not where it belongs is pointed at.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::image;
+
+/// A terminal of a few commands: those that progress is drawn with.
+#[derive(Default)]
+struct Screen {
+    lines: Vec<String>,
+    row: usize,
+    /// Whether something was drawn that is a bar.
+    has_bar: bool,
+    /// Lines with a bar that went on in the next one.
+    too_wide: Vec<String>,
+}
+
+impl Screen {
+    fn of(bytes: &[u8], width_columns: usize) -> Screen {
+        let mut screen = Screen::default();
+        let text = String::from_utf8_lossy(bytes);
+        let mut rest = text.chars().peekable();
+        let mut column = 0;
+        screen.lines.push(String::new());
+        while let Some(c) = rest.next() {
+            match c {
+                '\r' => column = 0,
+                '\n' => {
+                    screen.row += 1;
+                    column = 0;
+                    if screen.row == screen.lines.len() {
+                        screen.lines.push(String::new());
+                    }
+                }
+                '\x1b' => {
+                    assert_eq!(rest.next(), Some('['), "another command than those known");
+                    let mut numbers = String::new();
+                    let command = loop {
+                        match rest.next().unwrap() {
+                            digit @ ('0'..='9' | ';' | '?') => numbers.push(digit),
+                            command => break command,
+                        }
+                    };
+                    let number = numbers.parse::<usize>().unwrap_or(1);
+                    match command {
+                        'A' => screen.row = screen.row.saturating_sub(number),
+                        'B' => {
+                            screen.row += number;
+                            screen.lines.resize(screen.lines.len().max(screen.row + 1), String::new());
+                        }
+                        'K' | 'J' => screen.lines[screen.row] = String::new(),
+                        'm' | 'h' | 'l' => {}
+                        other => panic!("unknown command {other} in {text:?}"),
+                    }
+                }
+                c => {
+                    // The last column is left only when something comes after it: lines are filled up with spaces.
+                    if column == width_columns {
+                        let line = &screen.lines[screen.row];
+                        if line.contains(['\u{2588}', '\u{2591}']) && !line.ends_with(' ') {
+                            screen.too_wide.push(line.clone());
+                        }
+                        (screen.row, column) = (screen.row + 1, 0);
+                        screen.lines.resize(screen.lines.len().max(screen.row + 1), String::new());
+                    }
+                    let line = &mut screen.lines[screen.row];
+                    let kept: String = line.chars().take(column).collect();
+                    let after: String = line.chars().skip(column + 1).collect();
+                    *line = format!("{kept}{c}{after}");
+                    column += 1;
+                    screen.has_bar |= line.contains(['\u{2588}', '\u{2591}']);
+                }
+            }
+        }
+        screen
+    }
+}
+
+/// A command in a terminal of so many columns; `script` (util-linux) is the terminal.
+fn on_terminal(columns: usize, dir: &Path, words: &str) -> Screen {
+    let line = format!("stty rows 24 cols {columns}; exec {} {words}", env!("CARGO_BIN_EXE_harness"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(dir);
+    script.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
+    Screen::of(&script.stdin(Stdio::null()).output().unwrap().stdout, columns)
+}
+
+#[test]
+fn nothing_of_the_progress_stays_behind_and_no_bar_is_wider_than_the_terminal() {
+    let temp = tempfile::tempdir().unwrap();
+    let entry = |name: &str| format!("[[image]]\nelf = {:?}\nfor = \"20M\"\n", image(name));
+    let suite = ["cortex-m3-freertos", "cortex-m3-interpreter", "riscv64-freertos"].map(entry).concat();
+    fs::write(temp.path().join("harness.toml"), suite).unwrap();
+    for columns in [80, 40] {
+        let screen = on_terminal(columns, temp.path(), "test --no-cache");
+        let text = screen.lines.join("\n");
+        assert!(screen.has_bar && screen.too_wide.is_empty(), "{:?} of {columns}:\n{text}", screen.too_wide);
+        assert!(!text.contains(['\u{2588}', '\u{2591}']) && !text.contains("MIPS"), "{text}");
+        // A line each, the verdict and the reports; a line that stays behind begins with a name.
+        assert!(screen.lines.iter().filter(|line| line.starts_with("PASS")).count() == 3, "{text}");
+        assert!(!screen.lines.iter().any(|line| line.starts_with("cortex") || line.starts_with("riscv")), "{text}");
+        let quiet = on_terminal(columns, temp.path(), "test --no-cache -q");
+        assert!(!quiet.has_bar && quiet.lines[0].starts_with("3 of 3 passed"), "{}", quiet.lines.join("\n"));
+        let words = format!("{} --for 20M -o out", image("cortex-m3-freertos").display());
+        let screen = on_terminal(columns, temp.path(), &words);
+        assert!(screen.has_bar && screen.too_wide.is_empty(), "{:?}:\n{}", screen.too_wide, screen.lines.join("\n"));
+        assert!(screen.lines.concat().contains("note: `harness report out` makes a page of it"));
+    }
+}
+
+fn harness(dir: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_harness")).current_dir(dir).args(words).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_word_that_is_not_where_it_belongs_is_pointed_at() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let said = "error: no such command `prfile`; did you mean `profile`?\n".to_owned();
+    assert_eq!(harness(dir, &["prfile"]), (Some(2), String::new(), said.clone()));
+    assert_eq!(harness(dir, &["prfile", "fw.elf", "--exact"]), (Some(2), String::new(), said));
+    let (code, formats, _) = harness(dir, &["export"]);
+    assert_eq!((code, formats.lines().count()), (Some(0), harness::export::FORMATS.len()), "{formats}");
+    assert_eq!(harness(dir, &["list", "formats"]).1, formats);
+    let (code, stdout, stderr) = harness(dir, &["export", "fw.profile"]);
+    assert_eq!((code, &*stdout), (Some(2), ""));
+    assert!(
+        stderr.starts_with("error: no format: choose one with --format\n") && stderr.contains(&formats),
+        "{stderr}"
+    );
+    assert!(harness(dir, &["export", "-f", "csv"]).2.starts_with("error: no profile"));
+}
+
+#[test]
+fn an_option_after_the_firmware_is_the_firmwares_and_is_said_to_be() {
+    let temp = tempfile::tempdir().unwrap();
+    let cmdline = image("cortex-m3-cmdline");
+    let run = |words: &[&str]| {
+        let words = [&["run", "-o", "out", cmdline.to_str().unwrap()], words].concat();
+        harness(temp.path(), &words)
+    };
+    let (_, stdout, stderr) = run(&["--exact", "--for", "1M"]);
+    assert!(stdout.contains("--exact --for 1M"), "{stdout}");
+    assert_eq!(stderr.matches("stands after the firmware").count(), 1, "{stderr}");
+    assert!(stderr.starts_with("harness: note: `--exact` stands"), "{stderr}");
+    assert!(!run(&["--", "--exact"]).2.contains("stands after"));
+}
+
+#[test]
+fn quiet_says_only_what_went_wrong_and_each_file_of_a_build_has_its_profile() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    for ending in ["elf", "hex"] {
+        fs::copy(image(&format!("cortex-m3-bare.{ending}")), dir.join(format!("fw.{ending}"))).unwrap();
+        let (code, stdout, stderr) = harness(dir, &["-q", &format!("fw.{ending}")]);
+        assert_eq!((code, &*stdout), (Some(0), ""), "{stderr}");
+        // That a HEX file has no symbols.
+        assert!(stderr.lines().all(|line| line.starts_with("warning: ")), "{stderr}");
+    }
+    assert!(dir.join("fw.profile").is_dir() && dir.join("fw.hex.profile").is_dir());
+    let (code, stdout, stderr) = harness(dir, &["-q", "fw.elf", "--max-insns", "1000"]);
+    assert_eq!((code, &*stdout), (Some(4), ""));
+    assert!(stderr.ends_with("end: the firmware had not ended after --max-insns 1,000 instructions\n"), "{stderr}");
+    let colored = harness(dir, &["top", "missing.profile", "--color", "always"]).2;
+    assert!(colored.starts_with("\x1b[31m\x1b[1merror:\x1b[0m missing.profile"), "{colored:?}");
+    assert!(harness(dir, &["top", "missing.profile"]).2.starts_with("error: missing.profile"));
+    let sorted = harness(dir, &["top", "fw.profile", "--sort", "inclusive", "--top", "1"]).1;
+    let [head, first] = [0, 1].map(|line| sorted.lines().nth(line).unwrap_or_default());
+    assert!(head.contains("Share") && head.contains("Inclusive"), "{sorted}");
+    assert!(first.starts_with("Reset_Handler") || first.starts_with("main"), "{sorted}");
+    let (code, _, stderr) = harness(dir, &["top", "fw.profile", "--sort", "max"]);
+    assert!(code == Some(2) && stderr.contains("--exact"), "{stderr}");
+}
