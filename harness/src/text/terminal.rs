@@ -228,8 +228,9 @@ mod tests {
     fn the_word_that_begins_a_line_is_in_colour_and_nothing_else() {
         let written = |has_colors| {
             let mut out = Printable { has_colors, ..Printable::new(Vec::new()) };
-            writeln!(out, "error: {}", "an error: \x1b[1m").unwrap();
-            writeln!(out, "{OWN}{}", "warning: it").unwrap();
+            let [what, line] = ["an error: \x1b[1m", "warning: it"];
+            writeln!(out, "error: {what}").unwrap();
+            writeln!(out, "{OWN}{line}").unwrap();
             writeln!(out, "PASS  a  1\nFAIL  b  2\nPASSED").unwrap();
             String::from_utf8(out.out).unwrap()
         };
