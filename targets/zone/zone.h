@@ -63,7 +63,7 @@
 #define MARK(name, value)                                                                                             \
     do {                                                                                                              \
         (void)sizeof(char[sizeof(value) <= sizeof(long) ? 1 : -1]);                                                   \
-        __asm__ volatile(ZONE_RECORD_("M", "%0", name) : : "rn"(ZONE_SIGNED_(value)) : "memory");                           \
+        __asm__ volatile(ZONE_RECORD_("M", "%0", name) : : "rn"(ZONE_SIGNED_(value)) : "memory");                     \
     } while (0)
 
 #ifdef __cplusplus

@@ -836,6 +836,7 @@ fn listed(names: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::debug::fake::{Fake, kernel};
+    use crate::profile::VcpuCounts;
     use crate::profile::testing::empty;
 
     /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
@@ -898,8 +899,18 @@ mod tests {
             find(&profile, &travel, "sample:2").unwrap_err(),
             "sample:2: 1 sample was taken; the last is sample:1"
         );
-        profile.vcpus.push(profile.vcpus[0].clone());
-        assert!(find(&profile, &travel, "end").unwrap_err().contains("has 2 CPUs"));
+    }
+
+    #[test]
+    fn a_sample_of_one_of_several_cpus_is_where_that_one_has_come_so_far() {
+        let mut profile = profile(&PCS).taken(1, PCS[8], 0, 0);
+        profile.samples[0].at_insns = 3;
+        profile.vcpus.push(VcpuCounts::default());
+        let mut travel = Fake::of(&PCS);
+        // The other one executes the first four, and each second one after that.
+        travel.turns = (0..PCS.len()).map(|index| usize::from(index < 4 || index % 2 == 1)).collect();
+        // The third instruction of the first one is the fifth, seventh, ninth.
+        assert_eq!(find(&profile, &travel, "sample:1"), Ok(9));
     }
 
     #[test]
