@@ -34,6 +34,10 @@ const EXPECTED: [(&str, &[(How, u64)]); 11] = [
 /// Images of which code executes where no function is known to begin.
 const NAMELESS: [&str; 3] = ["cortex-m3-bare-stripped", "riscv64-escape-virtual", "riscv64-virtual-exit"];
 
+/// Calls that an interrupt came after, before the function's first instruction, and the run ended in what came then: the
+/// tree has them, for the interrupt stands on them, and no instruction of them was executed.
+const NOT_BEGUN: [(&str, &str); 1] = [("cortex-m3-heap4", "prvCheckTasksWaitingTermination")];
+
 /// What in the tree does not add up to the exact counts: instructions and calls of each function.
 fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
     let mut errors = Vec::new();
@@ -54,7 +58,8 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
         // Two move their trap vector to code that has been executed as something else.
         let starts_unseen = ["riscv64-traploop", "riscv64-landing", "riscv64-pointers"];
         let calls = if starts_unseen.contains(&name) { row.calls } else { calls };
-        if (insns, calls) != (row.self_insns, row.calls) {
+        let not_begun = NOT_BEGUN.iter().filter(|(image, function)| *image == name && *function == row.name).count();
+        if (insns, calls) != (row.self_insns, row.calls + not_begun as u64) {
             let Row { name: function, self_insns, calls: exact, .. } = row;
             errors.push(format!("{name}: {function}: tree {insns} in {calls} calls, exact {self_insns} in {exact}"));
         }
