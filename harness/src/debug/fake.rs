@@ -39,6 +39,8 @@ pub(crate) struct Fake {
     pub(crate) written_at: Option<u64>,
     /// It is held as soon as it goes anywhere.
     pub(crate) is_interrupted: bool,
+    /// Nothing executes any more.
+    pub(crate) is_gone: bool,
 }
 
 impl Fake {
@@ -89,6 +91,9 @@ impl Travel for Fake {
     }
 
     fn vcpus(&mut self) -> Result<Vcpus> {
+        if self.is_gone {
+            return Err(Refused("it has gone".to_owned()).into());
+        }
         let mut insns = vec![0; self.turns.iter().max().map_or(1, |last| last + 1)];
         let turn = |insn: u64| self.turns.get(insn as usize - 1).copied().unwrap_or(0);
         (1..=self.insn).for_each(|insn| insns[turn(insn)] += 1);

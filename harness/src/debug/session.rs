@@ -283,7 +283,7 @@ impl Travel for Session {
     }
 
     fn vcpus(&mut self) -> Result<Vcpus> {
-        match self.pool.current()?.ask(&Command::Vcpus)? {
+        match self.current()?.ask(&Command::Vcpus)? {
             Reply::Vcpus { executing, started } if (executing as usize) < started.len() => {
                 Ok(Vcpus { executing: executing as usize, insns: started })
             }

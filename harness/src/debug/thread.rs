@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 
-use crate::debug::travel::{Travel, Vcpus};
+use crate::debug::travel::{Refused, Travel, Vcpus};
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,11 @@ impl Processor {
 
 impl Threads for Processor {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
-        let Vcpus { executing, insns } = travel.vcpus()?;
+        let Vcpus { executing, insns } = match travel.vcpus() {
+            // Nothing executes any more that could be asked.
+            Err(error) if error.is::<Refused>() => return Ok(vec![Processor::thread()]),
+            vcpus => vcpus?,
+        };
         let others = (0..insns.len()).filter(|&vcpu| vcpu != executing);
         let threads = [executing].into_iter().chain(others).map(|vcpu| {
             let is_executing = vcpu == executing;
@@ -60,5 +64,30 @@ impl Threads for Processor {
             }
         });
         Ok(threads.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+
+    fn listed(travel: &mut Fake) -> Vec<(usize, String, bool)> {
+        let threads = Processor.list(travel).unwrap();
+        threads.into_iter().map(|thread| (thread.id.get(), thread.name, thread.saved.is_none())).collect()
+    }
+
+    #[test]
+    fn the_cpu_whose_turn_it_is_comes_first_and_has_the_registers() {
+        let mut travel = Fake::of(&[0x40, 0x42, 0x44]);
+        assert_eq!(listed(&mut travel), [(1, "cpu 0".to_owned(), true)]);
+        travel.turns = vec![1, 0, 1];
+        assert_eq!(listed(&mut travel), [(2, "cpu 1".to_owned(), true), (1, "cpu 0".to_owned(), false)]);
+    }
+
+    #[test]
+    fn where_nothing_executes_there_is_a_thread_all_the_same() {
+        let mut travel = Fake { is_gone: true, ..Fake::of(&[0x40]) };
+        assert_eq!(listed(&mut travel), [(1, "cpu 0".to_owned(), true)]);
     }
 }
