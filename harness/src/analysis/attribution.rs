@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use rustc_hash::FxHashMap;
 use wire::definition::NodeKind;
 use wire::sample::Sample;
 
@@ -36,6 +37,16 @@ pub enum Context {
     Node(u32),
 }
 
+impl Context {
+    fn of(profile: &Profile, sample: &Sample) -> Context {
+        match sample.node {
+            0 if profile.facts.max_depth.is_none() => Context::Alone,
+            0 => Context::Stack { task: sample.task, stack: sample.stack },
+            node => Context::Node(node),
+        }
+    }
+}
+
 /// What a leaf executed in one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
@@ -54,8 +65,10 @@ pub struct Share {
 pub struct Leaves<K> {
     /// The format's key of each, in the order of their first addresses.
     pub keys: Vec<K>,
-    /// Number of the leaf of each address that was executed or sampled, from 0.
-    of_pc: HashMap<u64, u32>,
+    /// Where samples were taken: each leaf and context once, with the number of its samples.
+    pub sampled: Vec<(u32, Context, u64)>,
+    /// Which of these each sample is of, in the profile's order.
+    pub of_samples: Vec<u32>,
     /// The place that each belongs to.
     places: Vec<PlaceKey>,
     /// Exact instructions of each.
@@ -73,10 +86,17 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
     /// Addresses with equal keys are one leaf. They have to be in one function.
     pub fn new(profile: &Profile, mut key: impl FnMut(u64) -> K) -> Leaves<K> {
         let mut insns = profile.insns();
-        for sample in &profile.samples {
-            insns.entry(sample.pc).or_default();
+        for pc in profile.samples_by_pc().into_keys() {
+            insns.entry(pc).or_default();
         }
-        let mut leaves = Leaves { keys: Vec::new(), of_pc: HashMap::new(), places: Vec::new(), insns: Vec::new() };
+        let mut leaves = Leaves {
+            keys: Vec::new(),
+            sampled: Vec::new(),
+            of_samples: Vec::with_capacity(profile.samples.len()),
+            places: Vec::new(),
+            insns: Vec::new(),
+        };
+        let mut of_pc: FxHashMap<u64, u32> = FxHashMap::default();
         let mut numbers: HashMap<K, u32> = HashMap::new();
         for (pc, insns) in insns {
             let next = leaves.keys.len() as u32;
@@ -86,20 +106,21 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
                 leaves.insns.push(0);
                 next
             });
-            leaves.of_pc.insert(pc, number);
+            of_pc.insert(pc, number);
             leaves.insns[number as usize] += insns;
         }
+        // There may be millions of samples, at a few thousand places.
+        let mut found: FxHashMap<(u32, Context), u32> = FxHashMap::default();
+        for sample in &profile.samples {
+            let (leaf, context) = (of_pc[&sample.pc], Context::of(profile, sample));
+            let index = *found.entry((leaf, context)).or_insert_with(|| {
+                leaves.sampled.push((leaf, context, 0));
+                leaves.sampled.len() as u32 - 1
+            });
+            leaves.sampled[index as usize].2 += 1;
+            leaves.of_samples.push(index);
+        }
         leaves
-    }
-
-    /// The leaf and the context of a sample.
-    pub fn of_sample(&self, profile: &Profile, sample: &Sample) -> (u32, Context) {
-        let context = match sample.node {
-            0 if profile.facts.max_depth.is_none() => Context::Alone,
-            0 => Context::Stack { task: sample.task, stack: sample.stack },
-            node => Context::Node(node),
-        };
-        (self.of_pc.get(&sample.pc).copied().unwrap_or(0), context)
     }
 
     /// All instructions, divided over leaves and contexts; sorted by these.
@@ -114,9 +135,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
         type Contexts = BTreeMap<Context, u64>;
         let mut of_leaf: Vec<Contexts> = vec![Contexts::new(); self.keys.len()];
         let mut of_place: BTreeMap<PlaceKey, Contexts> = BTreeMap::new();
-        for sample in &profile.samples {
-            let (leaf, context) = self.of_sample(profile, sample);
-            *of_leaf[leaf as usize].entry(context).or_default() += 1;
+        for &(leaf, context, samples) in &self.sampled {
+            of_leaf[leaf as usize].insert(context, samples);
         }
         for (contexts, place) in of_leaf.iter().zip(&self.places) {
             let sum = of_place.entry(*place).or_default();
@@ -174,9 +194,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
                 sums.entry((Some(leaf), context)).or_default().0 += insns;
             }
         }
-        for sample in &profile.samples {
-            let (leaf, context) = self.of_sample(profile, sample);
-            sums.entry((Some(leaf), context)).or_default().1 += 1;
+        for &(leaf, context, samples) in &self.sampled {
+            sums.entry((Some(leaf), context)).or_default().1 += samples;
         }
         let share = |((leaf, context), (insns, samples))| Share { leaf, context, insns, samples };
         sums.into_iter().map(share).collect()

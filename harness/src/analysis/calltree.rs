@@ -92,11 +92,9 @@ impl CallTree {
                 path.samples += share.samples;
             }
         }
-        for sample in &profile.samples {
-            let (leaf, context) = leaves.of_sample(profile, sample);
-            let path = builder.path(context, Some(place(leaf)));
-            builder.samples.push(path);
-        }
+        let path_of = |&(leaf, context, _): &(u32, Context, u64)| builder.path(context, Some(place(leaf)));
+        let paths: Vec<u32> = leaves.sampled.iter().map(path_of).collect();
+        builder.samples.extend(leaves.of_samples.iter().map(|&index| paths[index as usize]));
         builder.finish()
     }
 

@@ -139,9 +139,9 @@ pub fn table(profile: &Profile) -> Table {
             }
         }
     }
-    for sample in &profile.samples {
-        let place = Place::of(profile, sample.pc);
-        sums.entry(place.key()).or_insert((place, Sums::default())).1.samples += 1;
+    for (pc, samples) in profile.samples_by_pc() {
+        let place = Place::of(profile, pc);
+        sums.entry(place.key()).or_insert((place, Sums::default())).1.samples += samples;
     }
 
     let total_insns = profile.total_insns();

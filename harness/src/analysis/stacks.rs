@@ -3,8 +3,9 @@
 //! A stack is, from the outside in: the task (where there are tasks), the callers with what the compiler
 //! inlined into them, interrupts on top of what they interrupted, and the function that executes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
 use crate::analysis::place::Place;
@@ -274,8 +275,8 @@ pub fn interrupts(profile: &Profile) -> BTreeMap<String, u64> {
 }
 
 /// Samples by stack.
-fn by_stack(profile: &Profile) -> HashMap<u32, u64> {
-    let mut counts = HashMap::new();
+fn by_stack(profile: &Profile) -> FxHashMap<u32, u64> {
+    let mut counts = FxHashMap::default();
     for sample in &profile.samples {
         *counts.entry(sample.stack).or_default() += 1;
     }

@@ -12,6 +12,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::counters::FIRST_DEFINED;
@@ -248,18 +249,19 @@ impl Profile {
 
     /// Samples by address.
     pub fn samples_by_pc(&self) -> BTreeMap<u64, u64> {
-        let mut samples = BTreeMap::new();
+        // There may be millions, of a few thousand addresses.
+        let mut samples: FxHashMap<u64, u64> = FxHashMap::default();
         for sample in &self.samples {
             *samples.entry(sample.pc).or_default() += 1;
         }
-        samples
+        samples.into_iter().collect()
     }
 
     /// Samples per address bin, by the bin's first address.
     pub fn bins(&self) -> BTreeMap<u64, u64> {
         let mut bins = BTreeMap::new();
-        for sample in &self.samples {
-            *bins.entry(sample.pc & !(self.facts.bin_bytes - 1)).or_default() += 1;
+        for (pc, samples) in self.samples_by_pc() {
+            *bins.entry(pc & !(self.facts.bin_bytes - 1)).or_default() += samples;
         }
         bins
     }
