@@ -8,8 +8,9 @@
 //! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
 //! has interrupted cost nothing, and are told apart by their stack pointers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind};
 use wire::heap::{Allocator, Argument, Event, What};
 use wire::request::Request;
@@ -30,11 +31,11 @@ const MAX_INNER: usize = 64;
 pub(crate) struct Heap {
     allocators: BTreeMap<u64, Allocator>,
     /// Counters of the calls that are to return to an address, by the address.
-    awaited: HashMap<u64, u32>,
+    awaited: FxHashMap<u64, u32>,
     /// In the order in which they began.
     open: Vec<Open>,
     /// By function, callers and task.
-    sites: HashMap<(u64, u32, u32), u32>,
+    sites: FxHashMap<(u64, u32, u32), u32>,
     is_window_open: bool,
     /// Tasks are told apart, so that what is gone from its task's stack cannot return.
     knows_tasks: bool,
@@ -112,9 +113,9 @@ impl Heap {
         }
         Some(Heap {
             allocators: request.heap.iter().map(|allocator| (allocator.entry, *allocator)).collect(),
-            awaited: HashMap::new(),
+            awaited: FxHashMap::default(),
             open: Vec::new(),
-            sites: HashMap::new(),
+            sites: FxHashMap::default(),
             is_window_open: false,
             knows_tasks: request.kernel.is_some(),
             events: Vec::new(),
@@ -132,8 +133,8 @@ impl Heap {
     }
 
     /// What has happened since this was asked last, in that order.
-    pub(crate) fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.events)
+    pub(crate) fn take_events(&mut self) -> impl Iterator<Item = Event> {
+        self.events.drain(..)
     }
 
     /// At the first instruction of such a function, before it is counted.

@@ -8,8 +8,7 @@
 //! Nothing that the firmware left in its registers or memory is trusted: every read is clipped to memory,
 //! every return address must follow a call, every frame must lie above the one before.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind, Unknown};
 use wire::request::Request;
 use wire::unwind::{Base, Rule, Saved};
@@ -34,13 +33,13 @@ pub(crate) struct Stacks {
     max_depth: usize,
     /// What forgetful functions would have had to save, by canonical frame address and entry: one without a frame may
     /// call another.
-    kept: HashMap<(u64, u64), Kept>,
-    frames: HashMap<(u32, FrameKind), u32>,
+    kept: FxHashMap<(u64, u64), Kept>,
+    frames: FxHashMap<(u32, FrameKind), u32>,
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
     /// What each vCPU came out of reset with, as it says at its first stack.
-    reset: HashMap<u32, Option<(u64, u64)>>,
+    reset: FxHashMap<u32, Option<(u64, u64)>>,
 }
 
 /// What a forgetful function would have had to save.
@@ -67,11 +66,11 @@ impl Stacks {
         let max_depth = usize::try_from(request.max_depth?).unwrap_or(usize::MAX);
         Some(Stacks {
             max_depth,
-            kept: HashMap::new(),
-            frames: HashMap::new(),
+            kept: FxHashMap::default(),
+            frames: FxHashMap::default(),
             last: Vec::new(),
             memory: Memory::default(),
-            reset: HashMap::new(),
+            reset: FxHashMap::default(),
         })
     }
 
@@ -127,7 +126,8 @@ impl Stacks {
         }
         self.memory = Memory { bytes: std::mem::take(&mut self.memory.bytes), ..Memory::default() };
         self.memory.bytes.clear();
-        let mut stack = Vec::new();
+        // As many as most have.
+        let mut stack = Vec::with_capacity(16);
         if let Err(why) = self.walk(core, context, &mut stack, guest, code) {
             stack.push(FrameKind::Unknown(why));
         }

@@ -623,7 +623,7 @@ impl State {
 
     /// Writes what has happened to the heap. Whatever else wants to know of it is told here.
     pub(crate) fn report_heap(&mut self) {
-        for event in self.heap.as_mut().map(Heap::take_events).unwrap_or_default() {
+        for event in self.heap.iter_mut().flat_map(Heap::take_events) {
             self.ledger.heap(&event);
         }
     }

@@ -9,8 +9,7 @@
 //! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
 //! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters::{FIRST_SITE, LAST};
 use wire::definition::{Definition, TransferKind};
@@ -75,7 +74,7 @@ fn recent(target: u64, return_addr: Option<u64>) -> usize {
 struct Sites {
     /// Each with arcs that it was last seen to take, and their counters: nearly always the next one is one of them.
     list: Vec<(Site, Recent)>,
-    numbers: HashMap<Site, u64>,
+    numbers: FxHashMap<Site, u64>,
 }
 
 impl Sites {
@@ -108,9 +107,9 @@ struct Arc {
 pub(crate) struct Transfers {
     sites: Sites,
     /// Counters of the arcs seen.
-    arcs: HashMap<Arc, u32>,
+    arcs: FxHashMap<Arc, u32>,
     /// Where they led.
-    targets: HashSet<u64>,
+    targets: FxHashSet<u64>,
     /// Transfers whose target could not be told.
     unresolved: u64,
     /// Transfers that an exception came between.

@@ -1,6 +1,6 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
-//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`], `number`,
+//! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
 //! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`], [`zone`].
 
 pub(crate) mod activation;
@@ -11,7 +11,6 @@ pub(crate) mod event;
 pub(crate) mod exception;
 pub(crate) mod fault;
 pub(crate) mod nest;
-mod number;
 pub(crate) mod poll;
 pub(crate) mod span;
 pub(crate) mod task;

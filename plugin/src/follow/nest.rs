@@ -1,10 +1,10 @@
 //! Nests: the zones that are under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 
+use rustc_hash::FxHashMap;
 use wire::definition::Definition;
 use wire::zone::{Row, ZoneCounter};
 
-use super::number::Numbered;
 use crate::ledger::Ledger;
 
 /// Zones of one context.
@@ -46,11 +46,11 @@ pub(crate) struct Open {
 #[derive(Default)]
 pub(crate) struct Contexts {
     /// By task.
-    pub(crate) threads: Numbered<u32, Nest>,
+    pub(crate) threads: FxHashMap<u32, Nest>,
     /// The vCPU's instructions that contexts have been given.
     pub(crate) counted_insns: u64,
     /// Counters of exceptions, by number.
-    exceptions: Numbered<u64, u32>,
+    exceptions: FxHashMap<u64, u32>,
 }
 
 impl Contexts {

@@ -6,8 +6,9 @@
 //!
 //! The return is seen where it leads: blocks after calls compare their address with the one that is awaited.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use wire::counters;
 use wire::definition::{Definition, TASK_COUNTERS, TaskCounter};
 use wire::request::Request;
@@ -22,7 +23,7 @@ pub(crate) struct Polls {
     /// Names of the tasks, by their functions.
     names: BTreeMap<u64, String>,
     /// Tasks by function and argument.
-    known: HashMap<(u64, u64), u32>,
+    known: FxHashMap<(u64, u64), u32>,
     /// First counter of each, by id.
     slots: Vec<u32>,
     /// Polls that have begun, the innermost last.
@@ -47,7 +48,7 @@ impl Polls {
         let is_followed = !request.polls.is_empty() && request.kernel.is_none() && vcpus == 1;
         is_followed.then(|| Polls {
             names: request.polls.iter().map(|poll| (poll.entry, poll.name.clone())).collect(),
-            known: HashMap::new(),
+            known: FxHashMap::default(),
             slots: Vec::new(),
             open: Vec::new(),
             since: 0,

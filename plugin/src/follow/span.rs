@@ -5,8 +5,7 @@
 //! `--span` go by the vCPU's clock. What began before the window opened, or has not ended as the run does, is no
 //! span. Memory is bounded by the firmware's code: a span has six counters, however often it comes.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
 use wire::request::Request;
 
@@ -24,7 +23,7 @@ const MAX_CHAINED: usize = 1 << 14;
 /// The spans that come with the exact tree.
 pub(crate) struct Spans {
     /// First counter of each kind.
-    slots: HashMap<SpanKind, u32>,
+    slots: FxHashMap<SpanKind, u32>,
     /// By vCPU.
     moments: Vec<Moment>,
 }
@@ -97,7 +96,7 @@ fn define(kind: SpanKind, ledger: &mut Ledger) -> u32 {
 impl Spans {
     /// None yet, of so many vCPUs.
     pub(crate) fn new(vcpus: u32) -> Spans {
-        Spans { slots: HashMap::new(), moments: (0..vcpus).map(|_| Moment::default()).collect() }
+        Spans { slots: FxHashMap::default(), moments: (0..vcpus).map(|_| Moment::default()).collect() }
     }
 
     /// The counters of a kind of span; None: there are too many.

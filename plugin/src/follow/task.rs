@@ -7,9 +7,9 @@
 //! The first task is named long before it runs, by code on the stack that the firmware started with. It runs from
 //! the instruction on that made the stack pointer its own.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
@@ -25,15 +25,15 @@ use crate::ledger::Ledger;
 pub(crate) struct Tasks {
     kernel: Kernel,
     /// Tasks by the address of their control block.
-    live: HashMap<u64, u32>,
+    live: FxHashMap<u64, u32>,
     /// Control blocks whose task was deleted: the next one there is another task.
-    deleted: HashSet<u64>,
+    deleted: FxHashSet<u64>,
     /// Idle tasks, by id.
-    idle: HashSet<u32>,
+    idle: FxHashSet<u32>,
     /// Counters and stack of each, by id.
     list: Vec<Watermark>,
     /// What goes on when a task that was switched out in an exception is switched in again.
-    waiting: HashMap<u32, (Option<Context>, Path)>,
+    waiting: FxHashMap<u32, (Option<Context>, Path)>,
     unseen_switches: u64,
     /// By vCPU.
     running: Vec<Running>,
@@ -58,11 +58,11 @@ impl Tasks {
     pub(crate) fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
         Some(Tasks {
             kernel: request.kernel.clone()?,
-            live: HashMap::new(),
-            deleted: HashSet::new(),
-            idle: HashSet::new(),
+            live: FxHashMap::default(),
+            deleted: FxHashSet::default(),
+            idle: FxHashSet::default(),
             list: Vec::new(),
-            waiting: HashMap::new(),
+            waiting: FxHashMap::default(),
             unseen_switches: 0,
             // With several, none says which of them starts which task.
             running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],

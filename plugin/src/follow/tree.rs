@@ -3,8 +3,7 @@
 //! Each context (a task, an exception) has a shadow stack of the functions in it; what changes them is told by
 //! [`super::arrival`].
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
@@ -23,7 +22,7 @@ const MAX_EXCEPTION_DEPTH: u32 = 1024;
 
 /// The tree so far.
 pub(crate) struct Tree {
-    nodes: HashMap<(u32, NodeKind), u32>,
+    nodes: FxHashMap<(u32, NodeKind), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
     /// Parent and depth of each node, by id.
@@ -36,7 +35,7 @@ pub(crate) struct Tree {
     pub(crate) spans: Spans,
     resynchronised: u64,
     /// Functions that begin a task when they are called.
-    polls: HashSet<u64>,
+    polls: FxHashSet<u64>,
 }
 
 /// Where one vCPU is about to go, and how far it has been followed.
@@ -52,7 +51,7 @@ impl Tree {
     /// An empty tree, where one is asked for.
     pub(crate) fn new(request: &Request, vcpus: u32) -> Option<Tree> {
         request.is_exact.then(|| Tree {
-            nodes: HashMap::new(),
+            nodes: FxHashMap::default(),
             slots: Vec::new(),
             places: Vec::new(),
             max_depth: request.max_depth.map_or(1, |depth| depth.max(1)) as usize,

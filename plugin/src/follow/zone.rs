@@ -5,13 +5,13 @@
 //! is known by the stack, at the context's next event: a scope whose frame is gone is over, and so is what lies above a
 //! zone that ends. Such zones are counted apart, for where they ended is not known.
 
+use rustc_hash::FxHashMap;
 use wire::definition::Definition;
 use wire::request::Request;
 use wire::zone::{ContextKind, Event, EventKind, MARK_COUNTERS, MarkCounter, Row, ZONE_COUNTERS, ZoneCounter};
 
 use super::context::Core;
 use super::nest::Open;
-use super::number::Numbered;
 use crate::code::Code;
 use crate::guest::Guest;
 use crate::ledger::Ledger;
@@ -24,13 +24,13 @@ const MAX_PATHS: usize = 1 << 16;
 
 /// The events of an image, and what they have come to.
 pub(crate) struct Zones {
-    events: Numbered<u64, Event>,
+    events: FxHashMap<u64, Event>,
     /// First counter of each zone in each context.
-    zones: Numbered<(u32, ContextKind), u32>,
+    zones: FxHashMap<(u32, ContextKind), u32>,
     /// First counter of each name's marks.
-    marks: Numbered<u32, u32>,
+    marks: FxHashMap<u32, u32>,
     /// Zones within zones: the one around it, and the event that began it.
-    paths: Numbered<(u32, u64), u32>,
+    paths: FxHashMap<(u32, u64), u32>,
     /// Tasks have no stacks of their own, and their stack pointers say nothing.
     are_tasks_polled: bool,
 }
@@ -53,9 +53,9 @@ impl Zones {
     pub(crate) fn new(request: &Request) -> Option<Zones> {
         (!request.events.is_empty()).then(|| Zones {
             events: request.events.iter().map(|&event| (event.address, event)).collect(),
-            zones: Numbered::default(),
-            marks: Numbered::default(),
-            paths: Numbered::default(),
+            zones: FxHashMap::default(),
+            marks: FxHashMap::default(),
+            paths: FxHashMap::default(),
             are_tasks_polled: request.kernel.is_none() && !request.polls.is_empty(),
         })
     }
