@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Subject, ambiguous};
+use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Role, Subject, ambiguous};
 use crate::text::number::signed_percent;
 use crate::text::terminal::printable;
 
@@ -18,7 +18,9 @@ pub struct Comparison {
     /// All functions of both sides, those with the largest change of self instructions first.
     pub functions: Vec<Change>,
     /// All tasks of both sides, by name.
-    pub tasks: Vec<TaskChange>,
+    pub tasks: Vec<NamedChange>,
+    /// All zones of both sides, by name.
+    pub zones: Vec<NamedChange>,
 }
 
 /// A number before and after.
@@ -74,9 +76,9 @@ impl Fate {
     }
 }
 
-/// One task's change.
+/// One task's or zone's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskChange {
+pub struct NamedChange {
     /// Its name.
     pub name: String,
     /// Its numbers.
@@ -121,12 +123,16 @@ pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
         let key = |change: &Change| (Reverse(change.self_insns().difference().unsigned_abs()), change.name.clone());
         key(one).cmp(&key(other))
     });
-    let names: BTreeSet<&String> = before.tasks.keys().chain(after.tasks.keys()).collect();
-    let tasks = names.into_iter().map(|name| TaskChange {
-        name: name.clone(),
-        numbers: Pairs::of(before.tasks.get(name), after.tasks.get(name)),
-    });
-    Comparison { run, functions, tasks: tasks.collect() }
+    let tasks = by_name(&before.tasks, &after.tasks);
+    let zones = by_name(&before.zones, &after.zones);
+    Comparison { run, functions, tasks, zones }
+}
+
+fn by_name(before: &BTreeMap<String, Numbers>, after: &BTreeMap<String, Numbers>) -> Vec<NamedChange> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let change =
+        |name: &String| NamedChange { name: name.clone(), numbers: Pairs::of(before.get(name), after.get(name)) };
+    names.into_iter().map(change).collect()
 }
 
 /// Which function of one side is which of the other: by name and file, else by a name that is left over once
@@ -201,10 +207,12 @@ impl Change {
     }
 }
 
-impl TaskChange {
+impl NamedChange {
     /// Whether anything is different.
     pub fn is_one(&self) -> bool {
-        Metric::compared(Subject::Task).any(|metric| self.numbers[metric].before != self.numbers[metric].after)
+        let is_compared = |metric: &&Metric| metric.descriptor().role == Role::Compared;
+        let is_other = |metric: &Metric| self.numbers[*metric].before != self.numbers[*metric].after;
+        Metric::ALL.iter().filter(is_compared).any(is_other)
     }
 }
 

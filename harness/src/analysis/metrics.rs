@@ -10,8 +10,9 @@ use std::ops::{Index, IndexMut};
 use wire::definition::NodeKind;
 
 use crate::analysis::place::Place;
-use crate::analysis::{functions, heap, stacks};
+use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
+use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, Profile};
 
 /// The table of metrics: one entry here is all that baselines, comparison, thresholds and assertions know of it.
@@ -158,6 +159,61 @@ metrics! {
             task.stack_end?.checked_sub(task.stack_start?)
         }),
     };
+    /// Instructions of a zone that the firmware names, those within it included.
+    Zone => Descriptor {
+        word: "zone",
+        phrase: "instructions of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.total_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// How often it was there from its beginning to its end.
+    ZoneCalls => Descriptor {
+        word: "zone_calls",
+        phrase: "calls of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.calls),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Instructions of the shortest time.
+    ZoneMin => Descriptor {
+        word: "zone_min",
+        phrase: "least instructions of zone",
+        role: Role::Asserted,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.min_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Of the mean.
+    ZoneMean => Descriptor {
+        word: "zone_mean",
+        phrase: "mean instructions of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(ZoneCounts::mean_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
+    /// Of the longest.
+    ZoneMax => Descriptor {
+        word: "zone_max",
+        phrase: "most instructions of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.max_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: None,
+    };
     /// Most bytes of heap that were held at once.
     HeapPeak => Descriptor {
         word: "heap_peak",
@@ -254,6 +310,8 @@ pub enum Read {
     Functions(fn(&Profile, &mut dyn FnMut(Key, u64))),
     /// A number of each task.
     Tasks(fn(&profile::Task) -> Option<u64>),
+    /// A number of each zone, over all tasks and interrupts.
+    Zones(fn(&ZoneCounts) -> u64),
 }
 
 /// What has a number of a metric.
@@ -265,6 +323,13 @@ pub enum Subject {
     Function,
     /// Each task.
     Task,
+    /// Each zone that the firmware names.
+    Zone,
+}
+
+impl Subject {
+    /// All of them.
+    pub const ALL: [Subject; 4] = [Subject::Run, Subject::Function, Subject::Task, Subject::Zone];
 }
 
 impl Metric {
@@ -279,6 +344,7 @@ impl Metric {
             Read::Run(_) => Subject::Run,
             Read::Functions(_) => Subject::Function,
             Read::Tasks(_) => Subject::Task,
+            Read::Zones(_) => Subject::Zone,
         }
     }
 
@@ -334,6 +400,8 @@ pub struct Metrics {
     pub functions: BTreeMap<Key, Numbers>,
     /// By task, in the names that tell namesakes apart.
     pub tasks: BTreeMap<String, Numbers>,
+    /// By zone.
+    pub zones: BTreeMap<String, Numbers>,
 }
 
 /// A function, as it is known from run to run.
@@ -408,6 +476,7 @@ impl Metrics {
         for name in stacks::task_names(profile) {
             metrics.tasks.insert(name, Numbers::uncounted(Subject::Task));
         }
+        let zones = zone::table(profile);
         for &metric in Metric::ALL {
             match metric.descriptor().read {
                 Read::Run(read) => metrics.run[metric] = read(profile),
@@ -418,6 +487,11 @@ impl Metrics {
                 Read::Tasks(read) => {
                     for (task, name) in profile.tasks.iter().zip(stacks::task_names(profile)) {
                         metrics.tasks.entry(name).or_default()[metric] = read(task);
+                    }
+                }
+                Read::Zones(read) => {
+                    for zone::Row { name, all, .. } in &zones {
+                        metrics.zones.entry(name.clone()).or_default()[metric] = Some(read(all));
                     }
                 }
             }
@@ -541,6 +615,7 @@ mod tests {
     use super::*;
     use crate::profile::Node;
     use crate::profile::testing::empty;
+    use crate::profile::zone::{Context, Zone};
 
     #[test]
     fn what_compilers_add_to_a_name_is_no_part_of_it() {
@@ -558,6 +633,28 @@ mod tests {
         ] {
             assert_eq!(stable_name(name), stable);
         }
+    }
+
+    #[test]
+    fn a_zone_is_measured_over_all_tasks_and_interrupts() {
+        let mut profile = empty();
+        profile.zones.names = vec!["decode".to_owned(), "never".to_owned()];
+        let counts = |calls, sum_insns, [min_insns, max_insns]: [u64; 2]| ZoneCounts {
+            calls,
+            sum_insns,
+            total_insns: sum_insns,
+            min_insns,
+            max_insns,
+            ..ZoneCounts::default()
+        };
+        profile.zones.zones = vec![
+            Zone { name: 1, context: Context::Task(0), counts: counts(2, 30, [10, 20]) },
+            Zone { name: 1, context: Context::Exception(15), counts: counts(1, 5, [5, 5]) },
+        ];
+        let metrics = Metrics::of(&profile);
+        let of = |metric: Metric| metrics.zones["decode"][metric].unwrap();
+        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 11, 20]);
+        assert_eq!(metrics.zones.len(), 1);
     }
 
     #[test]

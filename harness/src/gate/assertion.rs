@@ -13,7 +13,6 @@ use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, ke
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
-use crate::gate::zone;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, parse_millionths, parse_number, percent};
 
@@ -30,7 +29,7 @@ pub struct Assertion {
 /// A number or share of a profile that an assertion asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    /// A number that baselines keep, too; the name is that of the function or task, empty for the run.
+    /// A number that baselines keep, too; the name is that of the function, task or zone, empty for the run.
     Metric(Metric, String),
     Coverage(String),
     Irq(String),
@@ -38,8 +37,6 @@ enum Measure {
     Waits,
     /// A number of all spans of a kind.
     Span(Of, Spans),
-    /// A number of a zone, by its name.
-    Zone(zone::Of, String),
 }
 
 /// One number of many spans: the least, the mean, the most instructions.
@@ -84,13 +81,7 @@ enum Share {
 }
 
 /// The measures that no baseline keeps.
-const MEASURES: [Word; 16] = [
-    // Instructions of a zone that the firmware names; how often it was there; the shortest, mean, longest time.
-    Word { word: "zone", share: Share::AsWritten, make: Make::Named(|name| Measure::Zone(zone::Of::Total, name)) },
-    Word { word: "zone_calls", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Calls, name)) },
-    Word { word: "zone_min", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Min, name)) },
-    Word { word: "zone_mean", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Mean, name)) },
-    Word { word: "zone_max", share: Share::Never, make: Make::Named(|name| Measure::Zone(zone::Of::Max, name)) },
+const MEASURES: [Word; 11] = [
     // Lines of a file that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // Samples in an interrupt, of all.
@@ -254,7 +245,7 @@ impl Assertion {
             Measure::Metric(metric, _) => metric.descriptor().needs_exact,
             Measure::Depth(_) => true,
             Measure::Span(_, spans) => !matches!(spans, Spans::Between(..)),
-            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits | Measure::Zone(..) => false,
+            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits => false,
         }
     }
 
@@ -263,7 +254,8 @@ impl Assertion {
     pub fn sees_slowdown(&self) -> bool {
         match &self.measure {
             Measure::Span(..) => true,
-            Measure::Zone(of, _) => *of != zone::Of::Total,
+            // Of one time: the sum of all is as long as the window.
+            Measure::Metric(metric, _) if metric.subject() == Subject::Zone => *metric != Metric::Zone,
             Measure::Metric(Metric::Calls, _) => {
                 matches!(self.operator, Operator::Equal | Operator::More | Operator::AtLeast)
             }
@@ -363,6 +355,18 @@ impl Assertion {
                 format!("no task {name} ran{hint}")
             })
         };
+        let zone = |name: &str| {
+            if let Some(numbers) = metrics.zones.get(name) {
+                return Ok(*numbers);
+            }
+            // Of a zone that is there and never came all numbers are 0.
+            if profile.zones.names.iter().any(|known| known == name) {
+                return Ok(Numbers::uncounted(Subject::Zone));
+            }
+            let nearest = nearest(name, profile.zones.names.iter().map(String::as_str));
+            let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+            Err(format!("the firmware has no zone `{name}`{hint}"))
+        };
         Ok(match &self.measure {
             Measure::Metric(metric, name) => {
                 let known =
@@ -371,6 +375,7 @@ impl Assertion {
                     Subject::Run => known(&metrics.run)?,
                     Subject::Function => function(name, *metric)?,
                     Subject::Task => known(task(name)?)?,
+                    Subject::Zone => known(&zone(name)?)?,
                 };
                 Measured { part, whole: metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name)) }
             }
@@ -383,10 +388,6 @@ impl Assertion {
                     part: samples.map(|(_, samples)| samples).sum(),
                     whole: Some(profile.samples.len() as u64),
                 }
-            }
-            Measure::Zone(of, name) => {
-                let part = zone::measure(profile, name, *of)?;
-                Measured { part, whole: Some(profile.total_insns()) }
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {

@@ -10,10 +10,11 @@
 //! compiler  GNU C17 12.2.0 -mcpu=cortex-m3 -O2
 //! total     4000000
 //! task      IDLE    1200000 40  96      (name, instructions, switches in, bytes of stack)
+//! zone      decode  52000   13    3900 4000 4100  (name, instructions, calls, shortest, mean, longest)
 //! function  crc32   crc.c   9000  0  9500  12   (name, file, self, of it inlined, inclusive, calls)
 //! ```
 //!
-//! A function's and a task's columns are their metrics in the order of [`Metric::ALL`], `-` where one is unknown.
+//! A function's, a task's and a zone's columns are their metrics in the order of [`Metric::ALL`], `-` where one is unknown.
 //! A metric that has joined since version 1 is a further column (or line, of the run) where it is known.
 
 use std::collections::BTreeSet;
@@ -34,6 +35,9 @@ const FIRST_LINE: &str = "harness baseline 1";
 
 /// Begins a task's line.
 const TASK: &str = "task";
+
+/// Begins a zone's line.
+const ZONE: &str = "zone";
 
 /// Begins a function's line.
 const FUNCTION: &str = "function";
@@ -78,7 +82,7 @@ impl Baseline {
         for (word, value) in &self.made_with {
             line(&[word.clone(), value.clone()]);
         }
-        let Metrics { run, functions, tasks } = &self.metrics;
+        let Metrics { run, functions, tasks, zones } = &self.metrics;
         for metric in Metric::of(Subject::Run) {
             if let Some(number) = run[metric] {
                 line(&[metric.word().to_owned(), number.to_string()]);
@@ -86,6 +90,9 @@ impl Baseline {
         }
         for (name, numbers) in tasks {
             line(&[vec![TASK.to_owned(), name.clone()], columns(Subject::Task, numbers)].concat());
+        }
+        for (name, numbers) in zones {
+            line(&[vec![ZONE.to_owned(), name.clone()], columns(Subject::Zone, numbers)].concat());
         }
         for (Key { name, file }, numbers) in functions {
             let words = vec![FUNCTION.to_owned(), name.clone(), file.clone()];
@@ -113,6 +120,10 @@ impl Baseline {
                 [TASK, name, ref columns @ ..] => {
                     let numbers = numbers(Subject::Task, columns).with_context(error)?;
                     metrics.tasks.insert(name.to_owned(), numbers);
+                }
+                [ZONE, name, ref columns @ ..] => {
+                    let numbers = numbers(Subject::Zone, columns).with_context(error)?;
+                    metrics.zones.insert(name.to_owned(), numbers);
                 }
                 [FUNCTION, name, file, ref columns @ ..] => {
                     let numbers = numbers(Subject::Function, columns).with_context(error)?;
@@ -268,6 +279,7 @@ fn first_columns(subject: Subject) -> usize {
     match subject {
         Subject::Run => 1,
         Subject::Task => 3,
+        Subject::Zone => 5,
         Subject::Function => 4,
     }
 }
@@ -309,6 +321,8 @@ mod tests {
         baseline.metrics.functions.insert(key, function);
         let task = numbers(Subject::Task, &["3", "1", "96"]).unwrap();
         baseline.metrics.tasks.insert("IDLE".to_owned(), task);
+        let zone = numbers(Subject::Zone, &["52000", "13", "3900", "4000", "4100"]).unwrap();
+        baseline.metrics.zones.insert("decode".to_owned(), zone);
         baseline
     }
 
@@ -319,6 +333,7 @@ mod tests {
         assert_eq!(
             text,
             "harness baseline 1\nqemu\t10.0.2\ntotal\t12\ntask\tIDLE\t3\t1\t96\n\
+             zone\tdecode\t52000\t13\t3900\t4000\t4100\n\
              function\ta\\tb<\\\\n>\u{e4};\t\t12\t2\t-\t1\n"
         );
     }
@@ -334,6 +349,7 @@ mod tests {
             ("harness baseline 1\ntotal\t1\nfunction\tf\t\t-\t2\t3\t4\n", "line 3"),
             ("harness baseline 1\ntotal\t1\ntask\tf\t1\t2\t3\t4\n", "line 3"),
             ("harness baseline 1\ntotal\t1\nself\t2\n", "line 3"),
+            ("harness baseline 1\ntotal\t1\nzone\tf\t1\t2\n", "line 3"),
         ] {
             let error = format!("{:#}", Baseline::from_text(damage).unwrap_err());
             assert!(error.contains(what), "{damage:?}: {error}");

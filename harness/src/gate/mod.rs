@@ -18,4 +18,3 @@ pub mod session;
 pub mod suite;
 pub mod threshold;
 pub mod work;
-mod zone;

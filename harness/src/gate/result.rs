@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::compare::{Change, Comparison, Fate, Pair, Pairs, TaskChange};
+use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
 use crate::gate::expect::{Finding, FindingKind};
@@ -125,6 +125,9 @@ pub struct ComparisonResult {
     pub functions: Vec<FunctionResult>,
     /// Tasks that changed.
     pub tasks: Vec<TaskResult>,
+    /// Zones that changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<ZoneResult>,
 }
 
 /// One function's change.
@@ -147,6 +150,17 @@ pub struct FunctionResult {
     pub others: BTreeMap<String, Pair>,
     /// What happened to it as a whole.
     pub fate: Fate,
+}
+
+/// One zone's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ZoneChange")]
+pub struct ZoneResult {
+    /// Its name.
+    pub name: String,
+    /// Its numbers, by the word of their metric.
+    #[serde(flatten)]
+    pub numbers: BTreeMap<String, Pair>,
 }
 
 /// One task's change.
@@ -181,7 +195,8 @@ impl ComparisonResult {
             explanation: comparison.explain(),
             mismatches,
             functions: comparison.functions.into_iter().filter(Change::is_one).map(FunctionResult::from).collect(),
-            tasks: comparison.tasks.into_iter().filter(TaskChange::is_one).map(TaskResult::from).collect(),
+            tasks: comparison.tasks.into_iter().filter(NamedChange::is_one).map(TaskResult::from).collect(),
+            zones: comparison.zones.into_iter().filter(NamedChange::is_one).map(ZoneResult::from).collect(),
         }
     }
 }
@@ -200,8 +215,14 @@ impl From<Change> for FunctionResult {
     }
 }
 
-impl From<TaskChange> for TaskResult {
-    fn from(TaskChange { name, numbers }: TaskChange) -> TaskResult {
+impl From<NamedChange> for ZoneResult {
+    fn from(NamedChange { name, numbers }: NamedChange) -> ZoneResult {
+        ZoneResult { name, numbers: others(Subject::Zone, &numbers, &[]) }
+    }
+}
+
+impl From<NamedChange> for TaskResult {
+    fn from(NamedChange { name, numbers }: NamedChange) -> TaskResult {
         TaskResult {
             name,
             insns: numbers[Metric::TaskInsns],

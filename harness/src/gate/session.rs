@@ -539,7 +539,7 @@ fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparis
                 let grown = compared.functions.iter().filter(|change| change.self_insns().difference() > 0);
                 grown.filter(|_| judgement.numbers.before.is_some()).find_map(|change| defined(profile, &change.name))
             }
-            Subject::Task => None,
+            Subject::Task | Subject::Zone => None,
         };
         let expected = format!("{}, allowed {}", judgement.what(), judgement.limit.describe());
         let actual = group(judgement.numbers.after.unwrap_or(0));

@@ -16,18 +16,18 @@ use crate::text::number::group;
 /// The pattern that matches everything.
 pub const ALL: &str = "@all";
 
-/// One limit on one number, or on those of all functions or tasks that match.
+/// One limit on one number, or on those of all functions, tasks or zones that match.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     /// The limited number.
     pub metric: Metric,
-    /// The functions or tasks that it is for.
+    /// The functions, tasks or zones that it is for.
     pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
 }
 
-/// The functions or tasks that a limit is for: a glob of names, or [`ALL`].
+/// The functions, tasks or zones that a limit is for: a glob of names, or [`ALL`].
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// As it was written.
@@ -40,7 +40,7 @@ pub struct Pattern {
 pub struct Judgement {
     /// The limited number.
     pub metric: Metric,
-    /// The function or task; empty for the run.
+    /// The function, task or zone; empty for the run.
     pub subject: String,
     /// The number in the baseline and now.
     pub numbers: Pair,
@@ -143,6 +143,9 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison) -
     for task in &comparison.tasks {
         judge_all(Subject::Task, &task.name, &task.name, &task.numbers);
     }
+    for zone in &comparison.zones {
+        judge_all(Subject::Zone, &zone.name, &zone.name, &zone.numbers);
+    }
     judgements.extend(sums.into_iter().map(|((metric, pattern, _), (limit, numbers))| Judgement {
         metric,
         subject: pattern.to_owned(),
@@ -176,7 +179,7 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::compare::{Change, Fate, TaskChange};
+    use crate::analysis::compare::{Change, Fate, NamedChange};
     use crate::gate::limit::{Bound, Worse};
 
     #[test]
@@ -249,10 +252,10 @@ mod tests {
         let comparison = Comparison {
             run: numbers,
             functions: vec![Change { name: name.clone(), plain_name: name.clone(), numbers, fate: Fate::New }],
-            tasks: vec![TaskChange { name, numbers }],
+            tasks: vec![NamedChange { name: name.clone(), numbers }],
+            zones: vec![NamedChange { name, numbers }],
         };
-        let subjects = [Subject::Run, Subject::Function, Subject::Task];
-        let metrics: Vec<Metric> = subjects.into_iter().flat_map(Metric::compared).collect();
+        let metrics: Vec<Metric> = Subject::ALL.into_iter().flat_map(Metric::compared).collect();
         let ceiling = Limit { worse: Worse::More, bound: Bound::Absolute(0) };
         let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, ceiling).unwrap());
         let judgements = judge(&thresholds.collect::<Vec<_>>(), &Meant::new(), &comparison);

@@ -7,7 +7,7 @@ use crate::analysis::metrics::Metric;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
 
-/// Writes the functions and tasks that changed, those that account for most first.
+/// Writes the functions, tasks and zones that changed, those that account for most first.
 ///
 /// # Errors
 /// What `out` reports.
@@ -41,5 +41,25 @@ pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl W
         lines.push(row(format!("task {}", task.name), task.numbers[Metric::TaskInsns], Pair::default()));
     }
     lines.push(row("total".to_owned(), comparison.total_insns(), Pair::default()));
-    write_table(&lines, out)
+    write_table(&lines, out)?;
+    write_zones(comparison, out)
+}
+
+/// The zones that changed, in all and of one time.
+fn write_zones(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
+    let mut lines =
+        vec![["Zone", "Instructions", "Of the total", "Calls", "Mean", "Max instructions"].map(str::to_owned)];
+    let whole = comparison.total_insns().before.unwrap_or(0);
+    let changed = |pair: Pair| match pair.before == pair.after {
+        true => group_known(pair.after),
+        false => format!("{} \u{2192} {}", group_known(pair.before), group_known(pair.after)),
+    };
+    for zone in comparison.zones.iter().filter(|zone| zone.is_one()) {
+        let insns = zone.numbers[Metric::Zone];
+        let [calls, mean, max] =
+            [Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax].map(|metric| changed(zone.numbers[metric]));
+        let share = signed_percent(insns.difference(), whole);
+        lines.push([zone.name.clone(), changed(insns), share, calls, mean, max]);
+    }
+    if lines.len() > 1 { write_table(&lines, out) } else { Ok(()) }
 }

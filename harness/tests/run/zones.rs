@@ -419,6 +419,47 @@ fn suites_assert_what_zones_take() {
 }
 
 #[test]
+fn what_a_zone_takes_is_kept_in_baselines_limited_and_compared() {
+    let temp = tempfile::tempdir().unwrap();
+    let suite = temp.path().join("suite.toml");
+    let elf = crate::common::image("cortex-m3-zones");
+    let test = |thresholds: &str, options: &[&str]| {
+        let text = format!("baseline = \"main\"\n[[image]]\nelf = {elf:?}\nthresholds = {{ {thresholds} }}\n");
+        std::fs::write(&suite, text).unwrap();
+        let mut command = crate::common::harness();
+        command.args(["test", "--no-cache", "-o"]).arg(temp.path().join("out")).arg(&suite).args(options);
+        let output = command.current_dir(&temp).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let all = "zone = { '@all' = '0%' }, zone_calls = { '@all' = '0%' }, zone_mean = { '@all' = '0%' }, \
+               zone_max = { exactly = '0%', tick = '+100' }";
+    let (code, said) = test("total = '50%'", &["--save-baseline", "main"]);
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = test(all, &[]);
+    assert_eq!(code, 0, "{said}");
+    // As if one time had been shorter before.
+    let kept = std::fs::read_dir(temp.path().join("baselines/main")).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&kept).unwrap();
+    let line = text.lines().find(|line| line.starts_with("zone\texactly\t")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.ends_with("\t41\t41\t41"), "{line}");
+    let shorter = line.replace("\t41\t41\t41", "\t40\t40\t40");
+    std::fs::write(&kept, text.replace(line, &shorter)).unwrap();
+    let (code, said) = test(all, &[]);
+    assert_eq!(code, 3, "{said}");
+    for what in ["mean instructions of zone exactly", "most instructions of zone exactly"] {
+        assert!(said.contains(&format!("{what} +2.50 %, allowed 0% (40 \u{2192} 41)")), "{what}: {said}");
+    }
+    // Two profiles side by side.
+    let run = crate::common::run("cortex-m3-zones", &[]).expect_code(0);
+    let other = crate::common::run("cortex-m3-zones", &["--for", "500k"]);
+    let mut command = crate::common::harness();
+    let output = command.arg("diff").args([&other.dir, &run.dir]).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let line = shown.lines().find(|line| line.starts_with("tick ")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(shown.contains("Max instructions") && line.contains(" \u{2192} "), "{shown}");
+}
+
+#[test]
 fn the_page_and_json_have_zones_phases_and_slices() {
     let run = run("cortex-m3-zones", &["--slice", "100k"]).expect_code(0);
     let dir = run.dir.to_str().unwrap();

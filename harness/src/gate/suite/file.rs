@@ -264,7 +264,7 @@ impl<'de> Deserialize<'de> for ConsoleText {
 impl<'de> Deserialize<'de> for Limited {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         static LIMITED: LazyLock<Vec<Limited>> = LazyLock::new(|| {
-            let metrics = [Subject::Run, Subject::Function, Subject::Task].into_iter().flat_map(Metric::compared);
+            let metrics = Subject::ALL.into_iter().flat_map(Metric::compared);
             metrics.map(Limited::Metric).chain([Limited::Work]).collect()
         });
         static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| LIMITED.iter().map(|limited| limited.word()).collect());
