@@ -9,7 +9,9 @@
 //! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
 //! pprof's own way to tell threads apart is one; interrupts are frames and, the innermost, a label as well;
 //! why a stack is not known to its end is a frame. A location is a line of a function where code executes, and
-//! a call site where it calls; its address is the first of that line, or the last byte of the call.
+//! a call site where it calls; its address is the first of that line, or the last byte of the call. pprof's source
+//! view sums up by address and takes the line of one location for all that share it, so no two locations share one:
+//! a function that is called has none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -464,7 +466,8 @@ impl<'p> Tables<'p> {
         self.location(key, self.mapping(place), address, lines)
     }
 
-    /// The location of the function that begins at an address, whatever is inlined there.
+    /// The location of the function that begins at an address, whatever is inlined there. It has no address (pprof
+    /// makes one up): its first instruction is one of another line, whose location that address belongs to.
     fn entry(&mut self, address: u64) -> u64 {
         let place = Place::of(self.profile, address);
         let key = Location::Entry(place.start());
@@ -477,7 +480,7 @@ impl<'p> Tables<'p> {
             Place::BootRom | Place::Range { .. } => 0,
         };
         let line = vec![proto::Line { function_id, line: line.into() }];
-        self.location(key, self.mapping(place), place.start().unwrap_or(address), line)
+        self.location(key, 0, 0, line)
     }
 
     /// The location of what is no code.

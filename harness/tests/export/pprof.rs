@@ -181,6 +181,69 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
     }
 }
 
+/// Instructions of each line as the page of sources says them (`/source` of `-http`, which `-weblist` writes to a file).
+fn source_view(file: &tempfile::NamedTempFile) -> BTreeMap<(String, u32), u64> {
+    let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
+    pprof(file, &["-weblist=.", "-output", page.path().to_str().unwrap()]);
+    let tags = regex::Regex::new("<[^>]*>").unwrap();
+    let (mut lines, mut name) = (BTreeMap::new(), String::new());
+    for text in fs::read_to_string(page.path()).unwrap().lines() {
+        if let Some((_, rest)) = text.split_once("class=\"filename\">") {
+            name = rest.split_once('<').unwrap().0.to_owned();
+        }
+        let Some((_, rest)) = text.split_once("<span class=line>") else { continue };
+        let rest = tags.replace_all(rest, " ");
+        let mut words = rest.split_whitespace();
+        let line: u32 = words.next().unwrap().parse().unwrap();
+        // A point is none.
+        if let Ok(insns) = words.next().unwrap().parse::<u64>() {
+            *lines.entry((name.clone(), line)).or_default() += insns;
+        }
+    }
+    lines
+}
+
+/// A path without the steps back that compilers leave in it, which pprof takes out.
+fn clean(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            ".." if steps.last().is_some_and(|step| !step.is_empty()) => drop(steps.pop()),
+            "." => {}
+            step => steps.push(step),
+        }
+    }
+    steps.join("/")
+}
+
+#[test]
+fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
+    for (image, args) in [(IMAGES[0], &["--for", "5M", "--exact"][..]), (IMAGES[1], &["--for", "5M"])] {
+        let run = run(image, args).expect_code(0);
+        let profile = run.profile();
+        let names = &profile.names;
+        let mut expected: BTreeMap<(String, u32), u64> = BTreeMap::new();
+        for (pc, insns) in profile.insns() {
+            // What is inlined is shown at its own line, and again at the line that it is inlined into.
+            for frame in names.frames_at(pc) {
+                if let (Some(file), Some(line)) = (frame.file, frame.line) {
+                    *expected.entry((clean(&names.strings[file as usize]), line)).or_default() += insns;
+                }
+            }
+        }
+        expected.retain(|(_, line), insns| *line > 0 && *insns > 0);
+        let mut seen = source_view(&export(&run.dir, &[]));
+        seen.retain(|(_, line), _| *line > 0);
+        let lines = seen.keys().chain(expected.keys());
+        let other: BTreeSet<_> = lines
+            .filter(|line| seen.get(line) != expected.get(line))
+            .map(|line| (line, seen.get(line), expected.get(line)))
+            .collect();
+        assert!(other.is_empty(), "{image}: line, seen, expected: {other:?}");
+        assert!(expected.len() > 100, "{image} has {} lines", expected.len());
+    }
+}
+
 #[test]
 fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
     let run = run("cortex-m3-freertos", &["--for", "5M", "--period", "1009"]).expect_code(0);
