@@ -186,6 +186,8 @@ const flames = (() => {
             : [tree.width[path], tree.taken[path], tree.self[path]];
         const parts = [`${plural(insns, 'instruction')}, ${percent(insns, scope.total)}`];
         if (self > 0 && self < insns) parts.push(`${group(self)} of them self`);
+        const interrupted = path < 0 ? 0 : tree.interrupted[path] ?? 0;
+        if (interrupted > 0) parts.push(`${group(interrupted)} in interrupts meanwhile`);
         parts.push(plural(samples, 'sample'));
         if (path >= 0 && tree === paths && data.compare?.paths.length) {
             const before = data.compare.paths[path];

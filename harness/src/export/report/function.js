@@ -146,9 +146,9 @@ function showListing(row) {
             }
         },
         columns: [
-            { name: 'Instructions', width: '6.6rem', number: true, class: 'count', cell: sourceCell(count) },
+            { name: 'Instructions', width: '6.4rem', number: true, class: 'count', cell: sourceCell(count) },
             { name: '%', width: '3.9rem', number: true, cell: sourceCell((line) => (lines.insns[line] > 0 ? percent(lines.insns[line], own) : '')) },
-            { name: 'Samples', width: '4.2rem', number: true, cell: sourceCell((line) => (lines.samples[line] ? group(lines.samples[line]) : '')) },
+            { name: 'Samples', width: '4.6rem', number: true, cell: sourceCell((line) => (lines.samples[line] ? group(lines.samples[line]) : '')) },
             { name: 'Line', width: '2.8rem', number: true, class: 'dim', cell: sourceCell((line) => String(lines.line[line])) },
             { name: 'Source', width: 'minmax(14rem, 1fr)', class: 'mono', cell: sourceCell((line) => visibleSource(lines.text[line])), title: sourceCell((line) => visibleSource(lines.text[line])) },
         ],
@@ -194,8 +194,8 @@ function showListing(row) {
             if (line === marked && marked >= 0) element.classList.add('same');
         },
         columns: [
-            { name: 'Executed', width: '6.6rem', number: true, class: 'count', cell: codeCell((insn) => group(insns.count[insn])) },
-            { name: 'Samples', width: '4.2rem', number: true, cell: codeCell((insn) => (insns.samples[insn] ? group(insns.samples[insn]) : '')) },
+            { name: 'Executed', width: '6.2rem', number: true, class: 'count', cell: codeCell((insn) => group(insns.count[insn])) },
+            { name: 'Samples', width: '4.6rem', number: true, cell: codeCell((insn) => (insns.samples[insn] ? group(insns.samples[insn]) : '')) },
             { name: 'Address', width: insns.start.length > 10 ? '10rem' : '6.6rem', class: 'mono dim', cell: codeCell((insn) => hex(insns.start, insns.offset[insn])) },
             { name: 'Instruction', width: 'minmax(12rem, 1fr)', class: 'mono', cell: codeCell((insn) => (insns.text[insn] ? visible(insns.text[insn]) : '(not in the image)')), title: codeCell((insn) => visible(insns.text[insn])) },
         ],

@@ -171,10 +171,10 @@ const functionTable = new Table(by('functions-table'), {
     },
     columns: [
         { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: functionName, key: (row) => names[row], title: functionName },
-        { name: 'Self', width: '7rem', number: true, cell: (row) => group(scope.self[row]), key: (row) => scope.self[row], hint: 'Instructions in it, inlined ones included. Exact.' },
-        { name: 'Self %', width: '8rem', number: true, cell: (row) => percent(scope.self[row], scope.total), key: (row) => scope.self[row], share: (row) => (scope.total > 0 ? scope.self[row] / scope.total : 0) },
-        { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '7rem', number: true, cell: (row) => (data.stacked ? group(scope.inclusive[row]) : '–'), key: (row) => scope.inclusive[row], hint: aboutInclusive },
-        { name: 'Calls', width: '6rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.' },
+        { name: 'Self', width: '6rem', number: true, cell: (row) => group(scope.self[row]), key: (row) => scope.self[row], hint: 'Instructions in it, inlined ones included. Exact.' },
+        { name: 'Self %', width: '7rem', number: true, cell: (row) => percent(scope.self[row], scope.total), key: (row) => scope.self[row], share: (row) => (scope.total > 0 ? scope.self[row] / scope.total : 0) },
+        { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '6.6rem', number: true, cell: (row) => (data.stacked ? group(scope.inclusive[row]) : '–'), key: (row) => scope.inclusive[row], hint: aboutInclusive },
+        { name: 'Calls', width: '5.4rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.' },
         ...(data.per_call ? [['Min', 'min', 'shortest'], ['Mean', 'mean', 'mean'], ['Max', 'max', 'longest']].map(([name, which, word]) => ({
             name,
             width: '5.4rem',
@@ -184,7 +184,7 @@ const functionTable = new Table(by('functions-table'), {
             hint: `Inclusive instructions of its ${word} call, in the whole run. Exact.`,
         })) : []),
         { name: 'Samples', width: '4.8rem', number: true, cell: (row) => group(scope.samples[row]), key: (row) => scope.samples[row] },
-        { name: 'z', width: '3.2rem', number: true, cell: (row) => functions.z[row].toFixed(1), key: (row) => Math.abs(functions.z[row]), hint: 'How far its samples are from its exact share, in standard deviations. Beyond 5, a loop keeps step with the sampling period.' },
+        { name: 'z', width: '3rem', number: true, cell: (row) => functions.z[row].toFixed(1), key: (row) => Math.abs(functions.z[row]), hint: 'How far its samples are from its exact share, in standard deviations. Beyond 5, a loop keeps step with the sampling period.' },
         { name: 'Defined at', width: 'minmax(6rem, 2fr)', class: 'dim', cell: (row) => (functions.file[row] < 0 ? '' : fileName(place(row))), key: place, title: place },
     ],
 });

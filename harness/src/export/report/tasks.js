@@ -17,9 +17,11 @@ const markLink = (name, text) => make('button', { class: 'name', type: 'button',
 
 const hasSpans = data.interrupts.some((interrupt) => interrupt.spans);
 
+by('tasks').hidden = data.tasks.length === 0;
+by('interrupts').hidden = data.interrupts.length === 0;
+
 function showTasks() {
     if (data.tasks.length) {
-        by('tasks').hidden = false;
         const host = by('tasks').querySelector('.plain');
         host.replaceChildren();
         plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack used', 'Painted'], data.tasks.map((task, number) => [
@@ -29,7 +31,6 @@ function showTasks() {
         for (const remark of data.remarks) host.append(make('p', {}, visible(remark)));
     }
     if (data.interrupts.length) {
-        by('interrupts').hidden = false;
         const host = by('interrupts').querySelector('.plain');
         host.replaceChildren();
         const rows = data.interrupts.filter((interrupt) => scope.interrupts.has(visible(interrupt.name)));

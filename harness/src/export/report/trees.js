@@ -2,7 +2,8 @@
 //
 // All views are trees of one shape, in columns: `member`, `level` (rows from the top of the picture, or from the chosen
 // function), `parent`, `end` (the first path that does not begin with this one), `start` and `width` in instructions,
-// `taken` samples, and `self` (instructions of a frame with what is inlined into it, as the table of functions has them).
+// `taken` samples, and `self` (instructions of a frame with what is inlined into it, as the table of functions has them) and, where
+// they are known, those `interrupted`: of interrupts that came meanwhile, which the table has in no function.
 
 const members = data.members;
 const memberNames = members.name.map((name) => string(name));
@@ -21,9 +22,11 @@ function treeOf({ depth, member, own, samples }) {
     const width = Float64Array.from(own);
     const taken = Float64Array.from(samples);
     const self = Float64Array.from(own);
+    const interrupted = new Float64Array(count);
     for (let path = count - 1; path >= 0; path--) {
         const outer = parent[path];
         if (outer < 0) continue;
+        interrupted[outer] += members.kind[member[path]] === IRQ ? width[path] : interrupted[path];
         width[outer] += width[path];
         taken[outer] += taken[path];
         if (members.kind[member[path]] === INLINED) self[outer] += self[path];
@@ -37,7 +40,7 @@ function treeOf({ depth, member, own, samples }) {
         next[path + 1] = start[path];
     }
     const level = Int32Array.from(depth, (deep) => deep + 1);
-    return { count, member, level, parent, end, start, width, taken, own, self, total: next[0], highest: 0, hasAll: true };
+    return { count, member, level, parent, end, start, width, taken, own, self, interrupted, total: next[0], highest: 0, hasAll: true };
 }
 
 /** All call paths, outermost first. */
@@ -111,7 +114,7 @@ class Trie {
     }
 }
 
-const noTree = () => ({ count: 0, member: [], level: [], parent: [], end: [], start: [], width: [], taken: [], self: [], total: 0, highest: 0, hasAll: true });
+const noTree = () => ({ count: 0, member: [], level: [], parent: [], end: [], start: [], width: [], taken: [], self: [], interrupted: [], total: 0, highest: 0, hasAll: true });
 
 /** Self instructions of each function, outermost on top, with its callers below it: each as wide as the self
  * instructions of the function that were executed when called so. What is inlined is part of the function around it. */
@@ -145,7 +148,7 @@ function innerSamples(tree, path) {
 function sandwich(tree, row) {
     const [above, below] = [new Trie(), new Trie()];
     const both = noTree();
-    let [first, width, taken, self] = [-1, 0, 0, 0];
+    let [first, width, taken, self, interrupted] = [-1, 0, 0, 0, 0];
     for (let path = 0; path < tree.count;) {
         const member = tree.member[path];
         if (members.kind[member] === INLINED || members.function[member] !== row) {
@@ -155,6 +158,7 @@ function sandwich(tree, row) {
         if (first < 0) first = member;
         width += tree.width[path];
         taken += tree.taken[path];
+        interrupted += tree.interrupted[path];
         let node = -1;
         for (let outer = tree.parent[path]; outer >= 0; outer = tree.parent[outer]) {
             if (members.kind[tree.member[outer]] === INLINED) continue;
@@ -173,7 +177,7 @@ function sandwich(tree, row) {
     both.total = width;
     both.hasAll = false;
     if (first < 0) return both;
-    for (const [column, value] of Object.entries({ member: first, level: 0, parent: -1, end: 0, start: 0, width, taken, self })) both[column].push(value);
+    for (const [column, value] of Object.entries({ member: first, level: 0, parent: -1, end: 0, start: 0, width, taken, self, interrupted })) both[column].push(value);
     below.into(both, 0, 1);
     above.into(both, 0, -1);
     both.end[0] = both.count;
