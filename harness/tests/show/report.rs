@@ -202,7 +202,7 @@ fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
         let before = old.profile();
         let comparison = compare(Some(&Metrics::of(&before)), &Metrics::of(&profile));
         let known = |number: Option<u64>| number.map_or("–".to_owned(), group);
-        let rows: Vec<_> = comparison.functions.iter().filter(|change| change.is_one()).take(3).map(|change| {
+        let rows = comparison.functions.iter().filter(|change| change.is_one()).take(3).map(|change| {
             let insns = change.self_insns();
             let difference = insns.difference();
             let sign = if difference > 0 { "+" } else { "-" };

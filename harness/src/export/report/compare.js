@@ -40,7 +40,7 @@ if (data.compare) {
             { name: 'Before', width: '7rem', number: true, cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its source, wherever it is inlined, as harness diff has them. Exact.' },
             { name: 'After', width: '7rem', number: true, cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 },
             { name: 'Change', width: '7rem', number: true, cell: (change) => signed(difference(change)), key: difference },
-            { name: 'Of the total', width: '6.5rem', number: true, cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) },
+            { name: '% of the total', width: '7.5rem', number: true, cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) },
             { name: 'Calls before', width: '6.5rem', number: true, cell: (change) => known(changes.calls_before[change]), key: (change) => changes.calls_before[change] ?? -1 },
             { name: 'Calls after', width: '6.5rem', number: true, cell: (change) => known(changes.calls_after[change]), key: (change) => changes.calls_after[change] ?? -1 },
             { name: '', width: '8rem', class: 'dim', cell: (change) => fates[changes.fate[change]] },
