@@ -2,6 +2,7 @@
 // nobody for anything: opened from its file, without a network.
 //
 //   report.mjs look PAGE EXPECTED     everything, on a page that has it; EXPECTED is a JSON file of numbers
+//   report.mjs compared PAGE EXPECTED the comparison with another run
 //   report.mjs names PAGE NAMES       names that hurt are text; NAMES is a JSON file of functions' names
 //   report.mjs large PAGE             a page of many functions keeps its document small
 //   report.mjs read PAGE              the page opens; prints what it says
@@ -76,7 +77,7 @@ async function detail(page, { name, self, calls, callers, lines, insns }) {
     await page.locator(`${FUNCTIONS} .row`).filter({ hasText: new RegExp(`^${name}\\d`) }).first().click();
     same(await title(page), name, 'the chosen function');
     const numbers = await page.textContent('#function-numbers');
-    promise(numbers.startsWith(`${self} instructions itself`) && numbers.includes(` ${calls} call`), `numbers: ${numbers}`);
+    promise(numbers.startsWith(`${self} self (`) && numbers.includes(` ${calls} call`), `numbers: ${numbers}`);
     const shown = (await cells(page, '#callers')).map((row) => [row[0], row[1]]).sort();
     same(shown, callers, `callers of ${name}`);
     // Listings may be longer than what is in sight.
@@ -113,13 +114,15 @@ async function flames(page, expected) {
     const box = await page.locator('#flames').boundingBox();
     // The second level: a task where there are some.
     await page.mouse.move(box.x + box.width * 0.25, box.y + 27);
-    promise(await visible(page, 'tip'), 'no tip at a frame');
-    promise(/[\d,]+ instructions, \d+\.\d\d%/.test(await page.textContent('#tip')), `the tip: ${await page.textContent('#tip')}`);
+    // What it is stands above the picture, and nothing lies over it.
+    promise(/[\d,]+ instructions, \d+\.\d\d%/.test(await page.textContent('#frame')), `at a frame: ${await page.textContent('#frame')}`);
+    promise(!(await visible(page, 'tip')), 'a tip covers the frames');
     await page.mouse.click(box.x + box.width * 0.25, box.y + 27);
     promise(/[#&]z=\d+/.test(await hash(page)), `zoomed, and the address is ${await hash(page)}`);
     const zoomed = await picture(page, '#flames-canvas');
     promise(zoomed !== all, 'zooming changes nothing');
     await page.click('#reset');
+    if (await visible(page, 'function')) await page.click('#close');
     await page.mouse.move(5, 5);
     await page.evaluate(() => document.activeElement.blur());
     same(await picture(page, '#flames-canvas'), all, 'the picture after zooming out');
@@ -128,11 +131,207 @@ async function flames(page, expected) {
     await page.fill('#search', '');
     // Everything of it, by name and exact count.
     await page.locator('#flames').focus();
-    const frame = () => page.textContent('#frame');
-    promise((await frame()).startsWith(`all ${expected.total} instructions, 100.00%`), `the root: ${await frame()}`);
+    promise((await frame(page)).startsWith(`all ${expected.total} instructions, 100.00%`), `the root: ${await frame(page)}`);
     await page.keyboard.press('ArrowDown');
-    promise((await frame()).startsWith(`${expected.widest.name} (${expected.widest.kind}) ${expected.widest.insns} instructions`), `the widest: ${await frame()}`);
+    promise((await frame(page)).startsWith(`${expected.widest.name} (${expected.widest.kind}) ${expected.widest.insns} instructions`), `the widest: ${await frame(page)}`);
     await page.evaluate(() => document.activeElement.blur());
+}
+
+/** Opens a function by a frame: it is to be seen beside the frames, at once. */
+async function beside(page) {
+    await page.evaluate(() => document.getElementById('flamegraph').scrollIntoView({ block: 'start' }));
+    const box = await page.locator('#flames').boundingBox();
+    // The widest task's code, two frames below it.
+    await page.mouse.click(box.x + box.width * 0.3, box.y + 18 * 3 + 9);
+    const seen = await page.evaluate(() => ['flames', 'function-title', 'function-numbers', 'callers'].map((id) => {
+        const { left, right, top, bottom } = document.getElementById(id).getBoundingClientRect();
+        return { id, inSight: top >= 0 && bottom <= innerHeight && left >= 0 && right <= innerWidth, left, right };
+    }));
+    promise(seen.every(({ inSight }) => inSight), `a click on a frame shows its function: ${JSON.stringify(seen)}`);
+    promise(seen[0].right <= seen[1].left, `the function lies over the frames: ${JSON.stringify(seen)}`);
+    await page.click('#close');
+    await page.click('#reset');
+}
+
+const view = (page, name) => page.locator('#views').getByRole('button', { name, exact: true }).click();
+const frame = (page) => page.textContent('#frame');
+
+/** Other ways to look at the same paths. */
+async function views(page, expected) {
+    await view(page, 'Bottom up');
+    await page.locator('#flames').focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowDown');
+    promise((await frame(page)).startsWith(`${expected.hottest.name} (function) ${expected.hottest.self} instructions`), `bottom up begins with ${await frame(page)}`);
+    promise(/[#&]v=up/.test(await hash(page)), 'the view is not in the address');
+    await page.locator(`${FUNCTIONS} .row`).first().click();
+    await page.locator('#function-tools').getByRole('button', { name: 'Sandwich' }).click();
+    await page.locator('#flames').focus();
+    await page.keyboard.press('Home');
+    promise((await frame(page)).startsWith(`${expected.hottest.name} (function) ${expected.hottest.below} instructions`), `the sandwich is around ${await frame(page)}, not ${expected.hottest.below}`);
+    await page.keyboard.press('ArrowUp');
+    promise((await frame(page)).startsWith(`${expected.hottest.caller} (`), `above it is ${await frame(page)}, not ${expected.hottest.caller}`);
+    await page.keyboard.press('Enter');
+    same(await title(page), expected.hottest.caller, 'the middle of the sandwich after a click on the caller');
+    await view(page, 'Top down');
+    await page.click('#close');
+}
+
+/** One task alone. */
+async function scope(page, { name, insns, share, hottest, self, share_below }) {
+    const all = (await cells(page, FUNCTIONS)).length;
+    await page.locator('#tasks').getByRole('button', { name, exact: true }).click();
+    promise((await page.textContent('#filter')).startsWith(`Only task ${name}: ${insns} instructions`), `the filter: ${await page.textContent('#filter')}`);
+    promise((await page.textContent('#filter')).includes(share), `the filter: ${await page.textContent('#filter')}, not ${share}`);
+    const rows = await cells(page, FUNCTIONS);
+    same(rows[0].slice(0, 3), [hottest, self, share_below], 'the first function of the task');
+    promise(rows.length <= all && rows.length > 0, 'functions of the task');
+    await page.locator('#flames').focus();
+    await page.keyboard.press('Home');
+    promise((await frame(page)).startsWith(`all of the task ${insns} instructions, 100.00%`), `the picture: ${await frame(page)}`);
+    await page.locator(`${FUNCTIONS} .row`).first().click();
+    promise((await page.textContent('#function-numbers')).startsWith(`${self} self (${share_below} of the task)`), await page.textContent('#function-numbers'));
+    await page.click('#close');
+    await page.locator('#filter').getByRole('button').click();
+    promise(!(await visible(page, 'filter')), 'the filter stays');
+    same((await cells(page, FUNCTIONS)).length, all, 'functions of all tasks');
+}
+
+/** What leaves the page: a table for a text, and the profile for the tool. */
+async function taken(page, expected) {
+    await page.evaluate(() => {
+        window.copied = [];
+        Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.copied.push(text); } }, configurable: true });
+    });
+    await page.locator('#functions-bar').getByRole('button', { name: 'Copy as Markdown' }).click();
+    await page.locator('#tasks').getByRole('button', { name: 'Copy as Markdown' }).click();
+    const [functions, tasks] = await page.evaluate(() => window.copied);
+    const escaped = (name) => name.replace(/[\\`*_{}[\]<>|~#]/g, '\\$&');
+    const [head, line, first] = functions.split('\n');
+    promise(head.startsWith('| Function | Self | Self % |') && line.startsWith('| --- | ---: |'), `the head: ${head}\n${line}`);
+    promise(first.startsWith(`| ${escaped(expected.hottest.name)} | ${expected.hottest.self} | `), `the first line: ${first}`);
+    const [, , task] = tasks.split('\n');
+    promise(task.startsWith(`| ${escaped(expected.tasks[0][0])} | ${expected.tasks[0][1]} | `), `the first task: ${task}`);
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#download')]);
+    const [got, wanted] = [await readFile(await download.path()), await readFile(expected.saved)];
+    promise(got.equals(wanted), `the profile that is downloaded has ${got.length} bytes, not the ${wanted.length} of ${expected.saved}`);
+}
+
+/** Texts whose contrast is less than 4.5 to 1 (WCAG 2.2, 1.4.3): those of elements, and those on the canvas of frames. */
+const faint = (page) => page.evaluate(() => {
+    const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const rgba = (color) => {
+        pen.clearRect(0, 0, 1, 1);
+        pen.fillStyle = color;
+        pen.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = ([r, g, b, a], below) => [r, g, b].map((channel, at) => channel * a + below[at] * (1 - a));
+    const luminance = (color) => {
+        const [r, g, b] = color.map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrast = (one, other) => {
+        const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+        return (light + 0.05) / (dark + 0.05);
+    };
+    const found = [];
+    let texts = 0;
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('script, style, noscript, dialog:not([open])')) continue;
+        texts += 1;
+        const around = [];
+        for (let outer = element; outer; outer = outer.parentElement) around.unshift(getComputedStyle(outer));
+        const ground = around.reduce((below, style) => over(rgba(style.backgroundColor), below), [255, 255, 255]);
+        const style = getComputedStyle(element);
+        const ink = over(rgba(style.color), ground).map((channel, at) => channel * Number(style.opacity) + ground[at] * (1 - Number(style.opacity)));
+        const ratio = contrast(ink, ground);
+        if (ratio < 4.5) found.push(`${ratio.toFixed(2)}: ${walker.currentNode.data.trim().slice(0, 40)} in ${element.tagName}.${element.className}#${element.closest('[id]')?.id}`);
+    }
+    // Frames with a text: what most pixels are is the frame, and what is farthest from it is the text.
+    const canvas = document.getElementById('flames-canvas');
+    const context = canvas.getContext('2d');
+    let frames = 0;
+    for (let y = 0; y + 18 <= canvas.height; y += 18) {
+        const { data } = context.getImageData(0, y, canvas.width, 17);
+        const at = (x, row) => [...data.slice(4 * (row * canvas.width + x), 4 * (row * canvas.width + x) + 3)];
+        // The first row of pixels has no text: its runs of one colour are the frames.
+        for (let x = 0; x < canvas.width;) {
+            const fill = at(x, 0);
+            let end = x;
+            while (end < canvas.width && at(end, 0).every((channel, index) => channel === fill[index])) end += 1;
+            if (end - x > 40 && data[4 * x + 3] === 255) {
+                let most = 1;
+                for (let row = 3; row < 15; row++) for (let inner = x; inner < end; inner++) most = Math.max(most, contrast(at(inner, row), fill));
+                frames += 1;
+                if (most < 4.5) found.push(`${most.toFixed(2)}: the text of the frame at ${x},${y} on rgb(${fill})`);
+            }
+            x = Math.max(end, x + 1);
+        }
+    }
+    return { texts, frames, found };
+});
+
+async function contrasts(page, expected) {
+    await page.locator(`${FUNCTIONS} .row`).first().click();
+    await page.locator('#source .row').filter({ hasText: /^[\d,.]+%?/ }).first().click();
+    for (const scheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme: scheme });
+        await page.waitForFunction((scheme) => document.documentElement.dataset.theme === scheme, scheme);
+        for (const query of ['', expected.hottest.name.slice(0, 4)]) {
+            await page.fill('#search', query);
+            await picture(page, '#flames-canvas');
+            const { texts, frames, found } = await faint(page);
+            promise(texts > 100 && frames > 5, `only ${texts} texts and ${frames} frames were looked at`);
+            promise(found.length === 0, `${scheme}, searched for "${query}": too faint:\n${[...new Set(found)].join('\n')}`);
+        }
+        await page.fill('#search', '');
+    }
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.click('#close');
+}
+
+/** What is cut off at the right, or cannot be reached, on a telephone. */
+async function phone(file, expected) {
+    await opened(file, async (page) => {
+        const cut = () => page.evaluate(() => [...document.querySelectorAll('body *')].filter((element) => {
+            if (!element.checkVisibility() || element.closest('.offscreen, .skip, canvas, svg')) return false;
+            // What scrolls can be reached.
+            for (let outer = element.parentElement; outer && outer !== document.body; outer = outer.parentElement) {
+                if (['auto', 'scroll'].includes(getComputedStyle(outer).overflowX) || outer.classList.contains('head')) return false;
+            }
+            const { left, right, width } = element.getBoundingClientRect();
+            return width > 0 && (left < -0.5 || right > innerWidth + 0.5);
+        }).map((element) => `${element.tagName}#${element.id}.${element.className}`));
+        const reachable = async (id) => {
+            const seen = await page.$eval(id, (element) => {
+                const { left, top, width, height } = element.getBoundingClientRect();
+                return element.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+            });
+            promise(seen, `${id} cannot be reached`);
+        };
+        same(await cut(), [], 'cut off');
+        same(await page.evaluate(() => document.documentElement.scrollWidth), 390, 'the width of the page');
+        for (const id of ['#help', '#theme', '#search']) await reachable(id);
+        await page.click('#help');
+        same(await cut(), [], 'cut off with the keys');
+        await page.keyboard.press('Escape');
+        await page.locator(`${FUNCTIONS} .row`).first().click();
+        same(await title(page), expected.hottest.name, 'the chosen function');
+        same(await cut(), [], 'cut off with a function');
+        await reachable('#close');
+        await reachable('#function-title');
+        await page.click('#close');
+        // The columns that have no room are reached by scrolling, below their heads.
+        await page.$eval(`${FUNCTIONS} .body`, (body) => { body.scrollLeft = 200; });
+        await page.waitForTimeout(50);
+        const [scrolled, head] = await page.evaluate((table) => [document.querySelector(`${table} .body`).scrollLeft, document.querySelector(`${table} .head`).scrollLeft], FUNCTIONS);
+        promise(scrolled > 50 && scrolled === head, `the table is scrolled by ${scrolled}, its head by ${head}`);
+        return {};
+    }, { viewport: { width: 390, height: 844 } });
 }
 
 async function keyboard(page, expected) {
@@ -209,10 +408,46 @@ async function look(file, expectedFile) {
         await table(page, expected);
         await detail(page, expected.chosen);
         await flames(page, expected);
+        await beside(page);
+        await views(page, expected);
+        await scope(page, expected.task);
+        await taken(page, expected);
+        await contrasts(page, expected);
         await keyboard(page, expected);
         await schemes(page);
         await sections(page, expected);
         return { headline: await page.textContent('#summary') };
+    }).then(async (seen) => {
+        await phone(file, expected);
+        return seen;
+    });
+}
+
+/** A page with another run beside its own. */
+async function compared(file, expectedFile) {
+    const expected = JSON.parse(await readFile(expectedFile, 'utf8'));
+    return opened(file, async (page) => {
+        const text = await page.textContent('#compare-text');
+        for (const part of expected.text) promise(text.includes(part), `${part} is not in ${text}`);
+        const rows = await cells(page, '#compare-table');
+        same(rows.slice(0, expected.rows.length).map((row) => row.slice(0, 4)), expected.rows, 'what changed most');
+        const before = await picture(page, '#flames-canvas');
+        const toggle = page.getByLabel('what changed');
+        same(await toggle.count(), expected.paths ? 1 : 0, 'paths to compare');
+        if (expected.paths) {
+            await toggle.check();
+            promise(await picture(page, '#flames-canvas') !== before, 'what changed has no colour');
+            await page.locator('#flames').focus();
+            await page.keyboard.press('Home');
+            await page.keyboard.press('ArrowDown');
+            promise((await frame(page)).includes(expected.paths), `the widest path: ${await frame(page)}, not ${expected.paths}`);
+        }
+        // What is inlined wherever it is used has no code of its own to open.
+        const changed = page.locator('#compare-table .row:not(.zero)').first();
+        const name = await changed.locator('> div').first().textContent();
+        await changed.click();
+        same(await title(page), name, 'a function that changed');
+        return {};
     });
 }
 
@@ -270,4 +505,4 @@ async function read(file) {
     })));
 }
 
-main(([what, ...args]) => ({ look, names, large, read })[what](...args));
+main(([what, ...args]) => ({ look, compared, names, large, read })[what](...args));

@@ -4,7 +4,7 @@
 //! exact count of a piece of code (a leaf: all instructions that the reader of a format tells apart no
 //! further) is divided over its callers as its samples are, into whole numbers that add up to it. With the
 //! exact call tree, each place in the tree has an exact count, which is divided over the leaves of its
-//! function.
+//! function, whose own sums stay exact, too.
 //!
 //! Nothing here has a name: contexts are numbers of the profile, and leaves are told apart by the
 //! format that asks for them.
@@ -170,6 +170,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             of_place.entry(*place).or_default().push(leaf as u32);
         }
         let mut sums: BTreeMap<(Option<u32>, Context), (u64, u64)> = BTreeMap::new();
+        // What each leaf has executed in no place yet: dividing that leaves leaves and places with their exact sums.
+        let mut rest = self.insns.clone();
         for (number, node) in (1..).zip(&profile.tree).filter(|(_, node)| node.insns > 0) {
             let place = match node.kind {
                 NodeKind::Function { entry } => Some(place(profile, entry)),
@@ -181,7 +183,12 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
                 sums.entry((None, context)).or_default().0 += node.insns;
                 continue;
             };
-            let weights: Vec<u64> = leaves.iter().map(|&leaf| self.insns[leaf as usize]).collect();
+            let of = |insns: &[u64]| -> Vec<u64> { leaves.iter().map(|&leaf| insns[leaf as usize]).collect() };
+            let weights = match of(&rest) {
+                rest if rest.iter().sum::<u64>() >= node.insns => rest,
+                // A tree that is not exact.
+                _ => of(&self.insns),
+            };
             let mut insns_there = node.insns;
             if place.is_some_and(|place| place.is_none()) {
                 // Code without a name may run there, too.
@@ -192,6 +199,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             }
             for (&leaf, insns) in leaves.iter().zip(divide(insns_there, &weights)).filter(|&(_, insns)| insns > 0) {
                 sums.entry((Some(leaf), context)).or_default().0 += insns;
+                rest[leaf as usize] = rest[leaf as usize].saturating_sub(insns);
             }
         }
         for &(leaf, context, samples) in &self.sampled {

@@ -251,3 +251,12 @@ pub fn describe_unresolved(facts: &Facts) -> Option<String> {
         format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers))
     })
 }
+
+/// How the call stacks of a profile were taken. Those of two kinds do not compare path by path.
+pub fn kind_of_stacks(profile: &Profile) -> &'static str {
+    match (profile.tree.is_empty(), profile.facts.max_depth) {
+        (false, _) => "an exact call tree",
+        (true, Some(_)) => "sampled call stacks",
+        (true, None) => "no call stacks",
+    }
+}

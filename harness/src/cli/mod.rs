@@ -276,7 +276,8 @@ pub struct ExportArgs {
     /// Only what executed in slice N, or in N..M: folded, csv, speedscope, pprof
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
-    /// Instructions per second, for gmon [default: the machine's virtual clock, 1e9 / 2^shift]
+    /// Instructions per second, for gmon and chrome, where 1M makes 1 us of each [default: the machine's virtual clock,
+    /// 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
     /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
@@ -457,6 +458,9 @@ pub struct ReportArgs {
     /// File to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
+    /// Compare with another profile, of a run before: what changed, by function, task and call path
+    #[arg(long, value_name = "OLD")]
+    pub before: Option<PathBuf>,
     /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,

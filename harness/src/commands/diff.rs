@@ -7,8 +7,10 @@ use anyhow::Result;
 
 use crate::analysis::calltree::CallTree;
 use crate::analysis::compare::compare;
+use crate::analysis::describe::kind_of_stacks;
 use crate::analysis::stacks::View;
 use crate::cli::DiffArgs;
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::differential::{self, Side};
 use crate::gate::baseline::Baseline;
@@ -24,6 +26,9 @@ use crate::text::terminal;
 /// When a profile cannot be read or the picture not be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
+    if args.output.is_some() {
+        one_kind_of_stacks([(&args.before, &before), (&args.after, &after)])?;
+    }
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     let mut out = terminal::stdout();
@@ -44,4 +49,20 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
         writeln!(out, "picture in {}", path.display())?;
     }
     Ok(ExitCode::Good)
+}
+
+/// Refuses to draw call paths that are followed on one side and sampled on the other: nearly every path would be new.
+fn one_kind_of_stacks(sides: [(&Path, &Profile); 2]) -> Result<(), InputError> {
+    let [(before_path, before), (after_path, after)] = sides;
+    if kind_of_stacks(before) == kind_of_stacks(after) || before.total_insns() == 0 || after.total_insns() == 0 {
+        return Ok(());
+    }
+    Err(InputError::new(format!(
+        "the picture compares call paths, and these are not of one kind: {} has {}, {} has {}; profile both alike (both \
+         with --exact, or both without), or leave out --output: the tables compare all the same",
+        before_path.display(),
+        kind_of_stacks(before),
+        after_path.display(),
+        kind_of_stacks(after),
+    )))
 }

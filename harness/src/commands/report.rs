@@ -1,15 +1,19 @@
 //! `harness report`: a saved profile as one page for the browser.
 
+use std::fs;
 use std::io::Write;
 
 use anyhow::Result;
 
+use crate::analysis::compare::compare;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::analysis::stacks::View;
 use crate::cli::ReportArgs;
 use crate::exit_code::ExitCode;
-use crate::export::report;
+use crate::export::report::{self, Before, Extras};
+use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
+use crate::profile::files::CONSOLE;
 use crate::run::directory::{STDOUT, write_to};
 use crate::text::terminal;
 
@@ -21,7 +25,17 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
-    write_to(&args.output, |out| report::write(&profile, view, &mut sources, out))?;
+    // Only a directory has one; without it the page has none.
+    let console = fs::read(args.profile.join(CONSOLE)).ok();
+    let old = args.before.as_deref().map(Profile::load).transpose()?;
+    let label = args.before.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+    let before = old.as_ref().map(|old| {
+        let (before, after) = (Baseline::of(old), Baseline::of(&profile));
+        let comparison = compare(Some(&before.metrics), &after.metrics);
+        Before { label: &label, profile: old, comparison, notes: before.mismatches(&after) }
+    });
+    let extras = Extras { console: console.as_deref(), before };
+    write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     if args.output.as_os_str() != STDOUT {
         // A closed standard error is no reason to fail: the page is written.
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());

@@ -6,8 +6,10 @@
 //! as a flame chart. Tracks are those of the tasks, in a process for each vCPU, with interrupts on top of what
 //! they interrupt.
 //!
-//! One microsecond is one instruction: time stamps are microseconds, and whole ones are the only ones that no viewer
-//! rounds. The virtual time of the machine would be no more real: what it sleeps is in no profile.
+//! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is in no
+//! profile and takes none. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The format's
+//! unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding apart
+//! wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -29,7 +31,7 @@ const ALL_CODE: &str = "all code";
 /// The trace's own description: what it is of, and the unit of its times.
 #[derive(Serialize)]
 struct OtherData<'a> {
-    clock: &'static str,
+    clock: String,
     total_insns: u64,
     samples: u64,
     #[serde(flatten)]
@@ -59,13 +61,14 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let groups = Groups::new(profile, &tree);
     let timeline = Timeline::new(profile, &tree, &groups);
 
+    let clock = Clock::new(profile, settings);
     let other_data = OtherData {
-        clock: "1 us is 1 instruction of the vCPU since the measuring window opened",
+        clock: clock.describe(),
         total_insns: profile.total_insns(),
         samples: profile.samples.len() as u64,
         facts: &profile.facts,
     };
-    out.write_all(b"{\n\"displayTimeUnit\": \"ms\",\n\"otherData\": ")?;
+    out.write_all(b"{\n\"displayTimeUnit\": \"ns\",\n\"otherData\": ")?;
     out.write_all(serde_json::to_string(&other_data)?.as_bytes())?;
     out.write_all(b",\n\"traceEvents\": [")?;
 
@@ -88,10 +91,36 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let frames = frames(profile, &tree)?;
     for track in &timeline.tracks {
         let ids = format!("\"pid\":{},\"tid\":{}", track.vcpu + 1, track.group + 1);
-        write_events(&tree, &frames, &track.runs, &ids, out)?;
+        write_events(&tree, &frames, &track.runs, clock, &ids, out)?;
     }
     out.write_all(b"\n]\n}\n")?;
     Ok(())
+}
+
+/// A power of two.
+const TICKS_PER_US: f64 = 2048.0;
+
+/// What one instruction lasts.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    ns_per_insn: f64,
+}
+
+impl Clock {
+    fn new(profile: &Profile, settings: &Settings) -> Clock {
+        let virtual_ns = (1_u64 << profile.facts.icount_shift.min(63)) as f64;
+        Clock { ns_per_insn: settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get())) }
+    }
+
+    fn describe(self) -> String {
+        let of = "since the measuring window opened; what the processor slept is left out";
+        format!("microseconds of the vCPU, {} ns for each instruction {of}", self.ns_per_insn)
+    }
+
+    /// Since the window opened.
+    fn micros(self, insns: u64) -> f64 {
+        (insns as f64 * self.ns_per_insn / 1000.0 * TICKS_PER_US).ceil() / TICKS_PER_US
+    }
 }
 
 /// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;
@@ -121,7 +150,14 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
 }
 
 /// One event per frame and the runs that it lasts, outer ones first.
-fn write_events(tree: &CallTree, frames: &[String], runs: &[Run], ids: &str, out: &mut dyn Write) -> Result<()> {
+fn write_events(
+    tree: &CallTree,
+    frames: &[String],
+    runs: &[Run],
+    clock: Clock,
+    ids: &str,
+    out: &mut dyn Write,
+) -> Result<()> {
     let common = common(tree, runs);
     let next = next_shallower(&common);
     // Where the frames end that a run opens, innermost first.
@@ -141,13 +177,13 @@ fn write_events(tree: &CallTree, frames: &[String], runs: &[Run], ids: &str, out
             ends.push(runs[after - 1].end_insns);
         }
         start.clear();
-        let _ = write!(start, ",{ids},\"ts\":{},\"dur\":", run.start_insns);
+        let _ = write!(start, ",{ids},\"ts\":{},\"dur\":", clock.micros(run.start_insns));
         events.clear();
         let mut last = None;
         for (&number, &end_insns) in path[common[index] as usize..].iter().zip(ends.iter().rev()) {
             if last.replace(end_insns) != Some(end_insns) {
                 end.clear();
-                let _ = write!(end, "{}}}", end_insns - run.start_insns);
+                let _ = write!(end, "{}}}", clock.micros(end_insns) - clock.micros(run.start_insns));
             }
             let frame = &frames[tree.paths[number as usize - 1].member as usize];
             for part in [",\n", frame, &start, &end] {

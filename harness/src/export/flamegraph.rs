@@ -167,7 +167,8 @@ fn draw(
     options.subtitle = Some(subtitle);
     options.min_width = min_width;
     options.count_name = unit.to_owned();
-    options.image_width = Some(WIDTH);
+    // As wide as the window, and 1200 pixels where no script runs (an image in a page).
+    options.image_width = None;
     options.font_width = LETTER;
     options.frame_height = 18;
     options.bgcolors = Some(BackgroundColor::Flat(BACKGROUND));
@@ -181,7 +182,82 @@ fn draw(
     let lines: Vec<String> = shown.rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
     let mut svg = Vec::new();
     inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;
-    Ok(annotate(profile, &String::from_utf8(svg)?).into_bytes())
+    Ok(furnished(&annotate(profile, &String::from_utf8(svg)?), &legend(heats, unit)).into_bytes())
+}
+
+/// Adds what inferno has no option for: a legend in a row of its own between subtitle and frames, and a search that can
+/// be seen, with its result above the frames instead of below all of them.
+fn furnished(svg: &str, legend: &str) -> String {
+    // Of the row, and of what inferno writes right above the frames.
+    const ROW: usize = 22;
+    const DETAILS_Y: usize = 64;
+    let Some((head, frames)) = svg.split_once("<svg id=\"frames\"") else { return svg.to_owned() };
+    let mut head = head.to_owned();
+    let height = head.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"')?.0.parse::<usize>().ok());
+    if let Some(height) = height {
+        // Of the picture, of what can be seen of it, and of its background.
+        let higher = height + ROW;
+        head = head.replace(&format!("height=\"{height}\""), &format!("height=\"{higher}\""));
+        head = head.replace(&format!("0 0 {WIDTH} {height}\""), &format!("0 0 {WIDTH} {higher}\""));
+    }
+    head = head.replacen("</style>", &format!("{FURNITURE}</style>"), 1);
+    head = at_height(&head, "details", DETAILS_Y + ROW);
+    head = at_height(&head, "matched", DETAILS_Y + 4);
+    let y = DETAILS_Y - 6;
+    format!(
+        "{head}<g id=\"legend\" transform=\"translate(10,{y})\">{legend}</g>\n<svg id=\"frames\" y=\"{ROW}\"{frames}"
+    )
+}
+
+/// Moves one of inferno's texts, whose last attribute says how high it is.
+fn at_height(head: &str, id: &str, y: usize) -> String {
+    let start = format!("<text id=\"{id}\"");
+    let parts = head.split_once(&start).and_then(|(before, rest)| {
+        let (attributes, text) = rest.split_once('>')?;
+        Some((before, attributes.split_once(" y=")?.0, text))
+    });
+    match parts {
+        Some((before, attributes, text)) => format!("{before}{start}{attributes} y=\"{y}\">{text}"),
+        None => head.to_owned(),
+    }
+}
+
+/// Rules after inferno's own, which show the search only to whom finds it.
+const FURNITURE: &str = "
+#search { opacity:1; text-decoration:underline; fill:rgb(31,95,168); }
+#unzoom { text-decoration:underline; fill:rgb(31,95,168); }
+#subtitle, #legend text { fill:rgb(80,80,80); }
+#matched { fill:rgb(160,0,160); }
+";
+
+/// What the colours say, as far as they occur: a box and a word each, from left to right.
+fn legend(heats: &Heats, unit: &str) -> String {
+    let own = match unit {
+        "instructions" => "function: the warmer, the more self instructions".to_owned(),
+        _ => format!("function: the warmer, the more {unit}"),
+    };
+    let words = [
+        (FrameRole::Function, own.as_str()),
+        (FrameRole::Inlined, "inlined"),
+        (FrameRole::Task, "task"),
+        (FrameRole::Irq, "interrupt"),
+        (FrameRole::Other, "no function"),
+    ];
+    let (mut legend, mut x) = (String::new(), 0.0);
+    for (role, word) in words.into_iter().filter(|(role, _)| heats.0.values().any(|(known, _)| known == role)) {
+        let shades: &[f64] = if role == FrameRole::Function { &[0.0, 0.3, 1.0] } else { &[0.3] };
+        for &heat in shades {
+            let Color { r, g, b } = color("", role, heat);
+            let _ = write!(
+                legend,
+                "<rect x=\"{x:.0}\" y=\"0\" width=\"12\" height=\"12\" rx=\"2\" fill=\"rgb({r},{g},{b})\"/>"
+            );
+            x += 13.0;
+        }
+        let _ = write!(legend, "<text x=\"{:.0}\" y=\"10\">{word}</text>", x + 3.0);
+        x += 24.0 + word.len() as f64 * 12.0 * LETTER;
+    }
+    legend
 }
 
 /// Adds calls and place of definition to the hover texts of functions, inside their parentheses, since
@@ -447,6 +523,35 @@ mod tests {
         let tasks: Vec<_> = titles.iter().filter(|title| title.starts_with("task ")).collect();
         assert_eq!(tasks.len(), 4, "{titles:#?}");
         assert!(tasks.is_sorted_by_key(|title| title.split_once(" (").unwrap().0), "{tasks:#?}");
+    }
+
+    #[test]
+    fn the_legend_has_the_colours_that_occur_and_the_search_can_be_seen() {
+        let svg = drawn(&freertos());
+        let legend = svg.split_once("<g id=\"legend\"").unwrap().1.split_once("</g>").unwrap().0;
+        let words = |legend: &str| -> Vec<String> {
+            let words = legend.split("</text>").filter_map(|part| Some(part.rsplit_once('>')?.1.to_owned()));
+            words.filter(|word| !word.is_empty()).collect()
+        };
+        let all = ["function: the warmer, the more self instructions", "inlined", "task", "interrupt", "no function"];
+        assert_eq!(words(legend), all);
+        let plain = drawn(&empty().function("main", 0x40, 4).insn(0x40, 3));
+        assert_eq!(words(plain.split_once("<g id=\"legend\"").unwrap().1.split_once("</g>").unwrap().0), all[..1]);
+        // Room was made for it: the whole is higher by as much as the frames are lower.
+        let height =
+            |svg: &str| svg.split_once(" height=\"").unwrap().1.split_once('"').unwrap().0.parse::<usize>().unwrap();
+        let bottom = svg
+            .split("<rect x=")
+            .filter_map(|rect| rect.split_once(" y=\"")?.1.split_once('"')?.0.parse::<usize>().ok());
+        assert_eq!(height(&svg), 22 + bottom.max().unwrap() + 18 + 22);
+        assert!(svg.contains("<svg id=\"frames\" y=\"22\"") && svg.contains("viewBox=\"0 0 1200 "), "{svg}");
+        let line =
+            |id: &str| svg.split_once(&format!("id=\"{id}\"")).unwrap().1.split_once('>').unwrap().0.to_owned();
+        assert!(line("details").contains("y=\"86\"") && line("matched").contains("y=\"68\""), "{svg}");
+        // The last rule wins over inferno's own.
+        let rules: Vec<&str> = svg.split("#search {").skip(1).map(|rule| rule.split_once('}').unwrap().0).collect();
+        assert!(rules.last().unwrap().contains("opacity:1;"), "{rules:?}");
+        assert!(svg.contains("fluiddrawing = true"));
     }
 
     #[test]

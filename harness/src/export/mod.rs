@@ -84,7 +84,7 @@ pub const FORMATS: &[Format] = &[
         "Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate",
         callgrind::write,
     ),
-    text("chrome", "Chrome trace events, for ui.perfetto.dev: samples on a time axis of instructions", chrome::write),
+    text("chrome", "Chrome trace events, for ui.perfetto.dev: samples on the firmware's time axis", chrome::write),
     text("csv", "The table of functions, for spreadsheets and scripts", csv::write),
     text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write),
     binary("gmon", "gmon.out of GNU gprof: gprof firmware.elf gmon.out", gmon::write),
@@ -185,7 +185,7 @@ mod tests {
         let mut profile = empty().function(name, 0x40, 0x10).caller(0, 0x44).executed(0x42, 10, 1, 0);
         profile.facts.image_name = format!("{name}.elf");
         let mut page = Vec::new();
-        report::write(&profile, View::default(), &mut Sources::default(), &mut page).unwrap();
+        report::write(&profile, View::default(), &report::Extras::default(), &mut Sources::default(), &mut page).unwrap();
         let frame = |name: &str| Frame { name: name.to_owned(), role: FrameRole::Function };
         let side = |insns| differential::Side::new(name, [(vec![frame(name)], insns)]);
         let mut difference = Vec::new();

@@ -9,7 +9,9 @@
 //! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
 //! pprof's own way to tell threads apart is one; interrupts are frames and, the innermost, a label as well;
 //! why a stack is not known to its end is a frame. A location is a line of a function where code executes, and
-//! a call site where it calls; its address is the first of that line, or the last byte of the call.
+//! a call site where it calls; its address is the first of that line, or the last byte of the call. pprof's source
+//! view sums up by address and takes the line of one location for all that share it, so no two locations share one:
+//! a function that is called has none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -431,15 +433,11 @@ impl<'p> Tables<'p> {
         }
     }
 
-    fn location(&mut self, key: Location, mapping_id: u64, address: u64, line: Vec<proto::Line>) -> u64 {
+    fn location(&mut self, key: Location, address: u64, line: Vec<proto::Line>) -> u64 {
         let id = self.locations.len() as u64 + 1;
         self.location_of.insert(key, id);
-        self.locations.push(proto::Location { id, mapping_id, address, line });
+        self.locations.push(proto::Location { id, address, line });
         id
-    }
-
-    fn mapping(&self, place: Place<'_>) -> u64 {
-        if place == Place::BootRom { 0 } else { IMAGE }
     }
 
     /// The location of code, with what is inlined there, innermost first.
@@ -461,10 +459,11 @@ impl<'p> Tables<'p> {
             lines.push(proto::Line { function_id, line: frame.line.unwrap_or(0).into() });
         }
         lines.reverse();
-        self.location(key, self.mapping(place), address, lines)
+        self.location(key, address, lines)
     }
 
-    /// The location of the function that begins at an address, whatever is inlined there.
+    /// The location of the function that begins at an address, whatever is inlined there. It has no address (pprof
+    /// makes one up): its first instruction is one of another line, whose location that address belongs to.
     fn entry(&mut self, address: u64) -> u64 {
         let place = Place::of(self.profile, address);
         let key = Location::Entry(place.start());
@@ -477,7 +476,7 @@ impl<'p> Tables<'p> {
             Place::BootRom | Place::Range { .. } => 0,
         };
         let line = vec![proto::Line { function_id, line: line.into() }];
-        self.location(key, self.mapping(place), place.start().unwrap_or(address), line)
+        self.location(key, 0, line)
     }
 
     /// The location of what is no code.
@@ -487,7 +486,7 @@ impl<'p> Tables<'p> {
             return known;
         }
         let function_id = self.function(name, "", None, None);
-        self.location(key, 0, 0, vec![proto::Line { function_id, line: 0 }])
+        self.location(key, 0, vec![proto::Line { function_id, line: 0 }])
     }
 }
 
@@ -601,12 +600,12 @@ mod proto {
         pub(super) has_inline_frames: bool,
     }
 
+    /// Without the mapping that it is of: where the image lies in the directory, `go tool pprof` would read its lines anew,
+    /// from what it takes the code for (ARM instead of Thumb; nothing at all on RISC-V).
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Location {
         #[prost(uint64, tag = "1")]
         pub(super) id: u64,
-        #[prost(uint64, tag = "2")]
-        pub(super) mapping_id: u64,
         #[prost(uint64, tag = "3")]
         pub(super) address: u64,
         #[prost(message, repeated, tag = "4")]

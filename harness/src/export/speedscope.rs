@@ -1,13 +1,15 @@
 //! speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): flame graphs in the browser, to
 //! search, sort and zoom.
 //!
-//! Two kinds of profiles, since nothing is both exact and in the order of time: the instructions of each path
-//! (exact by function; over callers and tasks they are divided as the samples are, or exact with `--exact`), and the
-//! samples, each with the instructions since the one before. There is one of both for each task; in
+//! Two kinds of profiles, since nothing is both exact and in the order of time: the samples, each with the instructions
+//! since the one before, and the instructions of each path (exact by function; over callers and tasks they are divided
+//! as the samples are, or exact with `--exact`). First come those of everything, in the order of time for each vCPU,
+//! since the page opens the first one in its tab of that name; then there is one of both for each task. In
 //! the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
 //! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
 //! number, which are enough for a month of instructions.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -22,7 +24,7 @@ use crate::profile::Profile;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Writes the profile; the first of the profiles in it has all instructions.
+/// Writes the profile; the first of the profiles in it has all samples in the order of time, if there are some.
 ///
 /// # Errors
 /// What `out` reports.
@@ -52,24 +54,42 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         (false, true) => ", all tasks",
         (true, true) => ", all tasks, all vCPUs",
     };
+    let is_divided = groups.names.len() > 1;
+    let of_vcpu = |vcpu: u32| if several_vcpus { format!(", vCPU {vcpu}") } else { String::new() };
+    for (vcpu, runs) in whole(&timeline) {
+        let tasks = if is_divided { ", all tasks" } else { "" };
+        let name = format!("{image}{tasks}{}: instructions in time order", of_vcpu(vcpu));
+        write_in_time_order(&tree, &name, &runs, timeline.end_insns.get(&vcpu).copied().unwrap_or(0), out)?;
+        out.write_all(b",\n")?;
+    }
     write_exact(&tree, &format!("{image}{of_all}: exact instructions"), |_| true, out)?;
-    if groups.names.len() > 1 {
+    if is_divided {
         for (group, name) in (0..).zip(&groups.names) {
             let name = format!("{image}{}: instructions by path", part(name.as_deref()));
             out.write_all(b",\n")?;
             write_exact(&tree, &name, |index| groups.of_path[index] == group, out)?;
         }
-    }
-    for track in &timeline.tracks {
-        let vcpu = if several_vcpus { format!(", vCPU {}", track.vcpu) } else { String::new() };
-        let group = part(groups.names[track.group as usize].as_deref());
-        out.write_all(b",\n")?;
-        let name = format!("{image}{group}{vcpu}: instructions in time order");
-        let end_insns = timeline.end_insns.get(&track.vcpu).copied().unwrap_or(0);
-        write_in_time_order(&tree, &name, &track.runs, end_insns, out)?;
+        for track in &timeline.tracks {
+            let group = part(groups.names[track.group as usize].as_deref());
+            let name = format!("{image}{group}{}: instructions in time order", of_vcpu(track.vcpu));
+            let end_insns = timeline.end_insns.get(&track.vcpu).copied().unwrap_or(0);
+            out.write_all(b",\n")?;
+            write_in_time_order(&tree, &name, &track.runs, end_insns, out)?;
+        }
     }
     out.write_all(b"\n]\n}\n")?;
     Ok(())
+}
+
+/// The runs of all tracks of each vCPU, in the order of time.
+fn whole(timeline: &Timeline) -> BTreeMap<u32, Vec<Run>> {
+    let mut whole: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
+    for track in &timeline.tracks {
+        whole.entry(track.vcpu).or_default().extend(&track.runs);
+    }
+    // No two of one vCPU begin together.
+    whole.values_mut().for_each(|runs| runs.sort_unstable_by_key(|run| run.start_insns));
+    whole
 }
 
 fn part(group: Option<&str>) -> String {

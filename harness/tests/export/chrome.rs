@@ -31,18 +31,26 @@ struct Event {
 #[derive(Debug)]
 struct Trace {
     other_data: Value,
+    ns_per_insn: f64,
     processes: BTreeMap<u64, String>,
     threads: BTreeMap<Ids, String>,
     /// In the order of the file.
     events: BTreeMap<Ids, Vec<Event>>,
 }
 
-/// Reads a trace, and fails at what is none.
-fn parse(bytes: &[u8]) -> Trace {
+/// Reads a trace whose instructions take so many nanoseconds, and fails at what is none.
+fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
+    let insns_at = |micros: f64| {
+        let insns = (micros * 1000.0 / ns_per_insn).round();
+        let late_ns = micros * 1000.0 - insns * ns_per_insn;
+        assert!((-1e-6..0.5).contains(&late_ns), "{micros} us is {late_ns} ns after an instruction");
+        insns as u64
+    };
     let json: Value = serde_json::from_slice(bytes).unwrap();
     let other_data = json["otherData"].clone();
-    let mut trace =
-        Trace { other_data, processes: BTreeMap::new(), threads: BTreeMap::new(), events: BTreeMap::new() };
+    let (processes, threads, events) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut trace = Trace { other_data, ns_per_insn, processes, threads, events };
+    let mut ends_micros: BTreeMap<u64, f64> = BTreeMap::new();
     for event in json["traceEvents"].as_array().unwrap() {
         let number = |key: &str| event[key].as_u64().unwrap_or_else(|| panic!("{key} of {event} is no whole number"));
         let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("no text in {event}")).to_owned();
@@ -55,9 +63,16 @@ fn parse(bytes: &[u8]) -> Trace {
                 assert!(trace.threads.insert(ids, text(&event["args"]["name"])).is_none());
             }
             ("X", name) => {
-                let start = number("ts");
-                let end = start + number("dur");
+                let micros = |key: &str| event[key].as_f64().unwrap_or_else(|| panic!("no {key} in {event}"));
+                let start = insns_at(micros("ts"));
+                let end_micros = micros("ts") + micros("dur");
+                let end = insns_at(end_micros);
                 assert!(end > start, "{event} takes no time");
+                // As a reader adds them up: the same number where something else ends or begins.
+                let same = ends_micros.insert(start, micros("ts"));
+                assert!(same.is_none_or(|same| same == micros("ts")), "{event} starts beside {same:?}");
+                let same = ends_micros.insert(end, end_micros);
+                assert!(same.is_none_or(|same| same == end_micros), "{event} ends beside {same:?}");
                 trace.events.entry(ids).or_default().push(Event {
                     name: name.to_owned(),
                     args: event["args"].clone(),
@@ -122,7 +137,7 @@ fn assert_is_all_samples(trace: &Trace, profile: &Profile, args: &[&str]) {
 }
 
 /// A time as speedscope shows it, which has two decimals.
-fn shows(text: &str, microseconds: u64) -> bool {
+fn shows(text: &str, microseconds: f64) -> bool {
     let digits = text.trim_end_matches(|character: char| character.is_alphabetic() || character == 'µ');
     let unit = match &text[digits.len()..] {
         "s" => 1_000_000.0,
@@ -130,7 +145,7 @@ fn shows(text: &str, microseconds: u64) -> bool {
         "\u{b5}s" => 1.0,
         _ => return false,
     };
-    (digits.parse::<f64>().unwrap() * unit - microseconds as f64).abs() <= 0.0051 * unit
+    (digits.parse::<f64>().unwrap() * unit - microseconds).abs() <= 0.0051 * unit
 }
 
 /// Opens a trace in speedscope's page, which has to show all tracks and their times; returns how many tracks it was
@@ -163,7 +178,7 @@ fn assert_shown(trace: &Trace, path: &Path) -> usize {
             insns += event.end - event.start;
         }
         let weight = profile["weight"].as_str().unwrap();
-        assert!(shows(weight, insns), "{title}: {weight}, not {insns}");
+        assert!(shows(weight, insns as f64 * trace.ns_per_insn / 1000.0), "{title}: {weight}, not {insns}");
         // With the arguments of those that have some.
         let frames: BTreeSet<&str> =
             profile["frames"].as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect();
@@ -182,7 +197,9 @@ fn export(profile: &Path, args: &[&str]) -> (Trace, tempfile::NamedTempFile) {
     let bytes = tools::export(profile, "chrome", args);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &bytes).unwrap();
-    (parse(&bytes), file)
+    let virtual_ns = f64::from(1 << Profile::load(profile).unwrap().facts.icount_shift);
+    let ns_per_insn = if args.contains(&"--clock-hz") { 1000.0 } else { virtual_ns };
+    (parse(&bytes, ns_per_insn), file)
 }
 
 #[test]
@@ -277,8 +294,17 @@ fn events_last_as_long_as_frames_stay_where_they_are() {
     made::sample(&mut profile, 0x40, 0, 2);
     made::sample(&mut profile, 0x40, 0, 1);
     fs::write(&saved, profile.to_bytes().unwrap()).unwrap();
-    let (_, file) = export(&saved, &[]);
-    let json: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
+    let read = |args: &[&str]| -> Value {
+        let (_, file) = export(&saved, args);
+        serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap()
+    };
+    // By the firmware's own clock, 32 ns for each instruction, unless another is asked for.
+    let json = read(&[]);
+    let first = json["traceEvents"].as_array().unwrap().iter().find(|event| event["name"] == "crc").unwrap();
+    let late_ns = (first["dur"].as_f64().unwrap() - 3.2) * 1000.0;
+    assert!(first["ts"] == 0 && (0.0..0.5).contains(&late_ns), "{first}");
+    assert!(json["otherData"]["clock"].as_str().unwrap().contains("32 ns for each instruction"));
+    let json = read(&["--clock-hz", "1M"]);
     let event = |tid: u64, name: &str, ts: u64, dur: u64| json!({ "ph": "X", "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur });
     let expected = [
         event(1, "task a", 0, 200),

@@ -3,28 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
+use std::path::Path;
 
-use harness::analysis::calltree::{CallTree, Path};
+use harness::analysis::calltree::{self, CallTree};
 use harness::analysis::functions;
 use harness::analysis::place::Place;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::profile::Profile;
 
-use crate::common::{names, run, tools};
+use crate::common::{images_dir, names, run, tools};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
 /// Writes the export beside the profile.
-fn export(profile: &std::path::Path, args: &[&str]) -> tempfile::NamedTempFile {
+fn export(profile: &Path, args: &[&str]) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     fs::write(file.path(), tools::export(profile, "pprof", args)).unwrap();
     file
 }
 
 fn pprof(file: &tempfile::NamedTempFile, args: &[&str]) -> String {
-    let mut command = tools::system("go");
     // Elsewhere, since it shortens paths that contain the directory's name.
-    command.args(["tool", "pprof"]).args(args).arg(file.path()).current_dir("/");
+    pprof_in(Path::new("/"), file, args)
+}
+
+fn pprof_in(directory: &Path, file: &tempfile::NamedTempFile, args: &[&str]) -> String {
+    let mut command = tools::system("go");
+    command.args(["tool", "pprof"]).args(args).arg(file.path()).current_dir(directory);
     tools::stdout(&mut command)
 }
 
@@ -92,7 +97,7 @@ fn pprof_says_of_every_function_what_our_table_says() {
 /// Values by function, whatever it calls, and by task.
 type Sums = (BTreeMap<String, u64>, BTreeMap<String, u64>);
 
-type Value = fn(&Path) -> u64;
+type Value = fn(&calltree::Path) -> u64;
 
 /// What the flamegraph says.
 fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
@@ -178,6 +183,74 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
         }
         assert_eq!(lines, by_line, "{image}");
         assert!(names.stacks.iter().any(|frames| frames.len() > 2), "nothing is inlined twice in {image}");
+    }
+}
+
+/// Instructions of each line as the page of sources says them (`/source` of `-http`, which `-weblist` writes to a file).
+fn source_view(directory: &Path, file: &tempfile::NamedTempFile) -> BTreeMap<(String, u32), u64> {
+    let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
+    pprof_in(directory, file, &["-weblist=.", "-output", page.path().to_str().unwrap()]);
+    let tags = regex::Regex::new("<[^>]*>").unwrap();
+    let (mut lines, mut name) = (BTreeMap::new(), String::new());
+    for text in fs::read_to_string(page.path()).unwrap().lines() {
+        if let Some((_, rest)) = text.split_once("class=\"filename\">") {
+            name = rest.split_once('<').unwrap().0.to_owned();
+        }
+        let Some((_, rest)) = text.split_once("<span class=line>") else { continue };
+        let rest = tags.replace_all(rest, " ");
+        let mut words = rest.split_whitespace();
+        let line: u32 = words.next().unwrap().parse().unwrap();
+        // A point is none.
+        if let Ok(insns) = words.next().unwrap().parse::<u64>() {
+            *lines.entry((name.clone(), line)).or_default() += insns;
+        }
+    }
+    lines
+}
+
+/// A path without the steps back that compilers leave in it, which pprof takes out.
+fn clean(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            ".." if steps.last().is_some_and(|step| !step.is_empty()) => drop(steps.pop()),
+            "." => {}
+            step => steps.push(step),
+        }
+    }
+    steps.join("/")
+}
+
+#[test]
+fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
+    for (image, args) in [(IMAGES[0], &["--for", "5M", "--exact"][..]), (IMAGES[1], &["--for", "5M"])] {
+        let run = run(image, args).expect_code(0);
+        let profile = run.profile();
+        let names = &profile.names;
+        let mut expected: BTreeMap<(String, u32), u64> = BTreeMap::new();
+        for (pc, insns) in profile.insns() {
+            // What is inlined is shown at its own line, and again at the line that it is inlined into.
+            for frame in names.frames_at(pc) {
+                if let (Some(file), Some(line)) = (frame.file, frame.line) {
+                    *expected.entry((clean(&names.strings[file as usize]), line)).or_default() += insns;
+                }
+            }
+        }
+        expected.retain(|(_, line), insns| *line > 0 && *insns > 0);
+        let file = export(&run.dir, &[]);
+        // Whether or not it finds the image, whose code it does not know.
+        for directory in [Path::new("/"), &images_dir()] {
+            let mut seen = source_view(directory, &file);
+            seen.retain(|(_, line), _| *line > 0);
+            let lines = seen.keys().chain(expected.keys());
+            let other: BTreeSet<_> = lines
+                .filter(|line| seen.get(line) != expected.get(line))
+                .map(|line| (line, seen.get(line), expected.get(line)))
+                .collect();
+            let at = directory.display();
+            assert!(other.is_empty(), "{image} in {at}: line, seen, expected: {other:?}");
+        }
+        assert!(expected.len() > 100, "{image} has {} lines", expected.len());
     }
 }
 

@@ -16,6 +16,9 @@ use crate::common::{made, names, run, synthetic, tools, viewer};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
+/// Names of the groups that are no task.
+const NO_GROUP: [&str; 3] = [", [no task]", ", [not sampled]", ", interrupts"];
+
 /// What the file says.
 #[derive(Debug)]
 struct File {
@@ -35,6 +38,19 @@ impl Part {
     /// Without the gaps.
     fn insns(&self) -> u64 {
         self.samples.iter().filter(|(stack, _)| !stack.is_empty()).map(|(_, insns)| insns).sum()
+    }
+
+    /// Whether it has everything of one vCPU in the order of time.
+    fn is_whole(&self) -> bool {
+        self.is_in_time_order()
+            && !self.name.contains(", task ")
+            && !self.name.contains(NO_GROUP[0])
+            && !self.name.contains(NO_GROUP[1])
+            && !self.name.contains(NO_GROUP[2])
+    }
+
+    fn is_in_time_order(&self) -> bool {
+        self.name.ends_with(": instructions in time order")
     }
 
     fn is_exact(&self) -> bool {
@@ -123,7 +139,8 @@ fn assert_shown(path: &str) -> File {
 /// The exact instructions of each function with what is inlined into it, by name, file and line.
 fn of_functions(file: &File) -> BTreeMap<(String, Option<String>, Option<u64>), u64> {
     let mut sums = BTreeMap::new();
-    for (stack, insns) in &file.profiles[0].samples {
+    let exact = file.profiles.iter().find(|part| part.name.ends_with(": exact instructions")).unwrap();
+    for (stack, insns) in &exact.samples {
         let function = stack.iter().rfind(|&&frame| !file.frames[frame].0.ends_with(" (inlined)")).unwrap();
         *sums.entry(file.frames[*function].clone()).or_default() += insns;
     }
@@ -136,44 +153,53 @@ fn of_table(profile: &Profile) -> BTreeMap<(String, Option<String>, Option<u64>)
 }
 
 /// The parts in the order of time have the stack of each sample where it was taken, as wide as the instructions
-/// since the one before.
+/// since the one before: the whole, which comes first, and those of the tasks together.
 #[track_caller]
 fn assert_in_time_order(file: &File, profile: &Profile, args: &[&str]) {
-    let tree = CallTree::new(profile, View { fold_irqs: args.contains(&"--fold-irqs") });
-    for vcpu in 0..profile.vcpus.len() as u32 {
-        let several = profile.vcpus.len() > 1;
-        let is_its = |part: &&Part| {
-            let of_vcpu = !several || part.name.contains(&format!(", vCPU {vcpu}:"));
-            part.name.ends_with(": instructions in time order") && of_vcpu
-        };
-        let parts: Vec<&Part> = file.profiles.iter().filter(is_its).collect();
-        let mut starts: BTreeMap<u64, (&[usize], u64)> = BTreeMap::new();
-        for part in &parts {
-            let mut at = 0;
-            for (stack, insns) in &part.samples {
-                if !stack.is_empty() {
-                    assert!(starts.insert(at, (stack, *insns)).is_none(), "two parts at {at}");
-                }
-                at += insns;
-            }
-            assert_eq!(
-                Some(at),
-                profile.samples.iter().rfind(|sample| sample.vcpu == vcpu).map(|last| last.at_insns)
-            );
+    let vcpus = profile.vcpus.len() as u32;
+    for vcpu in 0..vcpus {
+        let of_vcpu = |part: &&Part| vcpus == 1 || part.name.contains(&format!(", vCPU {vcpu}:"));
+        let (whole, tasks): (Vec<&Part>, Vec<&Part>) = file
+            .profiles
+            .iter()
+            .filter(of_vcpu)
+            .filter(|part| part.is_in_time_order())
+            .partition(|part| part.is_whole());
+        assert_eq!(whole.len(), 1, "{:?}", whole.iter().map(|part| &part.name).collect::<Vec<_>>());
+        assert!(std::ptr::eq(whole[0], &file.profiles[vcpu as usize]), "the whole of vCPU {vcpu} is not in front");
+        assert_has_all_samples(file, &whole, profile, vcpu, args);
+        if !tasks.is_empty() {
+            assert_has_all_samples(file, &tasks, profile, vcpu, args);
         }
-        let mut before = 0;
-        let samples = profile.samples.iter().zip(&tree.samples).filter(|(sample, _)| sample.vcpu == vcpu);
-        for (sample, &path) in samples {
-            let (start, (stack, insns)) = starts.range(..=before).next_back().unwrap();
-            let names: Vec<&str> = stack.iter().map(|&frame| file.frames[frame].0.as_str()).collect();
-            let expected: Vec<String> =
-                tree.frames(path).into_iter().map(|member| shown(member.frame.role, &member.frame.name)).collect();
-            assert_eq!(names, expected, "after {before} instructions");
-            assert!(sample.at_insns <= start + insns, "ends at {}, not {}", start + insns, sample.at_insns);
-            before = sample.at_insns;
-        }
-        assert_eq!(parts.iter().map(|part| part.insns()).sum::<u64>(), before);
     }
+}
+
+#[track_caller]
+fn assert_has_all_samples(file: &File, parts: &[&Part], profile: &Profile, vcpu: u32, args: &[&str]) {
+    let tree = CallTree::new(profile, View { fold_irqs: args.contains(&"--fold-irqs") });
+    let mut starts: BTreeMap<u64, (&[usize], u64)> = BTreeMap::new();
+    for part in parts {
+        let mut at = 0;
+        for (stack, insns) in &part.samples {
+            if !stack.is_empty() {
+                assert!(starts.insert(at, (stack, *insns)).is_none(), "two parts at {at}");
+            }
+            at += insns;
+        }
+        assert_eq!(Some(at), profile.samples.iter().rfind(|sample| sample.vcpu == vcpu).map(|last| last.at_insns));
+    }
+    let mut before = 0;
+    let samples = profile.samples.iter().zip(&tree.samples).filter(|(sample, _)| sample.vcpu == vcpu);
+    for (sample, &path) in samples {
+        let (start, (stack, insns)) = starts.range(..=before).next_back().unwrap();
+        let names: Vec<&str> = stack.iter().map(|&frame| file.frames[frame].0.as_str()).collect();
+        let expected: Vec<String> =
+            tree.frames(path).into_iter().map(|member| shown(member.frame.role, &member.frame.name)).collect();
+        assert_eq!(names, expected, "after {before} instructions");
+        assert!(sample.at_insns <= start + insns, "ends at {}, not {}", start + insns, sample.at_insns);
+        before = sample.at_insns;
+    }
+    assert_eq!(parts.iter().map(|part| part.insns()).sum::<u64>(), before);
 }
 
 fn shown(role: FrameRole, name: &str) -> String {
@@ -188,11 +214,14 @@ fn the_page_shows_every_task_with_exact_instructions_and_in_the_order_of_time() 
             let profile = run.profile();
             let (_temp, path) = export(&run.dir, args);
             let file = assert_shown(&path);
-            assert_eq!(file.profiles[0].insns(), profile.total_insns());
+            // What the page opens with, in its tab of that name.
+            assert_eq!(file.profiles[0].name, format!("{image}.elf, all tasks: instructions in time order"));
+            assert_eq!(file.profiles[1].name, format!("{image}.elf, all tasks: exact instructions"));
+            assert_eq!(file.profiles[1].insns(), profile.total_insns());
             assert_eq!(of_functions(&file), of_table(&profile), "{image}");
             assert_in_time_order(&file, &profile, args);
             // The tasks' parts are the whole, divided.
-            let parts = || file.profiles[1..].iter().filter(|part| part.is_exact());
+            let parts = || file.profiles[2..].iter().filter(|part| part.is_exact());
             assert_eq!(parts().map(Part::insns).sum::<u64>(), profile.total_insns());
             let has = |part: &str| file.profiles.iter().any(|profile| profile.name == format!("{image}.elf, {part}"));
             for what in ["instructions by path", "instructions in time order"] {
@@ -210,9 +239,9 @@ fn vcpus_are_apart_in_time_and_an_image_without_tasks_is_not_divided() {
     let file = assert_shown(&path);
     let names: Vec<&str> = file.profiles.iter().map(|part| part.name.as_str()).collect();
     let expected = [
-        "riscv64-smp.elf, all vCPUs: exact instructions",
         "riscv64-smp.elf, vCPU 0: instructions in time order",
         "riscv64-smp.elf, vCPU 1: instructions in time order",
+        "riscv64-smp.elf, all vCPUs: exact instructions",
     ];
     assert_eq!(names, expected);
     assert_in_time_order(&file, &smp.profile(), &[]);
@@ -262,7 +291,7 @@ fn a_profile_of_nothing_and_one_of_a_single_sample_are_shown() {
     let file = assert_shown(&path);
     assert_eq!(file.frames, [("main".to_owned(), Some("main.c".to_owned()), None)]);
     let samples: Vec<_> = file.profiles.into_iter().map(|part| part.samples).collect();
-    assert_eq!(samples, [[(vec![0], 120)], [(vec![0], 100)]]);
+    assert_eq!(samples, [[(vec![0], 100)], [(vec![0], 120)]]);
 }
 
 #[test]

@@ -299,7 +299,7 @@ pub(crate) fn show(profile: &Profile) {
     }
     drop(flamegraph::svg(profile, view));
     drop(flamegraph::chart(profile, view));
-    drop(report::write(profile, view, &mut sources, &mut out));
+    drop(report::write(profile, view, &report::Extras::default(), &mut sources, &mut out));
     let baseline = Baseline::of(profile);
     drop(Baseline::from_text(&baseline.to_text()));
     let comparison = compare(Some(&baseline.metrics), &baseline.metrics);

@@ -342,3 +342,33 @@ fn very_deep_and_very_large_stacks_never_panic() {
     let picture = parse(&draw(("a", vec![(deep, u64::MAX)]), ("b", weights(&[(&["f"], u64::MAX), (&["g"], 2)]))));
     assert_eq!(picture.before.len(), 20_001);
 }
+
+#[test]
+fn followed_and_sampled_call_paths_are_not_drawn_as_if_they_compared() {
+    let sampled = run("cortex-m3-stacks", &[]).expect_code(0);
+    let exact = run("cortex-m3-stacks", &["--exact"]).expect_code(0);
+    let temp = tempfile::tempdir().unwrap();
+    let picture = temp.path().join("diff.svg");
+    let diff = |before: &Run, after: &Run, picture: Option<&std::path::Path>| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_harness"));
+        command.arg("diff").arg(&before.dir).arg(&after.dir);
+        command.args(picture.iter().flat_map(|picture| ["-o", picture.to_str().unwrap()]));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (before, after, words) in [
+        (&sampled, &exact, ["has sampled call stacks", "has an exact call tree"]),
+        (&exact, &sampled, ["has an exact call tree", "has sampled call stacks"]),
+    ] {
+        let (code, stdout, stderr) = diff(before, after, Some(&picture));
+        assert_eq!((code, stdout.as_str(), picture.exists()), (Some(2), "", false), "{stderr}");
+        let first = stderr.find(words[0]).unwrap_or_else(|| panic!("{stderr}"));
+        assert!(stderr[first..].contains(words[1]) && stderr.contains("--exact"), "{stderr}");
+        // The table has the same exact counts on both sides.
+        let (code, stdout, stderr) = diff(before, after, None);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.contains("total unchanged"), "{stdout}");
+    }
+    let (code, _, stderr) = diff(&exact, &exact, Some(&picture));
+    assert_eq!((code, picture.exists()), (Some(0), true), "{stderr}");
+}

@@ -1,7 +1,7 @@
 //! The promise: the report is one page that shows the profile's own numbers, answers to clicks and keys, asks no network
 //! for anything, and holds whatever functions are called. Chromium opens it, by ci/viewers/report.mjs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use std::process::Command;
 
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
+use harness::analysis::compare::compare;
 use harness::analysis::listing::Lister;
+use harness::analysis::metrics::Metrics;
 use harness::analysis::place::Place;
 use harness::analysis::source::Sources;
 use harness::analysis::stacks::{self, Exceptions, FrameRole, View};
@@ -53,8 +55,38 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
+/// Instructions in a task, and those of them that each function executes itself with what is inlined into it.
+fn in_task(tree: &CallTree, name: &str) -> (u64, BTreeMap<String, u64>) {
+    let (mut total, mut functions) = (0, BTreeMap::new());
+    let name = format!("task {name}");
+    let summed: Result<(), Infallible> = tree.each(|members, path| {
+        if members[0].frame.role == FrameRole::Task && members[0].frame.name == name {
+            total += path.insns;
+            let function = members.iter().rfind(|member| member.frame.role != FrameRole::Inlined).unwrap();
+            *functions.entry(function.frame.name.clone()).or_default() += path.insns;
+        }
+        Ok(())
+    });
+    let Ok(()) = summed;
+    (total, functions)
+}
+
+/// Who called a function when most was executed in and below it.
+fn caller_of_most(tree: &CallTree, name: &str) -> String {
+    let mut callers: BTreeMap<String, u64> = BTreeMap::new();
+    let summed: Result<(), Infallible> = tree.each(|members, path| {
+        if let Some(at) = members.iter().position(|member| member.frame.name == name) {
+            let caller = members[..at].iter().rfind(|member| member.frame.role != FrameRole::Inlined).unwrap();
+            *callers.entry(caller.frame.name.clone()).or_default() += path.insns;
+        }
+        Ok(())
+    });
+    let Ok(()) = summed;
+    callers.into_iter().max_by_key(|&(_, insns)| insns).unwrap().0
+}
+
 /// What the page has to show of a profile, from the profile and not by the report's code.
-fn expected(profile: &Profile, chosen: &str) -> Value {
+fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
     let table = functions::table(profile);
     let hottest = &table.rows[0];
     let most_called = table.rows.iter().rev().max_by_key(|row| row.calls).unwrap();
@@ -66,6 +98,9 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
     });
     let Ok(()) = summed;
     let sums = tree.inclusive_insns();
+    let task = &profile.tasks.iter().zip(stacks::task_names(profile)).max_by_key(|(task, _)| task.insns).unwrap().1;
+    let (task_insns, of_task) = in_task(&tree, task);
+    let (hottest_of_task, self_of_task) = of_task.iter().max_by_key(|(_, insns)| **insns).unwrap();
     let roots = tree.paths.iter().zip(&sums).filter(|(path, _)| path.parent == 0).rev();
     let (widest, widest_insns) = roots.max_by_key(|(_, insns)| **insns).unwrap();
     let widest = &tree.members[widest.member as usize].frame;
@@ -104,7 +139,18 @@ fn expected(profile: &Profile, chosen: &str) -> Value {
             "name": hottest.name,
             "self": group(hottest.self_insns),
             "share_below": percent(below, table.total_insns),
+            "below": group(below),
+            "caller": caller_of_most(&tree, &hottest.name),
         },
+        "task": {
+            "name": task,
+            "insns": group(task_insns),
+            "share": percent(task_insns, table.total_insns),
+            "hottest": hottest_of_task,
+            "self": group(*self_of_task),
+            "share_below": percent(*self_of_task, task_insns),
+        },
+        "saved": saved.join(FILE_NAME),
         "most_called": most_called.name,
         "total": group(table.total_insns),
         "widest": { "name": widest.name, "kind": "task", "insns": group(*widest_insns) },
@@ -133,12 +179,71 @@ fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
         let run = run(image, args).expect_code(0);
         let temp = tempfile::tempdir().unwrap();
         let (page, _) = report(&run.dir, temp.path(), &[]);
-        watch("look", &page, Some((temp.path(), expected(&run.profile(), "crc32_table"))));
+        watch(
+            "look",
+            &page,
+            Some((temp.path(), expected(&run.profile(), "crc32_table", &run.dir.canonicalize().unwrap()))),
+        );
         // The same profile gives the same bytes, also on standard output.
         let mut again = Command::new(env!("CARGO_BIN_EXE_harness"));
         let again = again.arg("report").arg(&run.dir).args(["-o", "-"]).output().unwrap();
         assert!(again.stdout == fs::read(&page).unwrap(), "{image}: other bytes");
     }
+}
+
+#[test]
+fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
+    let new = run("riscv64-freertos", &["--for", "6M"]).expect_code(0);
+    let profile = new.profile();
+    for (image, args) in
+        [("riscv64-freertos-O3", &["--for", "6M"][..]), ("riscv64-freertos-O3", &["--for", "6M", "--exact"])]
+    {
+        let old = run(image, args).expect_code(0);
+        let before = old.profile();
+        let comparison = compare(Some(&Metrics::of(&before)), &Metrics::of(&profile));
+        let known = |number: Option<u64>| number.map_or("–".to_owned(), group);
+        let rows = comparison.functions.iter().filter(|change| change.is_one()).take(3).map(|change| {
+            let insns = change.self_insns();
+            let difference = insns.difference();
+            let sign = if difference > 0 { "+" } else { "-" };
+            let signed = format!("{sign}{}", group(difference.unsigned_abs() as u64));
+            [change.name.clone(), known(insns.before), known(insns.after), signed]
+        });
+        let rows: Vec<_> = rows.collect();
+        let roots = |profile: &Profile| -> BTreeMap<String, u64> {
+            let tree = CallTree::new(profile, View::default());
+            let roots = tree.paths.iter().zip(tree.inclusive_insns()).filter(|(path, _)| path.parent == 0);
+            roots.map(|(path, insns)| (tree.members[path.member as usize].frame.name.clone(), insns)).collect()
+        };
+        let (now, then) = (roots(&profile), roots(&before));
+        let (widest, insns) = now.iter().max_by_key(|(_, insns)| **insns).unwrap();
+        let paths = format!("{} before (", group(then[widest]));
+        assert_ne!(then[widest], *insns);
+        let temp = tempfile::tempdir().unwrap();
+        let (page, _) = report(&new.dir, temp.path(), &["--before", old.dir.to_str().unwrap()]);
+        let totals = format!("{} → {} instructions", group(before.total_insns()), group(profile.total_insns()));
+        // What was followed on one side and sampled on the other does not compare path by path.
+        let paths = if args.contains(&"--exact") { Value::Null } else { json!(paths) };
+        let expected = json!({ "text": [totals, comparison.explain()], "rows": rows, "paths": paths });
+        watch("compared", &page, Some((temp.path(), expected)));
+    }
+}
+
+#[test]
+fn the_page_has_what_was_printed_and_when_where_that_is_known() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut profile = made::empty(1000);
+    made::execute(&mut profile, 0x40, 5000);
+    profile.console_marks = vec![(1000, 3), (2000, 9), (5000, 9)];
+    saved(&profile, temp.path());
+    fs::write(temp.path().join("console.log"), "ab\r\n<b>x\n").unwrap();
+    let (page, _) = report(temp.path(), temp.path(), &[]);
+    let seen = watch("read", &page, None);
+    let text = seen["text"].as_str().unwrap();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let at = lines.iter().position(|line| *line == "ab").unwrap_or_else(|| panic!("{lines:?}"));
+    assert_eq!(lines[at - 2..=at], ["1", "2,000", "ab"]);
+    assert!(lines.contains(&"<b>x"), "{lines:?}");
 }
 
 /// As the page shows what cannot be seen.

@@ -5,11 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use anyhow::Result;
 use serde::Serialize;
 
+use super::Extras;
+use super::compare::Compare;
+use super::console::Console;
 use super::facts;
 use super::heap::Heap;
 use super::listings::Listing;
+use super::saved::Saved;
 use super::strings::Strings;
 use super::zones::Zones;
 use crate::analysis::callgraph::{CallGraph, Party};
@@ -18,6 +23,7 @@ use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::place::{self, Place};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
+use crate::analysis::time;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
 use crate::text::number::Hex;
@@ -49,8 +55,12 @@ pub(super) struct Data {
     /// There are call stacks.
     stacked: bool,
     fold_irqs: bool,
+    /// How long the run was by the firmware's clock, and how busy: a sentence.
+    time: Option<String>,
     pub(super) strings: Strings,
     pub(super) functions: Functions,
+    /// Where calls were followed.
+    per_call: Option<PerCall>,
     members: Members,
     paths: Paths,
     /// Paths that are drawn together.
@@ -64,6 +74,9 @@ pub(super) struct Data {
     /// Where it was followed.
     heap: Option<Heap>,
     zones: Zones,
+    console: Option<Console>,
+    compare: Option<Compare>,
+    saved: Option<Saved>,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -90,6 +103,14 @@ pub(super) struct Functions {
     calls: Vec<u64>,
     samples: Vec<u64>,
     z: Vec<f64>,
+}
+
+/// Inclusive instructions of the shortest, the mean and the longest call, by row; [`NONE`] where none has ended.
+#[derive(Debug, Serialize)]
+struct PerCall {
+    min: Vec<i64>,
+    mean: Vec<i64>,
+    max: Vec<i64>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -168,7 +189,10 @@ struct Check {
 
 impl Data {
     /// All but the listings.
-    pub(super) fn new(profile: &Profile, view: View) -> Data {
+    ///
+    /// # Errors
+    /// When the profile cannot be packed.
+    pub(super) fn new(profile: &Profile, view: View, extras: &Extras<'_>) -> Result<Data> {
         let mut strings = Strings::default();
         let table = functions::table(profile);
         let (mut functions, rows) = functions_of(profile, &table, &mut strings);
@@ -183,7 +207,8 @@ impl Data {
         let interrupted = interrupts_in(&tree);
         let merged_paths = merge_narrow(&mut tree, MAX_PATHS);
         let check = crosscheck::check(profile, &table);
-        Data {
+        let compare = extras.before.as_ref().map(|before| Compare::new(before, profile, &tree, view));
+        Ok(Data {
             image: profile.facts.image_name.clone(),
             total_insns: table.total_insns,
             total_samples: table.total_samples,
@@ -198,7 +223,12 @@ impl Data {
             tasks: tasks_of(profile),
             interrupts: interrupts_of(profile, interrupted),
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
+            time: time::sentence(profile),
+            per_call: per_call(profile, &rows, functions.name.len()),
             zones: Zones::new(profile),
+            console: extras.console.and_then(|bytes| Console::new(profile, bytes)),
+            compare,
+            saved: Saved::new(profile)?,
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
             check: Check {
@@ -211,8 +241,25 @@ impl Data {
             source_notes: Vec::new(),
             strings,
             functions,
+        })
+    }
+}
+
+fn per_call(profile: &Profile, rows: &Rows, count: usize) -> Option<PerCall> {
+    let mut calls = PerCall { min: vec![NONE; count], mean: vec![NONE; count], max: vec![NONE; count] };
+    let mut has_some = false;
+    for span in profile.spans.iter().filter(|span| span.count > 0) {
+        let SpanKind::Call { entry } = span.kind else { continue };
+        let row = rows.get(&Place::of(profile, entry).start()).and_then(|&row| usize::try_from(row).ok());
+        let Some(row) = row.filter(|&row| row < count) else { continue };
+        has_some = true;
+        for (column, insns) in
+            [(&mut calls.min, span.min_insns), (&mut calls.mean, span.mean_insns()), (&mut calls.max, span.max_insns)]
+        {
+            column[row] = i64::try_from(insns).unwrap_or(i64::MAX);
         }
     }
+    has_some.then_some(calls)
 }
 
 /// Numbers of the rows by the first address of their place; None: the boot ROM.

@@ -1,0 +1,69 @@
+// Comparison with another run -------------------------------------------------------------------------------------------------------
+
+/** The colour of a path by its instructions before and now. */
+function changeColor(before, now, dark) {
+    const lightness = dark ? 27 : 78;
+    if (before === now) return dark ? '#3a3d40' : '#e8e8e8';
+    if (before === 0) return dark ? 'hsl(28 80% 27%)' : 'hsl(32 95% 66%)';
+    const part = Math.sqrt(Math.abs(now - before) / Math.max(now, before));
+    return `hsl(${now > before ? 4 : 212} ${25 + 50 * part}% ${lightness + (dark ? 5 : -8) * part}%)`;
+}
+
+const signed = (difference) => (difference > 0 ? '+' : difference < 0 ? '-' : '±') + group(Math.abs(difference));
+const signedPercent = (difference, whole) => (whole > 0 ? `${difference > 0 ? '+' : ''}${((100 * difference) / whole).toFixed(2)}%` : '');
+
+if (data.compare) {
+    const { label, explained, notes, total, changes, fates } = data.compare;
+    const rowOfName = new Map();
+    names.forEach((name, row) => { if (!rowOfName.has(name)) rowOfName.set(name, row); });
+    by('compare').hidden = false;
+    by('compare-title').textContent = `Compared with ${visible(label)}`;
+    by('compare-text').append(
+        make('p', {}, make('b', {}, `${group(total[0])} → ${group(total[1])} instructions`), ` (${signed(total[1] - total[0])}, ${signedPercent(total[1] - total[0], total[0])})`),
+        make('p', {}, visible(explained)),
+        ...notes.map((note) => make('p', { class: 'quiet' }, `note: ${visible(note)}`)));
+    const known = (number) => (number === null ? '–' : group(number));
+    const difference = (change) => (changes.after[change] ?? 0) - (changes.before[change] ?? 0);
+    const rows = changes.name.map((_, change) => change);
+    const nameOf = (change) => visible(changes.name[change]);
+    const rowOf = (change) => rowOfName.get(nameOf(change)) ?? -1;
+    const table = new Table(by('compare-table'), {
+        label: 'Changes',
+        most: () => Math.max(160, innerHeight * 0.4),
+        opens: (change) => open(rowOf(change)),
+        look(change, element) {
+            element.children[3].classList.add(difference(change) > 0 ? 'bad' : difference(change) < 0 ? 'good' : 'dim');
+            if (rowOf(change) < 0) element.classList.add('zero');
+        },
+        columns: [
+            { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: nameOf, key: nameOf, title: nameOf },
+            { name: 'Before', width: '7rem', number: true, cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its source, wherever it is inlined, as harness diff has them. Exact.' },
+            { name: 'After', width: '7rem', number: true, cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 },
+            { name: 'Change', width: '7rem', number: true, cell: (change) => signed(difference(change)), key: difference },
+            { name: '% of the total', width: '7.5rem', number: true, cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) },
+            { name: 'Calls before', width: '6.5rem', number: true, cell: (change) => known(changes.calls_before[change]), key: (change) => changes.calls_before[change] ?? -1 },
+            { name: 'Calls after', width: '6.5rem', number: true, cell: (change) => known(changes.calls_after[change]), key: (change) => changes.calls_after[change] ?? -1 },
+            { name: '', width: '8rem', class: 'dim', cell: (change) => fates[changes.fate[change]] },
+        ],
+    });
+    table.show(rows);
+    table.sort(4, true);
+    by('compare-bar').append(copyButton(() => table.markdown()));
+    if (data.compare.tasks.length) {
+        const host = make('div', { class: 'plain' });
+        by('compare').append(host);
+        plainTable(host, ['Task', 'Before', 'After', 'Change'], data.compare.tasks.map(([name, before, after]) => [
+            visible(name), known(before), known(after), signed((after ?? 0) - (before ?? 0))]));
+    }
+    if (data.compare.paths.length) {
+        const toggle = make('input', { type: 'checkbox', onchange: () => {
+            byChange = toggle.checked;
+            showLegend();
+            flames.themed();
+        } });
+        by('views').after(make('label', { class: 'quiet' }, toggle, ' what changed'));
+    } else {
+        by('compare-text').append(make('p', { class: 'quiet' }, 'Call paths are not compared: they are followed on one side (--exact) and sampled on the other, or there are none.'));
+    }
+}
+

@@ -1,0 +1,76 @@
+//! What the firmware printed, line by line, as the page's script reads it.
+
+use serde::Serialize;
+
+use crate::profile::Profile;
+
+/// Most lines and bytes of a line in the page: the last ones are the ones that say how it ended.
+const MAX_LINES: usize = 5_000;
+const MAX_LINE_CHARS: usize = 1_000;
+
+/// The console.
+#[derive(Debug, Serialize)]
+pub(super) struct Console {
+    lines: Vec<String>,
+    /// Instructions of the run by which a line had been printed to its end; None: not known.
+    at: Vec<Option<u64>>,
+    /// Lines before the first.
+    left_out: usize,
+    /// Some of it is known.
+    marked: bool,
+}
+
+impl Console {
+    /// The console of a run by its bytes; None: nothing was printed.
+    pub(super) fn new(profile: &Profile, bytes: &[u8]) -> Option<Console> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let mut console = Console { lines: Vec::new(), at: Vec::new(), left_out: 0, marked: false };
+        let mut marks = profile.console_marks.iter().peekable();
+        let mut printed = 0_u64;
+        let all: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
+        console.left_out = all.len().saturating_sub(MAX_LINES);
+        for (number, line) in all.into_iter().enumerate() {
+            printed += line.len() as u64;
+            // The first that has all of it.
+            while marks.next_if(|&&(_, bytes)| bytes < printed).is_some() {}
+            if number < console.left_out {
+                continue;
+            }
+            let text = String::from_utf8_lossy(line);
+            let text = text.trim_end_matches(['\n', '\r']);
+            console.lines.push(text.chars().take(MAX_LINE_CHARS).collect());
+            console.at.push(marks.peek().map(|&&(insns, _)| insns));
+        }
+        console.marked = console.at.iter().any(Option::is_some);
+        Some(console)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn a_line_has_the_first_mark_that_has_all_of_it() {
+        let mut profile = empty();
+        profile.console_marks = vec![(100, 3), (200, 10), (300, 14), (900, 14)];
+        let console = Console::new(&profile, b"ab\r\ncdef\r\nghi\xff").unwrap();
+        assert_eq!(console.lines, ["ab", "cdef", "ghi\u{fffd}"]);
+        assert_eq!((console.at, console.marked), (vec![Some(200), Some(200), Some(300)], true));
+        profile.console_marks.clear();
+        assert!(!Console::new(&profile, b"a\n").unwrap().marked);
+        assert!(Console::new(&profile, b"").is_none());
+    }
+
+    #[test]
+    fn of_very_much_the_end_is_kept() {
+        let text: String = (0..MAX_LINES + 7).map(|line| format!("{line}\n")).collect();
+        let console = Console::new(&empty(), text.as_bytes()).unwrap();
+        assert_eq!((console.lines.len(), console.left_out, console.lines[0].as_str()), (MAX_LINES, 7, "7"));
+        let long = Console::new(&empty(), "x".repeat(9 * MAX_LINE_CHARS).as_bytes()).unwrap();
+        assert_eq!(long.lines[0].len(), MAX_LINE_CHARS);
+    }
+}

@@ -1,0 +1,76 @@
+// Tasks and interrupts ----------------------------------------------------------------------------------------------------------
+
+/** Shows everything of one task only, and of all again. */
+const taskLink = (number) => make('button', {
+    class: 'name',
+    type: 'button',
+    title: 'Show only what belongs to this task',
+    'aria-pressed': String(state.t === number),
+    onclick: () => go({ t: state.t === number ? null : number, z: null }),
+}, visible(data.tasks[number].name));
+
+/** Marks a frame in the call paths. */
+const markLink = (name, text) => make('button', { class: 'name', type: 'button', title: 'Mark it in the call paths', onclick: () => {
+    go({ q: text, z: null });
+    by('flamegraph').scrollIntoView({ block: 'nearest' });
+} }, name);
+
+const hasSpans = data.interrupts.some((interrupt) => interrupt.spans);
+
+by('tasks').hidden = data.tasks.length === 0;
+by('interrupts').hidden = data.interrupts.length === 0;
+
+function showTasks() {
+    if (data.tasks.length) {
+        const host = by('tasks').querySelector('.plain');
+        host.replaceChildren();
+        plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack used', 'Painted'], data.tasks.map((task, number) => [
+            taskLink(number), group(task.insns), percent(task.insns, data.total_insns),
+            group(task.switches), task.stack, task.painted,
+        ]));
+        for (const remark of data.remarks) host.append(make('p', {}, visible(remark)));
+    }
+    if (data.interrupts.length) {
+        const host = by('interrupts').querySelector('.plain');
+        host.replaceChildren();
+        const rows = data.interrupts.filter((interrupt) => scope.interrupts.has(visible(interrupt.name)));
+        // How long they took is known of the whole run only.
+        const withSpans = hasSpans && !scope.task;
+        plainTable(host, ['Interrupt', data.exact ? 'Instructions' : 'Instructions ≈', 'Share', 'Samples',
+            ...(withSpans ? ['Times', 'Shortest', 'Mean', 'Longest'] : [])], rows.map((interrupt) => {
+            const [insns, samples] = scope.interrupts.get(visible(interrupt.name));
+            return [
+                markLink(visible(interrupt.name), visible(interrupt.name)), group(insns),
+                percent(insns, scope.total), group(samples),
+                ...(withSpans ? (interrupt.spans ?? ['', '', '', '']).map((number) => (number === '' ? '–' : group(number))) : []),
+            ];
+        }));
+        if (!data.tasks.length) for (const remark of data.remarks) host.append(make('p', {}, visible(remark)));
+    }
+}
+
+if (!data.tasks.length && !data.interrupts.length && data.remarks.length) {
+    by('tasks-title').textContent = 'Stacks';
+    by('tasks').hidden = false;
+    for (const remark of data.remarks) by('tasks').querySelector('.plain').append(make('p', {}, visible(remark)));
+}
+
+/** Scopes by their tasks: made once. */
+const scopes = new Map([[null, wholeRun]]);
+
+/** Shows the whole run, or one task: pictures, tables and sentences that can be told apart by task. */
+function rescope() {
+    if (!scopes.has(state.t)) scopes.set(state.t, taskScope(state.t));
+    scope = scopes.get(state.t);
+    const { task } = scope;
+    document.body.classList.toggle('filtered', task !== null);
+    by('filter').hidden = task === null;
+    if (task) {
+        by('filter').replaceChildren('Only ', make('b', {}, `task ${visible(task.name)}`),
+            `: ${plural(scope.total, 'instruction')}${data.exact ? '' : ' by its samples'}, ${percent(scope.total, data.total_insns)} of the run; shares are of the task `,
+            make('button', { type: 'button', onclick: () => go({ t: null, z: null }) }, 'Show everything'));
+    }
+    showHeadline();
+    showTasks();
+}
+
