@@ -99,11 +99,10 @@ pub enum Command {
     Run(RunArgs),
     /// Show what is installed and whether it works, what is missing, and how to get it
     Doctor(DoctorArgs),
-    /// Show what there is to choose from: machines with their memory, formats of other tools
-    List {
-        /// What to list
-        what: Listed,
-    },
+    /// Write a first suite for the firmware that is there: run it once, and keep its numbers as the baseline
+    Init(InitArgs),
+    /// Show what there is to choose from: machines with their memory, formats of other tools, functions, tasks
+    List(ListArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
     Debug(DebugArgs),
     /// Print what a shell completes this command line by
@@ -126,6 +125,43 @@ pub enum Listed {
     Machines,
     /// The formats of `harness export`
     Formats,
+    /// The functions of an image, or those of a profile with their instructions, by the names that commands take
+    Functions,
+    /// The tasks of a profile's run
+    Tasks,
+}
+
+/// What to list.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What to list
+    pub what: Listed,
+    /// For functions and tasks: a firmware file, or a profile
+    #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]
+    pub of: Option<PathBuf>,
+}
+
+/// How to write a first suite.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Firmware, or folders to look for ELF files in [default: the current directory, with all below it]
+    #[arg(value_name = "PATH")]
+    pub places: Vec<PathBuf>,
+    /// Window of an image that does not end before by itself
+    #[arg(long = "for", value_name = "N", default_value = "50M")]
+    pub for_insns: String,
+    /// Leave out an image that has not ended after SECONDS on this host
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, allow_negative_numbers = true)]
+    pub timeout: f64,
+    /// Images at a time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Show no progress and no line for each image
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
 }
 
 /// How to debug a run.
@@ -195,6 +231,12 @@ pub struct TestArgs {
     /// Print the JSON Schema of report.json
     #[arg(long)]
     pub schema: bool,
+    /// Go on: run again what changes (the suite, an image, a file it reads, its baseline), until Ctrl-C
+    #[arg(long, conflicts_with_all = ["list", "schema", "save_baseline", "ratchet", "shard", "json"])]
+    pub watch: bool,
+    /// Print report.json instead of lines
+    #[arg(long, conflicts_with_all = ["list", "schema"])]
+    pub json: bool,
     /// Images at a time [default: one per core]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,

@@ -8,6 +8,7 @@ pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod heap;
+pub mod init;
 pub mod list;
 pub mod manual;
 pub mod merge;

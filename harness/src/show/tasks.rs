@@ -81,7 +81,11 @@ fn more(rows: usize, noun: &str) -> String {
     format!("{} more {noun}s (--top 0)", group(rows as u64))
 }
 
-fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+/// Writes the table of tasks.
+///
+/// # Errors
+/// What `out` reports.
+pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let total = profile.total_insns();
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     // Stable: equal ones stay in the order in which they first ran.
