@@ -29,7 +29,8 @@ const BASELINES: &str = "baselines";
 /// When a suite is there already, there is no firmware, or nothing can be written.
 pub fn run(args: InitArgs) -> Result<ExitCode> {
     let (file, baseline) = (Path::new(FILE_NAME), Path::new(BASELINES).join(BASELINE));
-    for (path, remedy) in [(file, "`harness test` runs it"), (&baseline, "move it away, or write the suite by hand")] {
+    for (path, remedy) in [(file, "`harness test` runs it"), (&baseline, "move it away, or write the suite by hand")]
+    {
         if path.symlink_metadata().is_ok() {
             let why = format_args!("is there already, and nothing is written over it; {remedy}");
             return Err(InputError::about(path, why).into());
@@ -71,7 +72,11 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     }
     write(file, &baseline, &draft, &numbers)?;
     let left_out = if left_out == 0 { String::new() } else { format!(" ({left_out} left out, with the reason)") };
-    let written = format!("{FILE_NAME}: {}{left_out}; their numbers are in {}", plural(run as u64, "image"), baseline.display());
+    let written = format!(
+        "{FILE_NAME}: {}{left_out}; their numbers are in {}",
+        plural(run as u64, "image"),
+        baseline.display()
+    );
     writeln!(terminal::stdout(), "{written}")?;
     terminal::notes(&["`harness test` runs it; both belong into version control".to_owned()]);
     Ok(ExitCode::Good)

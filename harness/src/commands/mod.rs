@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod bins;
+mod browser;
 pub mod callers;
 pub mod debug;
 pub mod diff;

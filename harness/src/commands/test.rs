@@ -82,7 +82,9 @@ impl Round {
         let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let chosen = Filter::choose(&filters, &suite.cases);
         if chosen.is_empty() {
-            return Err(InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into());
+            return Err(
+                InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into()
+            );
         }
         let baseline = args.baseline.clone().or_else(|| suite.baseline.clone());
         baseline.iter().chain(&args.save_baseline).try_for_each(|name| baseline::check_name(name))?;
@@ -159,8 +161,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
             settings = round.settings(args, command, reports);
         }
         files = round.watch();
-        let is_concerned =
-            |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);
+        let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);
         let again: Vec<&'static Case> = round.mine.iter().copied().filter(is_concerned).collect();
         let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         say(&format!("changed: {names}; running {which}"));

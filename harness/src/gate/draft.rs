@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::gate::expect::Ending;
+use crate::text::fold::words;
 use crate::text::number::{group, plural};
 use crate::text::terminal::printable;
 
@@ -12,6 +13,9 @@ pub const BASELINE: &str = "main";
 
 /// Columns of a line before its comment.
 const COMMENT_COLUMN: usize = 36;
+
+/// Columns of a comment that has lines of its own.
+const COMMENT_COLUMNS: usize = 98;
 
 /// A suite to be written.
 #[derive(Clone, Debug, Default)]
@@ -91,8 +95,8 @@ fn line(text: &mut String, what: &str, comment: &str) {
 
 /// Lines of a comment.
 fn comment(text: &mut String, sentence: &str) {
-    for part in sentence.lines() {
-        let _ = writeln!(text, "# {}", printable(part));
+    for line in sentence.lines().flat_map(|line| words(&printable(line), COMMENT_COLUMNS)) {
+        let _ = writeln!(text, "# {line}");
     }
 }
 
@@ -116,8 +120,8 @@ impl Draft {
         let mut text = String::new();
         comment(
             &mut text,
-            "What `harness test` runs: each image in QEMU, held against what is expected of it here and against the\n\
-             baseline. The same image gives the same numbers to the instruction, on every machine. Paths are relative to\n\
+            "What `harness test` runs: each image in QEMU, held against what is expected of it here and against the \
+             baseline. The same image gives the same numbers to the instruction, on every machine. Paths are relative to \
              this file; docs/suites.md of harness has all keys. First written by `harness init`.",
         );
         text.push('\n');
@@ -165,7 +169,11 @@ impl Image {
                 line(&mut entry, "exit = 0", "its exit status");
             }
             Fate::Window(window) => {
-                line(&mut entry, &format!("for = {}", quoted(window)), "instructions; it does not end before by itself");
+                line(
+                    &mut entry,
+                    &format!("for = {}", quoted(window)),
+                    "instructions: it had not ended by itself then",
+                );
             }
             Fate::LeftOut { ending: None, .. } => {}
             Fate::LeftOut { ending: Some(Ending::Status(status)), .. } => {
@@ -200,7 +208,8 @@ impl Image {
             Fate::LeftOut { why, .. } => {
                 comment(text, &format!("Left out: {why}"));
                 for line in entry.lines() {
-                    let _ = writeln!(text, "# {line}");
+                    // The column of the comments stays where it is.
+                    let _ = writeln!(text, "# {}", line.replacen("  #", "#", 1));
                 }
             }
             Fate::Ends { .. } | Fate::Window(_) => *text += &entry,
@@ -211,7 +220,7 @@ impl Image {
     pub fn describe(&self) -> String {
         match &self.fate {
             Fate::Ends { insns } => format!("{} instructions, exit status 0", group(*insns)),
-            Fate::Window(window) => format!("does not end by itself: for = \"{window}\""),
+            Fate::Window(window) => format!("has no end of its own so far: for = \"{window}\""),
             Fate::LeftOut { why, .. } => format!("left out: {}", why.lines().next().unwrap_or_default()),
         }
     }
@@ -263,7 +272,10 @@ mod tests {
             let fate = Fate::LeftOut { why: "it failed".to_owned(), ending: Some(ending) };
             Draft { images: vec![image("a.elf", fate)], ..Draft::default() }.text()
         };
-        assert!(left_out(Ending::Status(3)).contains("\n# Left out: it failed\n# [[image]]\n# elf = \"a.elf\"\n# exit = 3 "));
+        assert!(
+            left_out(Ending::Status(3))
+                .contains("\n# Left out: it failed\n# [[image]]\n# elf = \"a.elf\"\n# exit = 3 ")
+        );
         assert!(left_out(Ending::LockUp).contains("\n# exit = \"lock-up\" "));
     }
 

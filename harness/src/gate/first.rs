@@ -191,7 +191,8 @@ fn names(images: &[PathBuf]) -> Vec<Option<String>> {
         parts.join("-")
     };
     let most = images.iter().map(|path| path.components().count()).max().unwrap_or(0);
-    let are_all_different = |names: &[String]| names.iter().map(|name| file_stem(name)).collect::<BTreeSet<_>>().len();
+    let are_all_different =
+        |names: &[String]| names.iter().map(|name| file_stem(name)).collect::<BTreeSet<_>>().len();
     let mut names: Vec<String> = images.iter().map(|path| with(path, 0)).collect();
     for directories in 1..=most {
         if are_all_different(&names) == names.len() {

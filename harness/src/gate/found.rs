@@ -64,7 +64,8 @@ impl Search {
         for path in paths {
             self.entries += 1;
             if self.entries > MOST_ENTRIES {
-                let why = format_args!("holds more than {MOST_ENTRIES} files: name the folder of the build, or the ELF");
+                let why =
+                    format_args!("holds more than {MOST_ENTRIES} files: name the folder of the build, or the ELF");
                 return Err(InputError::about(top, why));
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();

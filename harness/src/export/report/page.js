@@ -911,7 +911,7 @@ const markLink = (name, text) => make('button', { class: 'name', type: 'button',
 if (data.tasks.length) {
     by('tasks').hidden = false;
     const host = by('tasks').querySelector('.plain');
-    plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack used', 'Painted'], data.tasks.map((task) => [
+    plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack left', 'Paint left'], data.tasks.map((task) => [
         markLink(visible(task.name), `task ${visible(task.name)}`), group(task.insns), percent(task.insns, data.total_insns),
         group(task.switches), task.stack, task.painted,
     ]));

@@ -19,8 +19,8 @@ use crate::gate::suite::file::{
 };
 use crate::gate::threshold::{ALL, Threshold};
 use crate::gate::work::Work;
-use crate::image::given;
 use crate::image;
+use crate::image::given;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
@@ -157,6 +157,8 @@ impl Reader<'_> {
             top: 0,
             wide,
             quiet: false,
+            verbose: false,
+            json: false,
             strict: entry.strict == Some(true),
             measure,
         };
