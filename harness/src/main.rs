@@ -35,7 +35,8 @@ fn main() -> ExitCode {
             }));
         }
         (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),
-        (Some(Command::List { what }), _) => commands::list::run(what),
+        (Some(Command::Init(args)), _) => commands::init::run(args),
+        (Some(Command::List(args)), _) => commands::list::run(&args),
         (Some(Command::Debug(args)), _) => commands::debug::run(args),
         (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),
         (Some(Command::Man { directory }), _) => commands::manual::man(directory.as_deref()),

@@ -44,6 +44,10 @@ pub trait Listener {
     fn choice(&mut self, line: &str) {
         self.say(line);
     }
+    /// A machine that would have done, too, and why it was not chosen.
+    fn runner_up(&mut self, line: &str) {
+        self.choice(line);
+    }
     /// What this host lacks; it says nothing of the firmware.
     fn host(&mut self, line: &str) {
         self.say(line);
@@ -287,7 +291,7 @@ fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> 
 fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
     listener.choice(&format!("machine: {}, {}", choice.machine.title(), choice.because));
     for (title, reason) in &choice.runners_up {
-        listener.choice(&format!("  not {title}: {reason}"));
+        listener.runner_up(&format!("  not {title}: {reason}"));
     }
 }
 

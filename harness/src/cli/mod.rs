@@ -1,5 +1,6 @@
 //! The command line as typed. What it means is settled in `resolve.rs`.
 
+mod examples;
 pub mod resolve;
 pub mod word;
 
@@ -23,7 +24,7 @@ use crate::text::terminal::Color;
 /// Exact, reproducible profiles of firmware, without hardware.
 #[derive(Debug, Parser)]
 #[command(name = "harness", version, long_version = LONG_VERSION, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-#[command(after_help = EXIT_CODES, max_term_width = 100)]
+#[command(after_help = format!("{}\n\n{EXIT_CODES}", examples::HARNESS), max_term_width = 100)]
 pub struct Cli {
     /// What to do; profiling is meant when there is only a firmware file.
     #[command(subcommand)]
@@ -73,45 +74,61 @@ not run.";
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run one image in QEMU and profile it
+    #[command(after_help = examples::PROFILE)]
     Profile(ProfileArgs),
     /// Run a suite of images, check expectations, and compare with a baseline
+    #[command(after_help = examples::TEST)]
     Test(TestArgs),
     /// Compare two saved profiles: what changed, and which functions account for it
+    #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Write a saved profile in the format of another tool
+    #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
     /// Show the functions of a saved profile, as they were shown after the run
+    #[command(after_help = examples::TOP)]
     Top(TopArgs),
     /// Show a function's instructions and source lines with their exact counts
+    #[command(after_help = examples::ANNOTATE)]
     Annotate(AnnotateArgs),
     /// Show instructions and samples by address, as a histogram
+    #[command(after_help = examples::BINS)]
     Bins(BinsArgs),
     /// Show who held the memory of a run with --heap: peak, leaks, failures, bad frees
+    #[command(after_help = examples::HEAP)]
     Heap(HeapArgs),
     /// Show who calls a function, what it calls, and what that costs
+    #[command(after_help = examples::CALLERS)]
     Callers(CallersArgs),
     /// Write a saved profile as one page for the browser, to look around in
+    #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
     /// Join the results of shards into one report and exit code
+    #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
     /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
-    #[command(after_help = RUN_HELP, override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
+    #[command(after_help = format!("{}\n\n{RUN_HELP}", examples::RUN), override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
     Run(RunArgs),
     /// Show what is installed and whether it works, what is missing, and how to get it
+    #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
-    /// Show what there is to choose from: machines with their memory, formats of other tools
-    List {
-        /// What to list
-        what: Listed,
-    },
+    /// Write a first suite for the firmware that is there: run it once, and keep its numbers as the baseline
+    #[command(after_help = examples::INIT)]
+    Init(InitArgs),
+    /// Show what there is to choose from: machines with their memory, formats of other tools, functions, tasks
+    #[command(after_help = examples::LIST)]
+    List(ListArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
+    #[command(after_help = examples::DEBUG)]
     Debug(DebugArgs),
     /// Print what a shell completes this command line by
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print this program's manual page, or write those of all commands
+    #[command(after_help = examples::MAN)]
     Man {
         /// Directory for the pages of all commands
         #[arg(value_name = "DIR")]
@@ -126,6 +143,43 @@ pub enum Listed {
     Machines,
     /// The formats of `harness export`
     Formats,
+    /// The functions of an image, or those of a profile with their instructions, by the names that commands take
+    Functions,
+    /// The tasks of a profile's run
+    Tasks,
+}
+
+/// What to list.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What to list
+    pub what: Listed,
+    /// For functions and tasks: a firmware file, or a profile
+    #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]
+    pub of: Option<PathBuf>,
+}
+
+/// How to write a first suite.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Firmware, or folders to look for ELF files in [default: the current directory, with all below it]
+    #[arg(value_name = "PATH")]
+    pub places: Vec<PathBuf>,
+    /// Window of an image that does not end before by itself
+    #[arg(long = "for", value_name = "N", default_value = "50M")]
+    pub for_insns: String,
+    /// Leave out an image that has not ended after SECONDS on this host
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, allow_negative_numbers = true)]
+    pub timeout: f64,
+    /// Images at a time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Show no progress and no line for each image
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
 }
 
 /// How to debug a run.
@@ -163,6 +217,8 @@ impl DebugArgs {
             top: 0,
             wide: WideArgs::default(),
             quiet: false,
+            verbose: false,
+            json: false,
             strict: false,
             measure: self.measure,
         }
@@ -195,6 +251,12 @@ pub struct TestArgs {
     /// Print the JSON Schema of report.json
     #[arg(long)]
     pub schema: bool,
+    /// Go on: run again what changes (the suite, an image, a file it reads, its baseline), until Ctrl-C
+    #[arg(long, conflicts_with_all = ["list", "schema", "save_baseline", "ratchet", "shard", "json"])]
+    pub watch: bool,
+    /// Print report.json instead of lines
+    #[arg(long, conflicts_with_all = ["list", "schema"])]
+    pub json: bool,
     /// Images at a time [default: one per core]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
@@ -300,6 +362,12 @@ pub struct TopArgs {
     /// A table for each phase
     #[arg(long, value_name = "WHAT")]
     pub by: Option<Split>,
+    /// Also show the hottest address bins, and how far samples are off
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
+    /// Print the whole profile as JSON, as `harness export --format json` does
+    #[arg(long, conflicts_with_all = ["top", "sort", "by", "wide"])]
+    pub json: bool,
     /// How wide tables are.
     #[command(flatten)]
     pub wide: WideArgs,
@@ -361,8 +429,14 @@ pub struct WideArgs {
 #[derive(Debug, Args)]
 pub struct BinsArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// Print all bins as JSON
+    #[arg(long, conflicts_with_all = ["top", "by", "wide"])]
+    pub json: bool,
+    /// Print the JSON Schema of that
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Width of a bin, a power of two [default: that of the profile]
     #[arg(long, value_name = "BYTES")]
     pub bin_bytes: Option<String>,
@@ -432,11 +506,17 @@ impl HeapQuantity {
 #[derive(Debug, Args)]
 pub struct CallersArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
     /// Function: its name, FILE:NAME, or an address in it, 0x…
-    #[arg(value_name = "FUNCTION")]
-    pub function: String,
+    #[arg(value_name = "FUNCTION", required_unless_present = "schema")]
+    pub function: Option<String>,
+    /// Print them as JSON, all of them
+    #[arg(long, conflicts_with = "top")]
+    pub json: bool,
+    /// Print the JSON Schema of that
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Calls to follow in each direction; 2 shows the callers of the callers, too
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_depth)]
     pub depth: std::num::NonZeroUsize,
@@ -461,6 +541,9 @@ pub struct ReportArgs {
     /// Compare with another profile, of a run before: what changed, by function, task and call path
     #[arg(long, value_name = "OLD")]
     pub before: Option<PathBuf>,
+    /// Show it in the browser: by the command that BROWSER names, or the desktop's own
+    #[arg(long)]
+    pub open: bool,
     /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
@@ -499,6 +582,12 @@ pub struct ProfileArgs {
     /// Show no progress and no tables: only warnings, and how a run that failed has ended
     #[arg(short, long)]
     pub quiet: bool,
+    /// Also show the machines that were not chosen, the hottest address bins, and how far samples are off
+    #[arg(short, long, conflicts_with_all = ["quiet", "json"])]
+    pub verbose: bool,
+    /// Print the profile as JSON instead of tables, as `harness export --format json` does
+    #[arg(long)]
+    pub json: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
@@ -515,6 +604,9 @@ pub struct RunArgs {
     #[arg(value_name = "FIRMWARE", required = true, trailing_var_arg = true)]
     pub firmware_and_args: Vec<OsString>,
 
+    /// Also write the profile as JSON, as `harness export --format json` does; standard output is the firmware's
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     /// What is measured, and where it runs.
     #[command(flatten)]
     pub measure: MeasureArgs,

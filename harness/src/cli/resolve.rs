@@ -110,7 +110,10 @@ fn icount_shift(text: &str) -> Result<u8, OptionError> {
 }
 
 /// What `--timeout` means.
-fn timeout(seconds: f64) -> Result<Duration, OptionError> {
+///
+/// # Errors
+/// When it is no time.
+pub(crate) fn timeout(seconds: f64) -> Result<Duration, OptionError> {
     let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
     timeout.ok_or_else(|| OptionError::new("--timeout", seconds, "must be a number of seconds above 0"))
 }

@@ -1,6 +1,7 @@
 //! `harness bins`: instructions and samples of a saved profile by address.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -8,7 +9,9 @@ use crate::analysis::part::by_phase;
 use crate::cli::{BinsArgs, resolve};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::export::json_bins;
 use crate::profile::Profile;
+use crate::run::directory::{STDOUT, write_to};
 use crate::show::bins::{self, BinsTable, Order};
 use crate::show::part::heading;
 use crate::text::terminal;
@@ -18,10 +21,22 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read, or the width of a bin is no power of two.
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
+    if args.schema {
+        terminal::stdout().write_all(json_bins::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let Some(path) = &args.profile else {
+        return Err(InputError::new("no profile: name its directory or file").into());
+    };
     let bin_bytes = args.bin_bytes.as_deref().map(resolve::bin_bytes).transpose()?;
-    let profile = Profile::load(&args.profile)?;
+    let profile = Profile::load(path)?;
     let slice = args.slice.as_deref().map(|text| resolve::slices(text, &profile)).transpose()?;
     let profile = slice.unwrap_or(profile);
+    if args.json {
+        let bytes = bin_bytes.unwrap_or(profile.facts.bin_bytes);
+        write_to(Path::new(STDOUT), |out| json_bins::write(&profile, bytes, out))?;
+        return Ok(ExitCode::Good);
+    }
     let table = BinsTable {
         bin_bytes: bin_bytes.unwrap_or(profile.facts.bin_bytes),
         top_rows: (args.top > 0).then_some(args.top),

@@ -1,15 +1,20 @@
 //! `harness callers`: who calls a function, what it calls, and what that costs.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use anyhow::Result;
 
 use crate::analysis::lookup;
 use crate::analysis::visit;
 use crate::cli::CallersArgs;
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::export::json_callers;
 use crate::profile::Profile;
+use crate::run::directory::{STDOUT, write_to};
 use crate::show::callers::{CallersLimits, write};
+use crate::text::fold::Folded;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -17,11 +22,22 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read, or has no such function.
 pub fn run(args: &CallersArgs) -> Result<ExitCode> {
-    let profile = Profile::load(&args.profile)?;
-    let places = lookup::places(&profile, &args.function)?;
-    let mut out = BufWriter::new(terminal::stdout());
+    if args.schema {
+        terminal::stdout().write_all(json_callers::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let (Some(path), Some(function)) = (&args.profile, &args.function) else {
+        return Err(InputError::new("no profile and function: name both, as firmware.profile main").into());
+    };
+    let profile = Profile::load(path)?;
+    let places = lookup::places(&profile, function)?;
+    if args.json {
+        write_to(Path::new(STDOUT), |out| json_callers::write(&profile, &places, args.depth.get(), out))?;
+        return Ok(ExitCode::Good);
+    }
+    let mut out = BufWriter::new(Folded::new(terminal::stdout(), terminal::width_columns()));
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
-    terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
+    terminal::notes(visit::sentence_of(&profile, &places, &path.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

@@ -1,15 +1,21 @@
 //! `harness list`: what there is to choose from, by the names that options take.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cli::Listed;
+use crate::cli::{ListArgs, Listed};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::FORMATS;
+use crate::image::symbols::Symbols;
+use crate::image::{Arch, Image, LoadOptions, given};
 use crate::machine::MACHINES;
-use crate::show::machines;
+use crate::profile::{Function, Profile};
+use crate::show::{listing, machines, tasks};
 use crate::text::glossary::glossary;
+use crate::text::shell::quoted;
 use crate::text::terminal;
 
 /// The formats and what each is for, in the width of the terminal; a pipe gets whole lines.
@@ -21,13 +27,60 @@ pub fn formats() -> String {
 /// Runs the command.
 ///
 /// # Errors
-/// When it cannot be printed.
-pub fn run(what: Listed) -> Result<ExitCode> {
+/// When the profile or image cannot be read, or there is nothing of the kind in it.
+pub fn run(args: &ListArgs) -> Result<ExitCode> {
     let mut text = Vec::new();
-    match what {
-        Listed::Machines => machines::write(MACHINES, &mut text)?,
-        Listed::Formats => text.extend(formats().into_bytes()),
+    match (args.what, args.of.as_deref()) {
+        (Listed::Machines | Listed::Formats, Some(of)) => {
+            let why = "machines and formats are the same for every file: leave it out";
+            return Err(InputError::about(of, why).into());
+        }
+        (Listed::Machines, None) => machines::write(MACHINES, &mut text)?,
+        (Listed::Formats, None) => text.extend(formats().into_bytes()),
+        (Listed::Functions, of) => functions(of.unwrap_or(Path::new("")), &mut text)?,
+        (Listed::Tasks, of) => of_tasks(of.unwrap_or(Path::new("")), &mut text)?,
     }
     terminal::stdout().write_all(&text)?;
     Ok(ExitCode::Good)
+}
+
+/// Whether this is a firmware file, and no profile.
+fn is_image(path: &Path) -> bool {
+    path.is_file() && Image::open(path, &LoadOptions::default()).is_ok()
+}
+
+fn functions(of: &Path, text: &mut Vec<u8>) -> Result<()> {
+    if is_image(of) {
+        let image = Image::open(of, &LoadOptions::default())?;
+        let bytes =
+            given::read(of).map_err(|error| InputError::about(of, format_args!("cannot be read: {error}")))?;
+        let (names, warnings) = Symbols::new(Some(&bytes), 0, image.arch == Some(Arch::CortexM)).names(&[]);
+        for line in warnings {
+            let _ = writeln!(terminal::stderr(), "warning: {line}");
+        }
+        return list_functions(of, &names.functions, None, text);
+    }
+    let profile = Profile::load(of)?;
+    list_functions(of, &profile.names.functions, Some(&profile), text)
+}
+
+fn list_functions(of: &Path, functions: &[Function], profile: Option<&Profile>, text: &mut Vec<u8>) -> Result<()> {
+    if functions.is_empty() {
+        let why = "has no symbols, and so no functions with names; give the ELF file that has them";
+        return Err(InputError::about(of, why).into());
+    }
+    Ok(listing::functions(functions, profile, text)?)
+}
+
+fn of_tasks(of: &Path, text: &mut Vec<u8>) -> Result<()> {
+    if is_image(of) {
+        let run = format!("harness {}", quoted(&of.display().to_string()));
+        let why = format!("tasks are made as firmware runs: `{run}` makes a profile, whose tasks can be listed");
+        return Err(InputError::about(of, why).into());
+    }
+    let profile = Profile::load(of)?;
+    if profile.tasks.is_empty() {
+        return Err(InputError::about(of, "there was no task of a kernel that is known").into());
+    }
+    Ok(tasks::tasks(&profile, None, text)?)
 }

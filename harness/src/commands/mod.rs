@@ -2,12 +2,14 @@
 
 pub mod annotate;
 pub mod bins;
+mod browser;
 pub mod callers;
 pub mod debug;
 pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod heap;
+pub mod init;
 pub mod list;
 pub mod manual;
 pub mod merge;

@@ -9,25 +9,29 @@ use crate::analysis::crosscheck::{self, CrossCheck};
 use crate::analysis::{describe, evidence, functions};
 use crate::cli::ProfileArgs;
 use crate::exit_code::ExitCode;
-use crate::export;
+use crate::export::{self, Settings, json};
 use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::Profile;
 use crate::profile::files::{FILES, FLAMECHART};
 use crate::run::deadline;
-use crate::run::directory::Output;
+use crate::run::directory::{Output, STDOUT, write_to};
 use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::show::next;
 use crate::show::overview::{self, TableSize};
+use crate::text::fold::Folded;
 use crate::text::terminal;
 
 /// What a run says and how far it has come, on standard error.
 struct Terminal {
     bar: Bar,
     is_quiet: bool,
+    is_verbose: bool,
+    /// Machines that were not chosen, a line each, where they have not been said.
+    runners_up: Vec<String>,
 }
 
 impl Listener for Terminal {
@@ -39,6 +43,14 @@ impl Listener for Terminal {
     fn choice(&mut self, line: &str) {
         if !self.is_quiet {
             self.say(line);
+        }
+    }
+
+    fn runner_up(&mut self, line: &str) {
+        if self.is_verbose {
+            self.choice(line);
+        } else {
+            self.runners_up.push(line.to_owned());
         }
     }
 
@@ -56,7 +68,7 @@ impl Listener for Terminal {
 /// # Errors
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
-    let is_quiet = args.quiet;
+    let (is_quiet, is_verbose, is_json) = (args.quiet, args.verbose, args.json);
     let options = Options::resolve(args)?;
     // Before there is anything to tidy up.
     end_on_interrupt();
@@ -64,7 +76,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     deadline::hold(output.deadline().clone(), ExitCode::Limit.status());
     let stem = image::stem(&options.firmware);
     let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
-    let mut terminal = Terminal { bar, is_quiet };
+    let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
     let measured = measure(&options, &output, &mut terminal);
     terminal.bar.finish();
     let Measured { profile, console } = measured?;
@@ -75,12 +87,20 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     }
     let directory = output.commit()?;
     let mut code = code(&profile);
-    let shown = if is_quiet {
+    let shown = if is_json || is_quiet {
         say(&profile, &options, &mut code);
-        Ok(())
+        let settings = Settings { view: options.view, ..Settings::default() };
+        if is_json { write_to(Path::new(STDOUT), |out| json::write(&profile, &settings, out)) } else { Ok(()) }
     } else {
-        show(&profile, &options, &directory, &mut code)
+        show(&profile, &options, &directory, is_verbose, &mut code)
     };
+    if code == ExitCode::Firmware && !terminal.runners_up.is_empty() && !is_quiet {
+        // Firmware that fails may have been built for another one.
+        let what = "note: other machines have memory for this image; `--machine NAME` takes one of them";
+        for line in [what].into_iter().chain(terminal.runners_up.iter().map(String::as_str)) {
+            let _ = writeln!(terminal::stderr(), "{line}");
+        }
+    }
     shown.unwrap_or_else(|error| {
         // All of it is in the profile: this is no bad input, after which there would be none.
         let place = directory.display();
@@ -125,12 +145,12 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
 }
 
 /// Prints the tables and the verdict, and settles the exit code.
-fn show(profile: &Profile, options: &Options, directory: &Path, code: &mut ExitCode) -> Result<()> {
+fn show(profile: &Profile, options: &Options, directory: &Path, is_verbose: bool, code: &mut ExitCode) -> Result<()> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
     let strictly = strictly(&crosscheck, options, code);
-    let mut out = terminal::stdout();
-    let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide };
+    let mut out = Folded::new(terminal::stdout(), terminal::width_columns());
+    let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide, is_verbose };
     overview::write(profile, &table, &crosscheck, size, None, &mut out)?;
     if let Some(line) = strictly {
         writeln!(out, "{line}")?;

@@ -9,6 +9,8 @@ use crate::analysis::compare::compare;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::analysis::stacks::View;
 use crate::cli::ReportArgs;
+use crate::commands::browser;
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::report::{self, Before, Extras};
 use crate::gate::baseline::Baseline;
@@ -22,6 +24,9 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read, or the page cannot be written.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
+    if args.open && args.output.as_os_str() == STDOUT {
+        return Err(InputError::new("--open shows a file: name one with --output FILE, not -").into());
+    }
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
@@ -41,5 +46,8 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
     }
     terminal::notes(&sources.notes());
+    if args.open {
+        browser::open(&args.output)?;
+    }
     Ok(ExitCode::Good)
 }

@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use crate::analysis::describe;
 use crate::cli::{RunArgs, word};
 use crate::exit_code::runner;
-use crate::export;
+use crate::export::{self, Settings, json};
 use crate::image::defmt::Decoder;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
 use crate::run::deadline;
-use crate::run::directory::Output;
+use crate::run::directory::{Output, write_file};
 use crate::run::errors::Reddened;
 use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
@@ -96,6 +96,7 @@ impl<W: Write> Drop for Words<W> {
 /// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let misplaced = word::misplaced_option(&args.firmware_and_args);
+    let json_file = args.json.clone();
     let options = Options::resolve_run(args)?;
     if let Some(line) = misplaced {
         let _ = writeln!(terminal::stderr(), "harness: note: {line}");
@@ -120,6 +121,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
     output.take_console(&console)?;
     let shortened = output.shortened();
     let directory = output.commit()?;
+    if let Some(file) = &json_file {
+        let settings = Settings { view: options.view, ..Settings::default() };
+        write_file(file, |out| json::write(&profile, &settings, out))?;
+    }
     let facts = &profile.facts;
     let mut lines = describe::describe_notes(&profile);
     lines.extend(shortened.map(|line| format!("warning: {line}")));

@@ -1,5 +1,6 @@
 //! `harness test`: a suite of images, run over all cores, held against expectations and a baseline.
 
+use std::collections::BTreeSet;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::thread;
@@ -12,14 +13,16 @@ use crate::exit_code::ExitCode;
 use crate::gate::baseline;
 use crate::gate::cache::Cache;
 use crate::gate::filter::Filter;
-use crate::gate::remedy::Command;
+use crate::gate::remedy::{self, Command};
 use crate::gate::reports::Reports;
-use crate::gate::result::SuiteResult;
-use crate::gate::session::{self, Settings};
-use crate::gate::suite::{self, Suite};
+use crate::gate::result::{CaseResult, SuiteResult};
+use crate::gate::session::{self, Settings, Shown};
+use crate::gate::suite::{self, Case, Suite};
+use crate::gate::watch::{self, Watch};
 use crate::run::deadline;
-use crate::run::plan::end_on_interrupt;
+use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::walls::Walls;
+use crate::text::number::plural;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -35,51 +38,140 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         suite: args.suite.as_ref().map(|path| path.display().to_string()),
         baseline: args.baseline.clone(),
     };
-    let suite: &'static Suite = Box::leak(Box::new(Suite::load(&suite::find(args.suite.as_deref())?)?));
-    let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let chosen = Filter::choose(&filters, &suite.cases);
-    if chosen.is_empty() {
-        return Err(InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into());
-    }
+    let round = Round::prepare(&args)?;
     if args.list {
         let mut out = terminal::stdout();
-        for case in chosen {
+        for case in &round.chosen {
             writeln!(out, "{}{}", case.name, case.tags.iter().map(|tag| format!(" #{tag}")).collect::<String>())?;
         }
         return Ok(ExitCode::Good);
     }
-    let baseline = args.baseline.or_else(|| suite.baseline.clone());
-    baseline.iter().chain(&args.save_baseline).try_for_each(|name| baseline::check_name(name))?;
-    if args.ratchet && baseline.is_none() {
-        return Err(InputError::new("--ratchet tightens a baseline: name it with --baseline").into());
-    }
-    let mine = match args.shard {
-        None => chosen.clone(),
-        Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
-    };
-    let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
+    let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
     // Before there is anything to tidy up.
     end_on_interrupt();
     let reports = Reports::prepare(directory)?;
     if let Some(line) = Walls::warning(args.sandbox) {
-        eprintln!("warning: {line}");
+        let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
     // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
-    let settings: &'static Settings = Box::leak(Box::new(Settings {
-        directory: reports.directory().to_owned(),
-        cache: if args.no_cache { None } else { Cache::open(args.cache_dir) },
-        baseline,
-        save_baseline: args.save_baseline,
-        ratchet: args.ratchet,
-        is_quiet: args.quiet,
-        command,
-        sandbox: args.sandbox,
-        jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
-    }));
-    let cases = session::run(suite, &mine, settings);
+    if args.watch {
+        return watch(round, &args, &command, &reports);
+    }
+    let settings = round.settings(&args, &command, &reports);
+    let cases = session::run(round.suite, &round.mine, settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
-    let chosen = chosen.iter().map(|case| case.name.clone()).collect();
-    let result = SuiteResult::new(suite.name.clone(), settings.baseline.clone(), chosen, cases);
-    reports.finish(&result)
+    let result = round.result(cases);
+    if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
+}
+
+/// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
+/// still be worked on; while a suite is watched, that is once for each change of it.
+struct Round {
+    suite: &'static Suite,
+    /// The cases that filters choose.
+    chosen: Vec<&'static Case>,
+    /// Those of them that are this shard's.
+    mine: Vec<&'static Case>,
+    baseline: Option<String>,
+}
+
+impl Round {
+    fn prepare(args: &TestArgs) -> Result<Round> {
+        let suite: &'static Suite = Box::leak(Box::new(Suite::load(&suite::find(args.suite.as_deref())?)?));
+        let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let chosen = Filter::choose(&filters, &suite.cases);
+        if chosen.is_empty() {
+            return Err(
+                InputError::about(&suite.path, "no image matches the filter; --list shows all of them").into()
+            );
+        }
+        let baseline = args.baseline.clone().or_else(|| suite.baseline.clone());
+        baseline.iter().chain(&args.save_baseline).try_for_each(|name| baseline::check_name(name))?;
+        if args.ratchet && baseline.is_none() {
+            return Err(InputError::new("--ratchet tightens a baseline: name it with --baseline").into());
+        }
+        let mine = match args.shard {
+            None => chosen.clone(),
+            Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
+        };
+        Ok(Round { suite, chosen, mine, baseline })
+    }
+
+    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> &'static Settings {
+        Box::leak(Box::new(Settings {
+            directory: reports.directory().to_owned(),
+            cache: if args.no_cache { None } else { Cache::open(args.cache_dir.clone()) },
+            baseline: self.baseline.clone(),
+            save_baseline: args.save_baseline.clone(),
+            ratchet: args.ratchet,
+            has_progress: !args.quiet,
+            shown: match (args.json, args.quiet) {
+                (true, _) => Shown::Nothing,
+                (false, true) => Shown::Noteworthy,
+                (false, false) => Shown::All,
+            },
+            command: command.clone(),
+            sandbox: args.sandbox,
+            jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+        }))
+    }
+
+    fn result(&self, cases: Vec<CaseResult>) -> SuiteResult {
+        let chosen = self.chosen.iter().map(|case| case.name.clone()).collect();
+        SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), chosen, cases)
+    }
+
+    /// Sees all files that the results depend on as they are now.
+    fn watch(&self) -> Watch {
+        let of_cases = self.mine.iter().flat_map(|case| self.files_of(case));
+        Watch::new(of_cases.chain([self.suite.path.clone()]))
+    }
+
+    fn files_of(&self, case: &Case) -> BTreeSet<PathBuf> {
+        watch::files_of(self.suite, case, self.baseline.as_deref())
+    }
+}
+
+/// Runs the suite, and again what changes, until Ctrl-C; the exit code is that of the last verdict.
+fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports) -> Result<ExitCode> {
+    // A closed standard error is no reason to end.
+    let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
+    let mut files = round.watch();
+    let mut settings = round.settings(args, command, reports);
+    let mut cases = session::run(round.suite, &round.mine, settings);
+    let mut code = reports.finish(&round.result(cases.clone()))?;
+    loop {
+        say(&format!("watching {}; Ctrl-C ends", plural(files.len() as u64, "file")));
+        let Some(changed) = files.wait(&INTERRUPTED) else { return Ok(code) };
+        // Seen before they are read, so that what changes meanwhile is another change.
+        let typed = |case: &Case| case.inputs.iter().any(|input| changed.contains(input));
+        let is_other_suite = changed.contains(&round.suite.path) || round.mine.iter().any(|case| typed(case));
+        let names = changed.iter().map(|path| remedy::shown_path(path)).collect::<Vec<_>>().join(", ");
+        if is_other_suite {
+            files = round.watch();
+            match Round::prepare(args) {
+                Ok(next) => round = next,
+                Err(error) => {
+                    say(&format!("changed: {names}\nerror: {error:#}"));
+                    code = ExitCode::of_error(&error);
+                    continue;
+                }
+            }
+            settings = round.settings(args, command, reports);
+        }
+        files = round.watch();
+        let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);
+        let again: Vec<&'static Case> = round.mine.iter().copied().filter(is_concerned).collect();
+        let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
+        say(&format!("changed: {names}; running {which}"));
+        let mut results = session::run(round.suite, &again, settings);
+        // In the order of the suite; what is not run again is as it was.
+        results.extend(cases.into_iter().filter(|known| again.iter().all(|case| case.name != known.name)));
+        let place = |result: &CaseResult| round.mine.iter().position(|case| case.name == result.name);
+        results.retain(|result| place(result).is_some());
+        results.sort_by_key(place);
+        cases = results;
+        code = reports.finish(&round.result(cases.clone()))?;
+    }
 }

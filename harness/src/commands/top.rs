@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -13,7 +14,9 @@ use crate::analysis::visit;
 use crate::cli::{Sort, Split, TopArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::export::{Settings, json};
 use crate::profile::Profile;
+use crate::run::directory::{STDOUT, write_to};
 use crate::show::overview::{self, TableSize};
 use crate::show::part::functions_by_phase;
 use crate::text::terminal;
@@ -24,6 +27,10 @@ use crate::text::terminal;
 /// When the profile cannot be read.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
+    if args.json {
+        write_to(Path::new(STDOUT), |out| json::write(&profile, &Settings::default(), out))?;
+        return Ok(ExitCode::Good);
+    }
     if args.by == Some(Split::Phase) {
         let phases = by_phase(&profile).map_err(InputError::new)?;
         let mut out = BufWriter::new(terminal::stdout());
@@ -52,7 +59,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
     let mut out = BufWriter::new(terminal::stdout());
-    let size = TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide };
+    let size =
+        TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide, is_verbose: args.verbose };
     overview::write(&profile, &table, &check, size, column.map(|column| (column.title(), &values)), &mut out)?;
     out.flush()?;
     terminal::notes(visit::sentence(&profile, &args.profile.display().to_string()).as_slice());

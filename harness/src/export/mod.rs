@@ -10,6 +10,8 @@ pub mod folded;
 pub mod gmon;
 pub mod heaptrack;
 pub mod json;
+pub mod json_bins;
+pub mod json_callers;
 mod json_heap;
 pub mod lcov;
 pub mod massif;

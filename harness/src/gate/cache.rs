@@ -53,6 +53,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The files that a run with these options reads.
+pub fn files(options: &Options) -> Vec<PathBuf> {
+    let contents = [Some(&options.firmware), options.symbols.as_ref()];
+    let contents = contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file));
+    // QEMU's are those with absolute paths: it works in a directory in which there are no others.
+    let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
+    let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
+    contents.cloned().chain(of_qemu.filter(|path| path.exists())).collect()
+}
+
 impl Cache {
     /// The cache in this directory, or where the user's caches are; None where there is no such place.
     pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
@@ -76,13 +86,8 @@ impl Cache {
         add(emulator_versions.as_bytes());
         // The name is in the profile.
         add(options.firmware.file_name()?.as_encoded_bytes());
-        let contents = [Some(&options.firmware), options.symbols.as_ref()];
-        let contents = contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file));
-        // QEMU's are those with absolute paths: it works in a directory in which there are no others.
-        let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
-        let of_qemu: Vec<PathBuf> = words.filter(|word| word.starts_with('/')).map(PathBuf::from).collect();
-        for file in contents.chain(of_qemu.iter().filter(|path| path.exists())) {
-            add(&given::read(file).ok()?);
+        for file in files(options) {
+            add(&given::read(&file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
         // What the files are called here matters as little as where the output goes.

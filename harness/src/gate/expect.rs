@@ -61,6 +61,15 @@ impl Ending {
         ("output", Ending::Output),
     ];
 
+    /// The expectation that a run's end meets; None: no suite can expect it, or it needs none.
+    pub fn of(end: &End) -> Option<Ending> {
+        let mut ways = Ending::WORDS.into_iter().map(|(_, ending)| ending).filter(|ending| *ending != Ending::Any);
+        match end {
+            End::Exit { status, .. } => Some(Ending::Status(*status)),
+            end => ways.find(|ending| ending.is_met_by(end)),
+        }
+    }
+
     fn is_met_by(self, end: &End) -> bool {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,

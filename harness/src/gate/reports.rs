@@ -50,8 +50,29 @@ impl Reports {
     /// # Errors
     /// When there is no text of them, which is a defect.
     pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
-        // A closed standard error is no reason to end otherwise.
-        let lost = |error: InputError| drop(writeln!(terminal::stderr(), "error: {error}"));
+        let mut out = Vec::new();
+        let code = self.write(result)?;
+        if github::is_job() {
+            lines::annotations(result, &mut out)?;
+        }
+        lines::verdict(result, code, &mut out)?;
+        let files = [REPORT, JUNIT, SUMMARY].join(", ");
+        let directory = self.directory.display().to_string();
+        writeln!(out, "reports in {}: {files}", printable(&directory))?;
+        Ok(print(&out, code))
+    }
+
+    /// The same with the JSON report on standard output instead of the verdict.
+    ///
+    /// # Errors
+    /// As for [`Reports::finish`].
+    pub fn finish_with_json(&self, result: &SuiteResult) -> Result<ExitCode> {
+        let code = self.write(result)?;
+        Ok(print(result.to_json()?.as_bytes(), code))
+    }
+
+    /// Writes the reports; what the command ends with.
+    fn write(&self, result: &SuiteResult) -> Result<ExitCode> {
         let (mut xml, mut summary) = (Vec::new(), Vec::new());
         junit::write(result, &mut xml)?;
         markdown::write(result, &mut summary)?;
@@ -70,22 +91,24 @@ impl Reports {
                 code = code.min(ExitCode::Limit);
             }
         }
-        let mut out = Vec::new();
-        if github::is_job() {
-            lines::annotations(result, &mut out)?;
+        Ok(code)
+    }
+}
+
+/// Says that something got lost. A closed standard error is no reason to end otherwise.
+fn lost(error: InputError) {
+    let _ = writeln!(terminal::stderr(), "error: {error}");
+}
+
+/// Prints what a suite's result says, and returns what the command ends with then. A reader that has seen enough (`| head`)
+/// does not make a failure a success, nor a full one bad input.
+fn print(text: &[u8], code: ExitCode) -> ExitCode {
+    match io::stdout().lock().write_all(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            lost(InputError::new(format!("the verdict cannot be printed: {error}")));
+            code.min(ExitCode::Limit)
         }
-        lines::verdict(result, code, &mut out)?;
-        let files = [REPORT, JUNIT, SUMMARY].join(", ");
-        let directory = self.directory.display().to_string();
-        writeln!(out, "reports in {}: {files}", printable(&directory))?;
-        // A reader that has seen enough (`| head`) does not make a failure a success, nor a full one bad input.
-        match io::stdout().lock().write_all(&out) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                lost(InputError::new(format!("the verdict cannot be printed: {error}")));
-                Ok(code.min(ExitCode::Limit))
-            }
-            _ => Ok(code),
-        }
+        _ => code,
     }
 }
 

@@ -70,10 +70,23 @@ pub struct Settings {
     pub sandbox: Sandbox,
     /// Images at a time.
     pub jobs: usize,
-    /// Neither progress nor an image that has nothing to say is shown.
-    pub is_quiet: bool,
+    /// Progress is shown.
+    pub has_progress: bool,
+    /// Which images are shown as they are finished.
+    pub shown: Shown,
     /// How one of them is run again.
     pub command: Command,
+}
+
+/// Which images are shown as they are finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// All.
+    All,
+    /// Those that failed, or have a warning.
+    Noteworthy,
+    /// None: the results speak elsewhere.
+    Nothing,
 }
 
 /// A suite being run: what all of its cases share.
@@ -112,7 +125,7 @@ pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Se
         settings,
         suite_file: remedy::shown_path(&suite.path),
         emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
-        bars: Bars::new(cases.len(), !settings.is_quiet),
+        bars: Bars::new(cases.len(), settings.has_progress),
     };
     Arc::new(session).run_all(cases, settings.jobs)
 }
@@ -128,12 +141,13 @@ fn emulator_versions() -> String {
 }
 
 /// A case's name as the stem of a file's name.
-fn file_stem(name: &str) -> String {
+pub fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
+/// The file in which a suite's baseline has a case's numbers.
+pub fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
     suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
 }
 
@@ -187,7 +201,12 @@ impl Session {
                 while let Some(result) = finished.get(&printed) {
                     let mut text = Vec::new();
                     // Writing to memory cannot fail.
-                    if !(self.settings.is_quiet && lines::has_nothing_to_say(result)) {
+                    let is_shown = match self.settings.shown {
+                        Shown::All => true,
+                        Shown::Noteworthy => !lines::has_nothing_to_say(result),
+                        Shown::Nothing => false,
+                    };
+                    if is_shown {
                         let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
                     }
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
@@ -445,7 +464,7 @@ fn trouble(profile: &Profile) -> Option<String> {
 }
 
 /// Where the profile of a case is, from the directory of the reports on.
-fn profile_directory(case: &Case) -> String {
+pub fn profile_directory(case: &Case) -> String {
     format!("{}.profile", file_stem(&case.name))
 }
 

@@ -5,6 +5,7 @@ pub mod bins;
 pub mod callers;
 pub mod diff;
 pub mod heap;
+pub mod listing;
 pub mod machines;
 pub mod names;
 pub mod next;

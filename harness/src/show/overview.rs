@@ -11,8 +11,12 @@ use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{More, SummarySize};
 use crate::show::{part, spans, summary, tasks, zone};
+use crate::text::fold::Folded;
 use crate::text::number::group;
 use crate::text::terminal;
+
+/// The hottest bins are shown by themselves where more than one in so many instructions has no name.
+const UNNAMED_PART: u64 = 10;
 
 /// How much of the table of functions is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +25,8 @@ pub struct TableSize {
     pub top_rows: Option<usize>,
     /// Names and paths are whole on a terminal, too.
     pub is_wide: bool,
+    /// What seldom matters is said as well: the hottest bins, how far samples are off.
+    pub is_verbose: bool,
 }
 
 /// Writes the tables, and the sentences on how the run went and ended.
@@ -35,17 +41,18 @@ pub fn write(
     more: More<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let width_columns = if size.is_wide { None } else { terminal::width_columns() };
+    let out = &mut Folded::new(out, width_columns);
     if let Some(line) = describe::describe_trouble(profile) {
         writeln!(out, "{line}\n")?;
     }
-    let width_columns = if size.is_wide { None } else { terminal::width_columns() };
     // What is whole is as other commands take it.
     let readable =
         if width_columns.is_some() { with_async_bodies(&profile.names, table) } else { Cow::Borrowed(table) };
     summary::write(
         &readable,
         check,
-        SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide },
+        SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide, is_verbose: size.is_verbose },
         more,
         out,
     )?;
@@ -61,7 +68,9 @@ pub fn write(
     if profile.facts.before_window_insns > 0 {
         writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
     }
-    if let Some(line) = describe::describe_bins(profile) {
+    // Where much has no name, addresses are all there is to go by.
+    let is_unnamed = table.unnamed_insns.saturating_mul(UNNAMED_PART) > table.total_insns;
+    if let Some(line) = describe::describe_bins(profile).filter(|_| size.is_verbose || is_unnamed) {
         writeln!(out, "{line}")?;
     }
     if let Some(line) = describe::describe_stubs(&profile.facts) {

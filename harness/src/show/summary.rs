@@ -31,11 +31,18 @@ pub struct SummarySize {
     pub width_columns: Option<usize>,
     /// Paths are whole, too.
     pub is_wide: bool,
+    /// How far samples are off is said where they agree, too.
+    pub is_verbose: bool,
 }
 
 impl Default for SummarySize {
     fn default() -> Self {
-        SummarySize { top_rows: Some(20), width_columns: Some(DEFAULT_WIDTH_COLUMNS), is_wide: false }
+        SummarySize {
+            top_rows: Some(20),
+            width_columns: Some(DEFAULT_WIDTH_COLUMNS),
+            is_wide: false,
+            is_verbose: false,
+        }
     }
 }
 
@@ -106,7 +113,11 @@ pub fn write(
     writeln!(out)?;
     let unnamed = table.unnamed_insns;
     writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
-    writeln!(out, "{check}")?;
+    if size.is_verbose {
+        writeln!(out, "{check:#}")?;
+    } else {
+        writeln!(out, "{check}")?;
+    }
     for line in check.in_target_lines(size.top_rows) {
         writeln!(out, "{line}")?;
     }
@@ -218,9 +229,11 @@ cold                  500    0.04%        500       50  src/blinky.c:7
 Total           1,234,516  100.00%             123,451
 
 not named: 10 instructions (0.00%)
-cross-check: 123,451 samples agree with the exact counts of 4 functions and address ranges (largest |z| 0.6)
+cross-check: 123,451 samples agree with the exact counts of 4 functions and address ranges
 "
         );
+        let verbose = shown(&profile, SummarySize { is_verbose: true, ..size });
+        assert!(verbose.ends_with(" and address ranges (largest deviation: 0.6 standard deviations)\n"), "{verbose}");
     }
 
     #[test]

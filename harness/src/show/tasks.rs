@@ -81,13 +81,17 @@ fn more(rows: usize, noun: &str) -> String {
     format!("{} more {noun}s (--top 0)", group(rows as u64))
 }
 
-fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+/// Writes the table of tasks.
+///
+/// # Errors
+/// What `out` reports.
+pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let total = profile.total_insns();
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     // Stable: equal ones stay in the order in which they first ran.
     rows.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
     let mut lines =
-        vec![["Task", "Instructions", "Share", "Switched in", "Stack used", "Painted"].map(str::to_owned)];
+        vec![["Task", "Instructions", "Share", "Switched in", "Stack left", "Paint left"].map(str::to_owned)];
     let rest = split(&mut rows, top_rows);
     for (task, name) in rows {
         lines.push([
@@ -95,8 +99,8 @@ fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io
             group(task.insns),
             share(task.insns, total),
             group(task.switches),
-            stack_used(task, !profile.tree.is_empty()),
-            painted(task),
+            stack_left(task, !profile.tree.is_empty()),
+            paint_left(task),
         ]);
     }
     if !rest.is_empty() {
@@ -137,26 +141,26 @@ fn stack_bytes(task: &Task) -> Option<u64> {
     task.stack_end?.checked_sub(task.stack_start?)
 }
 
-/// Bytes between the top of the stack and the lowest stack pointer seen: all of it where every move was
-/// followed, else at least that.
-pub(crate) fn stack_used(task: &Task, is_exact: bool) -> String {
+/// Bytes between the low end of a task's stack and the lowest stack pointer seen, registers that an interrupt or a switch
+/// leaves there included: never used where every move was followed, else at most that. Every kernel that is known keeps the
+/// low end, and few the other: what was used of how much is known for few.
+pub(crate) fn stack_left(task: &Task, is_exact: bool) -> String {
     let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
-    let bound = if is_exact { "" } else { "\u{2265} " };
-    match (task.stack_end, stack_bytes(task)) {
-        (Some(end), Some(size)) => format!("{bound}{} of {}", group(end.saturating_sub(deepest)), group(size)),
-        // The kernel does not keep the size: what is left is known all the same.
-        _ => format!("{} {} left", if is_exact { "" } else { "\u{2264}" }, group(deepest.saturating_sub(start)))
-            .trim()
-            .to_owned(),
-    }
+    let bound = if is_exact { "" } else { "\u{2264} " };
+    format!("{bound}{}", of_stack(deepest.saturating_sub(start), task))
 }
 
-/// A task's use of its stack by the kernel's paint: where that is gone, the stack was used at some time.
-pub(crate) fn painted(task: &Task) -> String {
-    match (task.painted_bytes, stack_bytes(task)) {
-        (None | Some(0), _) => "-".to_owned(),
-        (Some(free), Some(size)) => format!("{} of {}", group(size.saturating_sub(free)), group(size)),
-        (Some(free), None) => format!("{} left", group(free)),
+/// Bytes at the low end of a task's stack that still have the kernel's paint: where that is gone, the stack was used at some
+/// time, before the window, too.
+pub(crate) fn paint_left(task: &Task) -> String {
+    task.painted_bytes.filter(|&bytes| bytes > 0).map_or_else(|| "-".to_owned(), |bytes| of_stack(bytes, task))
+}
+
+/// Bytes, and of how many where the kernel keeps that.
+fn of_stack(bytes: u64, task: &Task) -> String {
+    match stack_bytes(task) {
+        Some(size) => format!("{} of {}", group(bytes), group(size)),
+        None => group(bytes),
     }
 }
 
@@ -229,10 +233,10 @@ mod tests {
         assert_eq!(
             shown(&profile),
             "
-Task        Instructions   Share  Switched in      Stack used       Painted
-worker (2)           600  60.00%            3      \u{2264} 768 left      736 left
-IDLE                 250  25.00%            3  \u{2265} 256 of 1,024  288 of 1,024
-worker               100  10.00%            3  \u{2265} 256 of 1,024  288 of 1,024
+Task        Instructions   Share  Switched in      Stack left    Paint left
+worker (2)           600  60.00%            3           \u{2264} 768           736
+IDLE                 250  25.00%            3  \u{2264} 768 of 1,024  736 of 1,024
+worker               100  10.00%            3  \u{2264} 768 of 1,024  736 of 1,024
 
 idle: 25.00% of the instructions; 2 waits for an interrupt
 "

@@ -1,5 +1,6 @@
 //! Names and what each is, as a help text has them: what does not fit into the terminal goes on below itself.
 
+use crate::text::fold::words;
 use crate::text::terminal::{columns, pad};
 
 /// Explanations are not folded below this, however narrow the terminal is: they then begin below their names.
@@ -17,7 +18,7 @@ pub fn glossary(rows: &[(&str, &str)], width_columns: usize) -> String {
     let mut text = String::new();
     for (name, explanation) in rows {
         text += &pad(name, if is_beside { names } else { 0 });
-        for (index, line) in fold(explanation, room).into_iter().enumerate() {
+        for (index, line) in words(explanation, room).into_iter().enumerate() {
             if index > 0 || !is_beside {
                 text += &format!("\n{:indent$}", "");
             }
@@ -26,22 +27,6 @@ pub fn glossary(rows: &[(&str, &str)], width_columns: usize) -> String {
         text += "\n";
     }
     text
-}
-
-/// Text in lines of at most so many columns, but for words that are longer.
-fn fold(text: &str, width_columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if columns(line) + 1 + columns(word) <= width_columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! firmware's: each destination has one function that makes data of them.
 
 pub mod csv;
+pub mod fold;
 pub mod github;
 pub mod glossary;
 #[cfg(test)]

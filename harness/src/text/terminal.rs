@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use clap::ValueEnum;
 use console::{Style, Term, measure_text_width};
 
+use crate::text::fold::Folded;
 use crate::text::github::Log;
 
 /// Stands for a character that is not shown.
@@ -163,9 +164,12 @@ pub fn stdout() -> Printable<Log<io::StdoutLock<'static>>> {
     Printable { has_colors: Color::for_stdout(), ..Printable::new(Log::new(io::stdout().lock())) }
 }
 
-/// Standard error for text, in the same way.
-pub fn stderr() -> Printable<Log<io::StderrLock<'static>>> {
-    Printable { has_colors: Color::for_stderr(), ..Printable::new(Log::new(io::stderr().lock())) }
+/// Standard error for text, in the same way; sentences are folded to the width of a terminal.
+pub fn stderr() -> Folded<Printable<Log<io::StderrLock<'static>>>> {
+    let columns = Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
+    let columns = columns.filter(|_| io::stderr().is_terminal());
+    let out = Printable { has_colors: Color::for_stderr(), ..Printable::new(Log::new(io::stderr().lock())) };
+    Folded::new(out, columns)
 }
 
 /// Passes lines on, without anything that a terminal would not show. The word with which a line says how something went
@@ -192,6 +196,10 @@ impl<W: Write> Write for Printable<W> {
             let (mut line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
             let is_colored = self.has_colors && self.is_at_start;
             self.is_at_start = !end.is_empty() || line == OWN;
+            if let Some(rest) = line.strip_prefix(OWN).filter(|_| is_colored) {
+                self.out.write_all(OWN.as_bytes())?;
+                line = rest;
+            }
             if is_colored {
                 let found =
                     styles().into_iter().find_map(|(word, style)| Some((word, style, line.strip_prefix(word)?)));

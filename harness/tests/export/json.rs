@@ -55,6 +55,63 @@ fn every_profile_is_valid_by_the_published_schema() {
     }
 }
 
+/// What a command prints about a profile.
+fn printed(args: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_harness")).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn commands_print_the_same_profile_as_json() {
+    let temp = tempfile::tempdir().unwrap();
+    let [image, out] =
+        [common::image("cortex-m3-freertos"), temp.path().join("out")].map(|path| path.display().to_string());
+    let printed_after = printed(&[&image, "--for", "2M", "-o", &out, "--json"]);
+    let exported = export(temp.path().join("out").as_path(), "json", &[]);
+    assert!(printed_after == exported && printed(&["top", &out, "--json"]) == exported);
+    let file = temp.path().join("run.json");
+    printed(&["run", "--for", "2M", "-o", &out, "--json", file.to_str().unwrap(), &image]);
+    assert_eq!(fs::read(file).unwrap(), exported);
+}
+
+#[test]
+fn bins_callers_and_reports_are_valid_by_their_schemas_and_add_up() {
+    let run = run("riscv64-freertos", &["--for", "20M"]);
+    let (dir, total) = (run.dir.to_str().unwrap(), run.profile().total_insns());
+    let temp = tempfile::tempdir().unwrap();
+    let valid = |schema: &[&str], document: &[u8], count: &str| {
+        let [schema_file, file] = ["schema.json", "document.json"].map(|name| temp.path().join(name));
+        fs::write(&schema_file, printed(schema)).unwrap();
+        fs::write(&file, document).unwrap();
+        common::viewer("schema.mjs", &[schema_file.to_str().unwrap(), file.to_str().unwrap(), count]);
+        serde_json::from_slice::<Value>(document).unwrap()
+    };
+    let bins = printed(&["bins", dir, "--bin-bytes", "64", "--json"]);
+    let document = valid(&["bins", "--schema"], &bins, "bins.0.insns");
+    assert_eq!((&document["format"], &document["bin_bytes"]), (&"harness-bins".into(), &64.into()));
+    assert_eq!(jq(&bins, "[.bins[].insns] | add"), total.to_string());
+
+    let callers = printed(&["callers", dir, "crc32_table", "--depth", "2", "--json"]);
+    let document = valid(&["callers", "--schema"], &callers, "callers.0.calls");
+    assert_eq!(document["name"], "crc32_table");
+    for sum in ["[.callers[].calls] | add", "[.callers[] | .calls] | add"] {
+        assert_eq!(jq(&callers, sum), document["calls"].to_string());
+    }
+    // What it called and what it executed itself is all that was executed on its behalf, and its callers have all of it.
+    let inclusive = document["inclusive_insns"].to_string();
+    assert_eq!(jq(&callers, "[.callers[].insns // 0] | add"), inclusive);
+    assert_eq!(jq(&callers, "([.callees[].insns // 0] | add) + .self_insns"), inclusive);
+    assert!(jq(&callers, "[.callers[].beyond[]] | length").parse::<u64>().unwrap() > 0);
+
+    let suite = format!("[[image]]\nelf = {:?}\n", common::image("riscv64-exit0"));
+    fs::write(temp.path().join("harness.toml"), suite).unwrap();
+    let path = temp.path().join("harness.toml").display().to_string();
+    let out = temp.path().join("reports").display().to_string();
+    let report = printed(&["test", &path, "-o", &out, "--json"]);
+    valid(&["test", "--schema"], &report, "cases.0.exit_code");
+}
+
 #[test]
 fn everything_adds_up_to_the_profile_by_jq() {
     for (name, args) in IMAGES {

@@ -4,5 +4,7 @@
 mod common;
 
 mod deadline;
+mod first;
 mod matcher;
 mod suite;
+mod watch;

@@ -647,6 +647,31 @@ fn what_is_typed_and_given_is_what_the_firmware_finds() {
 }
 
 #[test]
+fn what_is_typed_can_come_from_a_file_byte_for_byte() {
+    let input = "input = [{ after = \"> \", file = \"typed/boot.txt\" }, { after = \"> \", text = \"quit\\n\" }]";
+    let suite =
+        Suite::new(&target("riscv64-echo", &format!("{input}\nconsole = [\"6: 5c 3a 6f 6c 65 68\", \"bye\"]")));
+    fs::create_dir(suite.path("typed")).unwrap();
+    // What an option would take for an escape and a separator.
+    fs::write(suite.path("typed/boot.txt"), "helo:\\\n").unwrap();
+    suite.run(&[]).expect_code(0);
+    // Another text is another run.
+    fs::write(suite.path("typed/boot.txt"), "hello\n").unwrap();
+    suite.run(&[]).expect_code(1);
+    fs::write(suite.path("typed/boot.txt"), "").unwrap();
+    let empty = suite.run(&[]).expect_code(2);
+    assert!(empty.stderr.contains("harness.toml:3: input: ") && empty.stderr.contains("boot.txt is empty"));
+}
+
+#[test]
+fn the_report_is_printed_where_it_is_asked_for() {
+    let suite = Suite::new(&target("riscv64-exit3", ""));
+    let printed = suite.run(&["--json"]).expect_code(1);
+    assert_eq!(printed.stdout, printed.files()[0]);
+    assert!(SuiteResult::from_json(&printed.stdout).is_ok());
+}
+
+#[test]
 fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
     let suite = Suite::new("");
     let elf = target("riscv64-exit0", "");
@@ -674,6 +699,9 @@ fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
         ("name = \"x\"\n".to_owned(), "has no [[image]]"),
         ("[[image]\n".to_owned(), "harness.toml:1:"),
         (format!("{elf}input = [{{ text = \"x\" }}]\n"), "either `at` or `after`"),
+        (format!("{elf}input = [{{ at = 1, text = \"x\", file = \"x\" }}]\n"), "either `text` or `file`"),
+        (format!("{elf}input = [{{ at = 1 }}]\n"), "harness.toml:4: input: either `text` or `file`"),
+        (format!("{elf}input = [{{ at = 1, file = \"no/file\" }}]\n"), "no/file cannot be read: No such file"),
     ] {
         suite.write(&text);
         let result = suite.run(&[]).expect_code(2);

@@ -137,6 +137,106 @@ fn a_word_that_is_not_where_it_belongs_is_pointed_at() {
     assert!(harness(dir, &["export", "-f", "csv"]).2.starts_with("error: no profile"));
 }
 
+/// Lines of words with single spaces.
+fn sentences(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.trim_start().contains("  ") && line.contains(' ')).collect()
+}
+
+#[test]
+fn sentences_fit_the_terminal_and_are_whole_in_a_pipe() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let elf = image("cortex-m3-freertos").display().to_string();
+    let (code, _, stderr) = harness(dir, &[&elf, "--for", "2M", "-o", "fw.profile"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (_, piped, notes) = harness(dir, &["top", "fw.profile", "-v"]);
+    let long: Vec<&str> = sentences(&piped).into_iter().filter(|line| line.chars().count() > 60).collect();
+    assert!(long.len() >= 3, "{piped}");
+    let screen = on_terminal(60, dir, "top fw.profile -v");
+    let joined = screen.lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    for line in long.iter().chain(&sentences(&notes)) {
+        assert!(joined.contains(line), "{line:?} is cut in\n{}", screen.lines.join("\n"));
+    }
+    assert!(screen.lines.iter().all(|line| line.chars().count() <= 60), "{}", screen.lines.join("\n"));
+}
+
+#[test]
+fn what_seldom_matters_is_shown_by_verbose() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let run = |name: &str, args: &[&str]| {
+        let elf = image(name).display().to_string();
+        let (_, stdout, stderr) = harness(dir, &[&[&*elf, "-o", "fw.profile", "--for", "200k"], args].concat());
+        stdout + &stderr
+    };
+    let seldom = ["hottest of ", " standard deviations", "  not "];
+    let (plain, verbose) = (run("cortex-m3-bare", &[]), run("cortex-m3-bare", &["-v"]));
+    for word in seldom {
+        assert!(!plain.contains(word) && verbose.contains(word), "{word}\n{plain}\n{verbose}");
+    }
+    // Where it matters: firmware that fails may be for another machine, and code without names has addresses only.
+    let failed = run("cortex-m3-lockup-busfault", &[]);
+    assert!(failed.contains("note: other machines have memory") && failed.contains("\n  not "), "{failed}");
+    let stripped = run("cortex-m3-bare-stripped", &[]);
+    assert!(stripped.contains("hottest of "), "{stripped}");
+    let top = |args: &[&str]| harness(dir, &[&["top", "fw.profile"], args].concat()).1;
+    assert!(!top(&[]).contains(seldom[1]) && top(&["-v"]).contains(seldom[1]), "{}", top(&["-v"]));
+}
+
+#[test]
+fn functions_and_tasks_can_be_listed() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let elf = image("cortex-m3-freertos").display().to_string();
+    assert_eq!(harness(dir, &[&elf, "-q", "--for", "2M", "-o", "fw.profile"]).0, Some(0));
+    let list = |words: &[&str]| harness(dir, &[&["list"], words].concat());
+    let (of_image, of_profile) = (list(&["functions", &elf]).1, list(&["functions", "fw.profile"]).1);
+    let names = |text: &str, column: usize| -> Vec<String> {
+        text.lines().skip(1).map(|line| line.split_whitespace().nth(column).unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&of_image, 2), names(&of_profile, 3));
+    assert!(names(&of_image, 2).contains(&"crc32_table".to_owned()), "{of_image}");
+    let insns = |line: &str| line.split_whitespace().nth(2).unwrap().replace(',', "").parse::<u64>().unwrap();
+    let all: u64 = of_profile.lines().skip(1).map(insns).sum();
+    assert!(all > 1_900_000 && all <= 2_000_000, "{all}");
+    let (code, tasks, _) = list(&["tasks", "fw.profile"]);
+    assert!(code == Some(0) && tasks.contains("IDLE") && tasks.contains("Stack left"), "{tasks}");
+    for (words, what) in [
+        (&["tasks", &*elf][..], "tasks are made as firmware runs"),
+        (&["functions"], "required"),
+        (&["machines", "fw.profile"], "leave it out"),
+        (&["functions", "missing"], "missing"),
+    ] {
+        let (code, stdout, stderr) = list(words);
+        assert!(code == Some(2) && stdout.is_empty() && stderr.contains(what), "{words:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_page_is_opened_by_the_command_that_the_environment_names() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let elf = image("riscv64-exit0").display().to_string();
+    assert_eq!(harness(dir, &[&elf, "-q", "-o", "fw.profile"]).0, Some(0));
+    let report = |browser: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
+        command.args(["report", "fw.profile", "--open"]).current_dir(dir).env("BROWSER", browser);
+        command.output().unwrap()
+    };
+    // The pipe's end comes when the browser has written to it.
+    let (browser, seen) = (dir.join("browser"), dir.join("seen"));
+    nix::unistd::mkfifo(&seen, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    crate::common::program(&browser, &format!("echo \"$1\" > '{}'", seen.display()));
+    assert!(report(&browser).status.success());
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "report.html\n");
+    let missing = report(&dir.join("none"));
+    assert_eq!(missing.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&missing.stderr);
+    assert!(stderr.contains("report.html: is written, and no browser was found"), "{stderr}");
+    let (code, _, stderr) = harness(dir, &["report", "fw.profile", "--open", "-o", "-"]);
+    assert!(code == Some(2) && stderr.contains("--open shows a file"), "{stderr}");
+}
+
 #[test]
 fn an_option_after_the_firmware_is_the_firmwares_and_is_said_to_be() {
     let temp = tempfile::tempdir().unwrap();

@@ -115,7 +115,8 @@ impl CrossCheck {
     }
 }
 
-/// The verdict: one line, and one more for each thing that is named.
+/// The verdict: one line, and one more for each thing that is named. `{:#}` also says how far the samples are off where
+/// they agree.
 impl fmt::Display for CrossCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for inconsistency in &self.inconsistencies {
@@ -134,11 +135,11 @@ impl fmt::Display for CrossCheck {
             _ => "functions",
         };
         if self.aliased.is_empty() {
-            return write!(
-                f,
-                "cross-check: {samples} samples agree with the exact counts of {functions} {plural} (largest |z| {:.1})",
-                self.largest_z
-            );
+            write!(f, "cross-check: {samples} samples agree with the exact counts of {functions} {plural}")?;
+            if f.alternate() {
+                write!(f, " (largest deviation: {:.1} standard deviations)", self.largest_z)?;
+            }
+            return Ok(());
         }
         let advice = if self.jittered {
             "another --seeded-jitter or --period"
@@ -154,7 +155,7 @@ impl fmt::Display for CrossCheck {
         for aliased in &self.aliased {
             write!(
                 f,
-                "\n  {}: {} samples where {:.1} are expected (z {:+.1})",
+                "\n  {}: {} samples where {:.1} are expected ({:+.1} standard deviations)",
                 aliased.name,
                 group(aliased.samples),
                 aliased.expected_samples,

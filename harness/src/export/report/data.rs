@@ -432,8 +432,8 @@ fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
             name,
             insns: task.insns,
             switches: task.switches,
-            stack: tasks::stack_used(task, !profile.tree.is_empty()),
-            painted: tasks::painted(task),
+            stack: tasks::stack_left(task, !profile.tree.is_empty()),
+            painted: tasks::paint_left(task),
             idle: task.is_idle,
         })
         .collect();

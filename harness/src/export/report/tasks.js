@@ -24,7 +24,7 @@ function showTasks() {
     if (data.tasks.length) {
         const host = by('tasks').querySelector('.plain');
         host.replaceChildren();
-        plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack used', 'Painted'], data.tasks.map((task, number) => [
+        plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack left', 'Paint left'], data.tasks.map((task, number) => [
             taskLink(number), group(task.insns), percent(task.insns, data.total_insns),
             group(task.switches), task.stack, task.painted,
         ]));

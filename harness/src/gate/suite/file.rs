@@ -118,11 +118,12 @@ pub(super) struct Count(pub(super) String);
 #[derive(Clone)]
 pub(super) struct StubValue(pub(super) Option<String>);
 
-/// A text that is typed on the console.
+/// A text that is typed on the console: said here, or what a file holds.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputText {
-    pub(super) text: String,
+    pub(super) text: Option<String>,
+    pub(super) file: Option<PathBuf>,
     pub(super) at: Option<Count>,
     pub(super) after: Option<String>,
 }

@@ -44,6 +44,8 @@ pub struct Case {
     pub tags: Vec<String>,
     /// Options of the run.
     pub options: Options,
+    /// Files whose contents are typed on the console; the options hold those.
+    pub inputs: Vec<PathBuf>,
     /// What is expected of the run itself.
     pub expect: Expect,
     /// What is expected of the profile.
@@ -86,7 +88,11 @@ impl Suite {
         Suite::parse(path, &text)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Suite, InputError> {
+    /// Reads a suite's text, as if it were in this file.
+    ///
+    /// # Errors
+    /// As for [`Suite::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Suite, InputError> {
         let reader = Reader { path, text };
         let file: File = toml::from_str(text).map_err(|error| reader.toml(&error))?;
         let directory = match path.parent() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use toml::Spanned;
+use wire::input::MAX_BYTES;
 
 use crate::analysis::metrics::Subject;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
@@ -19,6 +20,7 @@ use crate::gate::suite::file::{
 use crate::gate::threshold::{ALL, Threshold};
 use crate::gate::work::Work;
 use crate::image;
+use crate::image::given;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
@@ -89,7 +91,8 @@ impl Reader<'_> {
         let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
         spans.sort();
         spans.dedup();
-        let options = self.options(directory, span, &elf, &entry, needs_exact, spans)?;
+        let mut inputs = Vec::new();
+        let options = self.options(directory, span, (&elf, &mut inputs), &entry, needs_exact, spans)?;
         let console = entry.console.unwrap_or_default().into_iter().map(|line| {
             let ConsoleLine(ConsoleText(text), by_insns) = line.into_inner();
             ExpectedLine { text, by_insns }
@@ -102,14 +105,14 @@ impl Reader<'_> {
             strict: entry.strict.unwrap_or(false),
         };
         let line = self.line(span.start);
-        Ok(Case { name, tags: entry.tags, options, expect, assertions, thresholds, work, line })
+        Ok(Case { name, tags: entry.tags, options, inputs, expect, assertions, thresholds, work, line })
     }
 
     fn options(
         &self,
         directory: &Path,
         span: &Range<usize>,
-        elf: &Path,
+        (elf, inputs): (&Path, &mut Vec<PathBuf>),
         entry: &Entry,
         needs_exact: bool,
         spans: Vec<(String, String)>,
@@ -154,6 +157,8 @@ impl Reader<'_> {
             top: 0,
             wide,
             quiet: false,
+            verbose: false,
+            json: false,
             strict: entry.strict == Some(true),
             measure,
         };
@@ -161,7 +166,7 @@ impl Reader<'_> {
             .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
         let mut input = Vec::new();
         for typed in entry.input.iter().flatten() {
-            let InputText { text, at, after } = typed.get_ref();
+            let InputText { at, after, .. } = typed.get_ref();
             let when = match (at, after) {
                 (Some(Count(at)), None) => {
                     When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
@@ -169,10 +174,8 @@ impl Reader<'_> {
                 (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
                 _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
             };
-            if text.is_empty() {
-                return Err(self.at(&typed.span(), "input: the text is empty"));
-            }
-            input.push(Input { when, bytes: text.clone().into_bytes() });
+            let bytes = self.typed(directory, typed, inputs)?;
+            input.push(Input { when, bytes });
         }
         Input::check(&input).map_err(|error| self.at(span, error))?;
         options.input = input;
@@ -193,6 +196,33 @@ impl Reader<'_> {
         options.firmware_args = entry.args.clone().unwrap_or_default();
         options.spans = spans;
         Ok(options)
+    }
+
+    /// What is typed: a text, or what a file holds, byte for byte. The file joins `files`.
+    fn typed(
+        &self,
+        directory: &Path,
+        typed: &Spanned<InputText>,
+        files: &mut Vec<PathBuf>,
+    ) -> Result<Vec<u8>, InputError> {
+        let wrong = |what: &dyn std::fmt::Display| self.at(&typed.span(), format_args!("input: {what}"));
+        let InputText { text, file, .. } = typed.get_ref();
+        let (what, bytes) = match (text, file) {
+            (Some(text), None) => ("the text".to_owned(), text.clone().into_bytes()),
+            (None, Some(file)) => {
+                let file = directory.join(file);
+                let shown = file.display().to_string();
+                let read = given::read(&file);
+                files.push(file);
+                (shown.clone(), read.map_err(|error| wrong(&format_args!("{shown} cannot be read: {error}")))?)
+            }
+            _ => return Err(wrong(&"either `text` or `file` says what is typed")),
+        };
+        match bytes.len() {
+            0 => Err(wrong(&format_args!("{what} is empty"))),
+            1..=MAX_BYTES => Ok(bytes),
+            _ => Err(wrong(&format_args!("{what} is longer than {MAX_BYTES} bytes; type it in several"))),
+        }
     }
 
     /// A number that takes no suffix.

@@ -1,0 +1,139 @@
+//! Examples of each command, as its help shows them: a line to copy, and below it what it is for. A test reads each one back.
+
+/// Of the program itself.
+pub(super) const HARNESS: &str = "\
+Examples:
+  harness build/firmware.elf --for 50M      # run it, and see where its instructions go
+  harness report firmware.profile --open    # look around in that, in the browser";
+
+pub(super) const PROFILE: &str = "\
+Examples:
+  harness profile build/firmware.elf --for 50M -o before.profile
+  harness profile build/firmware.elf --from main_loop --until main_loop --exact
+  harness profile app.bin --load-addr 0x08000000 --symbols app.elf --json > app.json";
+
+pub(super) const TEST: &str = "\
+Examples:
+  harness test                              # the nearest harness.toml; `harness init` writes one
+  harness test -f 'tag(rtos)' --save-baseline main
+  harness test --watch                      # while working on the firmware";
+
+pub(super) const INIT: &str = "\
+Examples:
+  harness init                              # all firmware below the current directory
+  harness init build/app.elf build/boot.elf --for 200M";
+
+pub(super) const DIFF: &str = "\
+Examples:
+  harness diff before.profile after.profile
+  harness diff before.profile after.profile -o diff.svg --top 0";
+
+pub(super) const EXPORT: &str = "\
+Examples:
+  harness export firmware.profile --format callgrind -o callgrind.out
+  harness export firmware.profile -f folded | grep crc32
+  harness export                            # what formats there are";
+
+pub(super) const TOP: &str = "\
+Examples:
+  harness top firmware.profile --top 50
+  harness top firmware.profile --sort inclusive";
+
+pub(super) const ANNOTATE: &str = "\
+Examples:
+  harness annotate firmware.profile crc32
+  harness annotate firmware.profile 0x80000566 --source-map /build=.";
+
+pub(super) const BINS: &str = "\
+Examples:
+  harness bins firmware.profile --bin-bytes 64 --by count
+  harness bins firmware.profile --json > bins.json";
+
+pub(super) const HEAP: &str = "\
+Examples:
+  harness heap firmware.profile             # made with: harness firmware.elf --heap
+  harness heap firmware.profile --of leaked -o leaks.svg";
+
+pub(super) const CALLERS: &str = "\
+Examples:
+  harness callers firmware.profile memcpy
+  harness callers firmware.profile uart.c:init --depth 3";
+
+pub(super) const REPORT: &str = "\
+Examples:
+  harness report firmware.profile --open
+  harness report firmware.profile -o page.html --source-map /build=.";
+
+pub(super) const MERGE: &str = "\
+Examples:
+  harness merge part1 part2 part3 part4
+  harness merge shards/1 shards/2 -o harness-report";
+
+pub(super) const RUN: &str = "\
+Examples:
+  harness run target/thumbv7m-none-eabi/release/app --nocapture
+  harness run --for 50M --json run.json build/firmware.elf one two";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  harness doctor
+  harness doctor --json";
+
+pub(super) const LIST: &str = "\
+Examples:
+  harness list machines                     # memory, as linker scripts have it
+  harness list functions build/firmware.elf | grep uart";
+
+pub(super) const DEBUG: &str = "\
+Examples:
+  harness debug firmware.profile --at crash --gdb
+  harness debug build/firmware.elf --at max:uart_irq";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  harness completions bash > ~/.local/share/bash-completion/completions/harness
+  harness completions fish > ~/.config/fish/completions/harness.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  harness man | man -l -
+  harness man ~/.local/share/man/man1";
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use crate::cli::Cli;
+
+    /// A line as a shell takes it apart, up to what is the shell's.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(" # ").next().unwrap_or_default().split(['|', '>']).next().unwrap_or_default();
+        let quoted = line.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {
+            1 => vec![part.to_owned()],
+            _ => part.split_whitespace().map(str::to_owned).collect(),
+        });
+        quoted.collect()
+    }
+
+    #[test]
+    fn each_command_has_two_examples_or_more_and_each_of_them_is_understood() {
+        let mut cli = Cli::command();
+        cli.build();
+        let hidden = ["help"];
+        let commands: Vec<_> =
+            cli.get_subcommands().filter(|command| !hidden.contains(&command.get_name())).collect();
+        assert!(commands.len() > 15, "{}", commands.len());
+        for command in commands.into_iter().chain([&cli]) {
+            let name = command.get_name();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  harness ")).collect();
+            assert!(help.contains("Examples:\n") && examples.len() >= 2, "{name}: {help}");
+            for example in examples {
+                let words = words(example);
+                let parsed = Cli::try_parse_from(&words);
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+                assert!(command.get_name() == "harness" || words[1] == name, "{example} is no example of {name}");
+            }
+        }
+    }
+}

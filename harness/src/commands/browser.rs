@@ -1,0 +1,35 @@
+//! A page in the user's browser. The browser is a program of the desktop's that goes on after harness has ended.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::InputError;
+
+/// The desktop's own ways to open a file, the first that is there.
+const OPENERS: [&str; 2] = ["xdg-open", "open"];
+
+/// Opens a file with the command that BROWSER names, or as the desktop does.
+///
+/// # Errors
+/// When there is no such command: the file is written all the same.
+pub(super) fn open(file: &Path) -> Result<(), InputError> {
+    let named = env::var_os("BROWSER").filter(|name| !name.is_empty());
+    let commands: Vec<OsString> = match named {
+        Some(name) => vec![name],
+        None => OPENERS.iter().map(OsString::from).collect(),
+    };
+    for program in &commands {
+        let mut command = Command::new(program);
+        // What it says is not about the profile.
+        let command = command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if command.spawn().is_ok() {
+            return Ok(());
+        }
+    }
+    let tried: Vec<String> = commands.iter().map(|name| name.display().to_string()).collect();
+    let why =
+        format!("is written, and no browser was found (tried {}); open it by hand, or set BROWSER", tried.join(", "));
+    Err(InputError::about(file, why))
+}

@@ -1,0 +1,141 @@
+//! `harness init`: a first suite, made of the firmware that is there, and the baseline of its numbers.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, Result};
+
+use crate::cli::{InitArgs, resolve};
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+use crate::gate::draft::{BASELINE, Draft};
+use crate::gate::first::{First, Wish};
+use crate::gate::found;
+use crate::gate::suite::FILE_NAME;
+use crate::run::deadline;
+use crate::run::plan::end_on_interrupt;
+use crate::run::walls::Walls;
+use crate::text::number::{parse_insns, plural};
+use crate::text::terminal::{self, pad, printable};
+
+/// The directory of a suite's baselines, unless it says another.
+const BASELINES: &str = "baselines";
+
+/// Runs the command.
+///
+/// # Errors
+/// When a suite is there already, there is no firmware, or nothing can be written.
+pub fn run(args: InitArgs) -> Result<ExitCode> {
+    let (file, baseline) = (Path::new(FILE_NAME), Path::new(BASELINES).join(BASELINE));
+    for (path, remedy) in [(file, "`harness test` runs it"), (&baseline, "move it away, or write the suite by hand")]
+    {
+        if path.symlink_metadata().is_ok() {
+            let why = format_args!("is there already, and nothing is written over it; {remedy}");
+            return Err(InputError::about(path, why).into());
+        }
+    }
+    parse_insns("--for", &args.for_insns)?;
+    resolve::timeout(args.timeout).map_err(InputError::from)?;
+    let places = if args.places.is_empty() { vec![PathBuf::from(".")] } else { args.places };
+    let images = images(&places)?;
+    let here = Path::new(".");
+    // In the directory itself: where that cannot be written, it is found before anything runs.
+    let scratch = tempfile::Builder::new().prefix(".harness-init-").tempdir_in(here);
+    let scratch = scratch.map_err(|error| InputError::about(file, format_args!("cannot be written: {error}")))?;
+    // Before there is anything to tidy up.
+    end_on_interrupt();
+    if let Some(line) = Walls::warning(args.sandbox) {
+        let _ = writeln!(terminal::stderr(), "warning: {line}");
+    }
+    deadline::insist(3, ExitCode::Limit.status(), "interrupted; nothing was written");
+    let wish = Wish {
+        window: args.for_insns,
+        timeout_seconds: args.timeout,
+        jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+        sandbox: args.sandbox,
+        has_progress: !args.quiet,
+    };
+    let Some(First { draft, codes, baseline: numbers }) = First::make(&images, &wish, scratch.path())? else {
+        let _ = writeln!(terminal::stderr(), "error: interrupted; nothing was written");
+        return Ok(ExitCode::Limit);
+    };
+    if !args.quiet {
+        show(&draft)?;
+    }
+    let (run, left_out) = (draft.runs(), draft.images.len() - draft.runs());
+    if run == 0 {
+        let what = "no image ran well enough to be kept: nothing was written";
+        let _ = writeln!(terminal::stderr(), "error: {what}; `harness FIRMWARE` says more of each");
+        return Ok(codes.into_iter().min().unwrap_or(ExitCode::Usage));
+    }
+    write(file, &baseline, &draft, &numbers)?;
+    let left_out = if left_out == 0 { String::new() } else { format!(" ({left_out} left out, with the reason)") };
+    let written = format!(
+        "{FILE_NAME}: {}{left_out}; their numbers are in {}",
+        plural(run as u64, "image"),
+        baseline.display()
+    );
+    writeln!(terminal::stdout(), "{written}")?;
+    terminal::notes(&["`harness test` runs it; both belong into version control".to_owned()]);
+    Ok(ExitCode::Good)
+}
+
+/// The firmware in these places, as a suite in the current directory names it.
+fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    let relative = |path: PathBuf| {
+        let below = path.strip_prefix(&here).or_else(|_| path.strip_prefix("."));
+        below.map_or(path.clone(), Path::to_owned)
+    };
+    let can_be_written = |path: &PathBuf| {
+        let is_text = path.to_str().is_some_and(|name| !name.contains(char::is_control));
+        if !is_text {
+            let why = "left out: its name is no text that a suite could hold";
+            let _ = writeln!(terminal::stderr(), "warning: {}: {why}", path.display());
+        }
+        is_text
+    };
+    let found = found::images(places)?;
+    let images: Vec<PathBuf> = found.into_iter().map(relative).filter(can_be_written).collect();
+    if images.is_empty() {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        return Err(InputError::new(format!(
+            "there is no ELF file for a Cortex-M or RISC-V processor in {}; build the firmware first, or name it: \
+             harness init build/firmware.elf",
+            places.join(", ")
+        )));
+    }
+    Ok(images)
+}
+
+/// A line for each image: how it ran.
+fn show(draft: &Draft) -> Result<()> {
+    let mut out = terminal::stdout();
+    let width = draft.images.iter().map(|image| terminal::columns(&image.elf)).max().unwrap_or(0);
+    for image in &draft.images {
+        writeln!(out, "{}  {}", pad(&printable(&image.elf), width), image.describe())?;
+    }
+    Ok(())
+}
+
+/// Writes the suite and the baseline, or nothing.
+fn write(file: &Path, baseline: &Path, draft: &Draft, numbers: &[(String, Vec<u8>)]) -> Result<()> {
+    let mut suite = OpenOptions::new().write(true).create_new(true).open(file).map_err(|error| {
+        let what = match error.kind() {
+            ErrorKind::AlreadyExists => "is there since, and nothing is written over it".to_owned(),
+            _ => format!("cannot be written: {error}"),
+        };
+        InputError::about(file, what)
+    })?;
+    let written = fs::create_dir_all(baseline)
+        .and_then(|()| numbers.iter().try_for_each(|(name, bytes)| fs::write(baseline.join(name), bytes)))
+        .and_then(|()| suite.write_all(draft.text().as_bytes()));
+    if written.is_err() {
+        // Half a suite would be in the way of the next attempt.
+        let _ = fs::remove_file(file);
+        let _ = fs::remove_dir_all(baseline);
+    }
+    written.with_context(|| format!("{} or {} cannot be written", file.display(), baseline.display()))
+}

@@ -1,0 +1,197 @@
+//! Callers and callees of a function as JSON (`harness callers --json`), in the words of the JSON format of profiles
+//! (`json`). What the table on the terminal leaves out for want of room is here.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::json::{Address, VERSION};
+use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::evidence;
+use crate::analysis::place::Place;
+use crate::image::symbols;
+use crate::profile::Profile;
+
+/// A function between its callers and its callees.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Callers")]
+struct Document<'a> {
+    /// Always "harness-callers".
+    format: &'static str,
+    /// Version of the format, that of profiles as JSON.
+    version: u32,
+    /// File name of the image.
+    image: &'a str,
+    /// SHA-256 of the image.
+    image_sha256: &'a str,
+    /// Instructions of the window. Exact.
+    total_insns: u64,
+    /// Whether instructions by caller and callee are exact (--exact), instead of divided as the samples are.
+    is_exact: bool,
+    /// The function's name; that of a generic, where several of its instances are meant.
+    name: String,
+    /// First addresses of the function, or of the instances; empty: the boot ROM.
+    addresses: Vec<Address>,
+    /// Entries from outside. Exact.
+    calls: u64,
+    /// Instructions in it, called ones not included. Exact.
+    self_insns: u64,
+    /// Instructions in it and all that it called; null: the profile has no stacks.
+    inclusive_insns: Option<u64>,
+    /// Who called it, by instructions.
+    callers: Vec<Call>,
+    /// What it called, by instructions.
+    callees: Vec<Call>,
+    /// Tasks and interrupts that it executed in, by instructions.
+    contexts: Vec<Context>,
+}
+
+/// A caller or callee.
+#[derive(Serialize, JsonSchema)]
+struct Call {
+    /// Its name, or why there is none, in square brackets.
+    name: String,
+    /// First address of the function.
+    address: Option<Address>,
+    /// Calls between the two. Exact.
+    calls: u64,
+    /// Those among them that were tail calls, by the function that jumped.
+    tail_calls: Vec<TailCall>,
+    /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
+    insns: Option<u64>,
+    /// Of a caller, its callers; of a callee, its callees, as far as --depth asks for.
+    beyond: Vec<Call>,
+}
+
+/// Tail calls by the function that jumped.
+#[derive(Serialize, JsonSchema)]
+struct TailCall {
+    /// Its name.
+    from: String,
+    /// How often.
+    calls: u64,
+}
+
+/// A task or interrupt.
+#[derive(Serialize, JsonSchema)]
+struct Context {
+    /// Its name.
+    name: String,
+    /// Instructions of the function there, called ones included.
+    insns: u64,
+}
+
+/// Writes the surroundings of these places, which are one function, up to so many calls away.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
+    let starts: Vec<u64> = places.iter().filter_map(|place| place.start()).collect();
+    let together = Together::new(starts.iter().copied());
+    let tree = CallTree::of_calls(profile);
+    let graph = CallGraph::with(profile, &tree, &together);
+    let function = starts.first().map_or(Party::BootRom, |&start| Party::Code(start));
+    let node = graph.nodes.get(&function).copied().unwrap_or_default();
+    let around = match graph.has_inclusive {
+        true => Surroundings::new(&tree, &function, depth, &together),
+        false => Surroundings::default(),
+    };
+    let one = function.name(profile);
+    let name = if places.len() > 1 { symbols::generic(&one) } else { one };
+    let calls = Calls { profile, graph: &graph, depth };
+    let mut contexts: Vec<Context> = around
+        .contexts
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, inclusive)| Context { name: name.clone(), insns: inclusive.insns })
+        .collect();
+    // Stable: equal ones stay in the order of names.
+    contexts.sort_by_key(|context| std::cmp::Reverse(context.insns));
+    let document = Document {
+        format: "harness-callers",
+        version: VERSION,
+        image: &profile.facts.image_name,
+        image_sha256: &profile.facts.image_sha256,
+        total_insns: graph.total_insns,
+        is_exact: graph.is_exact && evidence::has_exact_tree(profile),
+        name,
+        addresses: starts.into_iter().map(Address).collect(),
+        calls: node.calls,
+        self_insns: node.self_insns,
+        inclusive_insns: graph.has_inclusive.then_some(node.inclusive.insns),
+        callers: calls.around(&around.callers, true, &mut vec![], &function),
+        callees: calls.around(&around.callees, false, &mut vec![], &function),
+        contexts,
+    };
+    // As an error of `out`, which a closed pipe is known by.
+    serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// The JSON Schema of what is written.
+///
+/// # Errors
+/// None that is known.
+pub fn schema() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+}
+
+struct Calls<'a> {
+    profile: &'a Profile,
+    graph: &'a CallGraph,
+    depth: usize,
+}
+
+impl Calls<'_> {
+    /// Callers or callees of the last in a chain, each with those beyond it; `chains` is what each chain cost.
+    fn around(
+        &self,
+        chains: &BTreeMap<Vec<Party>, Inclusive>,
+        is_above: bool,
+        chain: &mut Vec<Party>,
+        last: &Party,
+    ) -> Vec<Call> {
+        let edges = if is_above { self.graph.callers(last) } else { self.graph.callees(last) };
+        let mut calls: Vec<Call> = Vec::new();
+        for (other, edge) in edges {
+            chain.push(other.clone());
+            let insns = match chain.len() {
+                // What a recursive function spends in itself is only known by pair.
+                1 => Some(edge.inclusive.insns),
+                _ => chains.get(chain).map(|cost| cost.insns),
+            };
+            // A chain on which nothing was seen is none.
+            if insns.is_some() || !self.graph.has_inclusive {
+                let is_new = !chain[..chain.len() - 1].contains(other) && other != last;
+                let goes_on = chain.len() < self.depth && !matches!(other, Party::Outside(_)) && is_new;
+                let beyond = if goes_on { self.around(chains, is_above, chain, other) } else { Vec::new() };
+                calls.push(self.call(other, edge, insns, beyond));
+            }
+            chain.pop();
+        }
+        // Stable: equal ones stay in the order of addresses.
+        calls.sort_by_key(|call| std::cmp::Reverse((call.insns, call.calls)));
+        calls
+    }
+
+    fn call(&self, other: &Party, edge: &Edge, insns: Option<u64>, beyond: Vec<Call>) -> Call {
+        // Calls in which no sample was taken are not free.
+        let known = insns.filter(|&insns| self.graph.has_inclusive && (insns > 0 || self.graph.is_exact));
+        let tail_calls = edge.tail_calls.iter();
+        Call {
+            name: other.name(self.profile),
+            address: match other {
+                Party::Code(start) => Some(Address(*start)),
+                Party::BootRom | Party::Outside(_) => None,
+            },
+            calls: edge.calls,
+            tail_calls: tail_calls.map(|(from, &calls)| TailCall { from: from.name(self.profile), calls }).collect(),
+            insns: known,
+            beyond,
+        }
+    }
+}

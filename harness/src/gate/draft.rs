@@ -1,0 +1,295 @@
+//! A first suite as text: what `harness init` writes, for people to go on with. Each line that says how an image ran says
+//! why it is there; what cannot be run, or fails, stands there as a comment with the reason.
+
+use std::fmt::Write as _;
+
+use crate::gate::expect::Ending;
+use crate::text::fold::words;
+use crate::text::number::{group, plural};
+use crate::text::terminal::printable;
+
+/// The baseline that a first suite has.
+pub const BASELINE: &str = "main";
+
+/// Columns of a line before its comment.
+const COMMENT_COLUMN: usize = 36;
+
+/// Columns of a comment that has lines of its own.
+const COMMENT_COLUMNS: usize = 98;
+
+/// A suite to be written.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// Its images, in the order of the file.
+    pub images: Vec<Image>,
+    /// Seconds of the host after which a run has failed.
+    pub timeout_seconds: f64,
+    /// It names a baseline, and thresholds by it.
+    pub has_baseline: bool,
+}
+
+/// One image of it.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Its file, as the suite names it.
+    pub elf: String,
+    /// Its name, where that is not the file's stem.
+    pub name: Option<String>,
+    /// How it is run.
+    pub fate: Fate,
+    /// What is to be said of its run, a sentence each.
+    pub remarks: Vec<String>,
+    /// The last line that it printed, which may be a prompt: without an end.
+    pub last_line: Option<LastLine>,
+}
+
+/// How an image is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It ends by itself, with status 0.
+    Ends {
+        /// After so many instructions.
+        insns: u64,
+    },
+    /// It is measured for so many instructions, as typed.
+    Window(String),
+    /// It is not run.
+    LeftOut {
+        /// Why.
+        why: String,
+        /// How it ended, where a suite can expect that.
+        ending: Option<Ending>,
+    },
+}
+
+/// The last line that an image printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastLine {
+    /// It was ended.
+    Whole(String),
+    /// It was not, and so may wait for an answer.
+    Open(String),
+}
+
+impl LastLine {
+    /// The last line of a console; None: there is none that could be looked for.
+    pub fn of(console: &[u8]) -> Option<LastLine> {
+        let text = String::from_utf8_lossy(console);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?.trim_start().to_owned();
+        let is_plain = line.chars().count() <= 100 && printable(&line) == line && !line.contains('\u{fffd}');
+        is_plain.then(|| if text.ends_with('\n') { LastLine::Whole(line) } else { LastLine::Open(line) })
+    }
+}
+
+/// Text as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// A line, and what it is for in a column of its own.
+fn line(text: &mut String, what: &str, comment: &str) {
+    let gap = COMMENT_COLUMN.saturating_sub(what.chars().count()).max(1);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{what}{:gap$}# {comment}", "");
+}
+
+/// Lines of a comment.
+fn comment(text: &mut String, sentence: &str) {
+    for line in sentence.lines().flat_map(|line| words(&printable(line), COMMENT_COLUMNS)) {
+        let _ = writeln!(text, "# {line}");
+    }
+}
+
+/// A limit on instructions that a run of so many is well within: about four times as many, in two digits.
+fn limit(insns: u64) -> String {
+    let wanted = insns.saturating_mul(4).max(1_000_000);
+    let thousands = wanted.div_ceil(1_000);
+    let digit = 10_u64.pow(thousands.ilog10().saturating_sub(1));
+    let rounded = thousands.div_ceil(digit) * digit;
+    if rounded.is_multiple_of(1_000) { format!("{}M", rounded / 1_000) } else { format!("{rounded}k") }
+}
+
+impl Draft {
+    /// Images that are run.
+    pub fn runs(&self) -> usize {
+        self.images.iter().filter(|image| !matches!(image.fate, Fate::LeftOut { .. })).count()
+    }
+
+    /// The suite's file.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        comment(
+            &mut text,
+            "What `harness test` runs: each image in QEMU, held against what is expected of it here and against the \
+             baseline. The same image gives the same numbers to the instruction, on every machine. Paths are relative to \
+             this file; docs/suites.md of harness has all keys. First written by `harness init`.",
+        );
+        text.push('\n');
+        if self.has_baseline {
+            comment(
+                &mut text,
+                &format!(
+                    "The numbers to compare with are baselines/{BASELINE}/*.baseline. After a change that is meant:\n\
+                     harness test --save-baseline {BASELINE}"
+                ),
+            );
+            let _ = writeln!(text, "baseline = {}\n", quoted(BASELINE));
+        }
+        text += "[defaults]\n";
+        let timeout = format!("timeout = {}", self.timeout_seconds);
+        line(&mut text, &timeout, "seconds of this host, whatever the firmware does");
+        if self.has_baseline {
+            text += "\n[defaults.thresholds]\n";
+            line(&mut text, "total = \"1%\"", "instructions, more than in the baseline; \"0%\" notices a single one");
+            line(&mut text, "# self = { \"@all\" = \"5%\" }", "of each function; calls, stack, … alike");
+            let is_windowed = self.images.iter().any(|image| matches!(image.fate, Fate::Window(_)));
+            if is_windowed {
+                line(&mut text, "work = \"2%\"", "with `for`: calls and lines printed, fewer than in the baseline");
+            }
+        }
+        for image in &self.images {
+            text.push('\n');
+            image.write(&mut text);
+        }
+        text
+    }
+}
+
+impl Image {
+    fn write(&self, text: &mut String) {
+        let Image { elf, name, fate, remarks, last_line } = self;
+        let mut entry = format!("[[image]]\nelf = {}\n", quoted(elf));
+        if let Some(name) = name {
+            let _ = writeln!(entry, "name = {}", quoted(name));
+        }
+        match fate {
+            Fate::Ends { insns } => {
+                let ended = format!("it ends after {}", plural(*insns, "instruction"));
+                line(&mut entry, &format!("max-insns = \"{}\"", limit(*insns)), &ended);
+                line(&mut entry, "exit = 0", "its exit status");
+            }
+            Fate::Window(window) => {
+                line(
+                    &mut entry,
+                    &format!("for = {}", quoted(window)),
+                    "instructions: it had not ended by itself then",
+                );
+            }
+            Fate::LeftOut { ending: None, .. } => {}
+            Fate::LeftOut { ending: Some(Ending::Status(status)), .. } => {
+                line(&mut entry, &format!("exit = {status}"), "if this status is what it should end with");
+            }
+            Fate::LeftOut { ending: Some(ending), .. } => {
+                if let Some((word, _)) = Ending::WORDS.iter().find(|(_, known)| known == ending) {
+                    line(&mut entry, &format!("exit = {}", quoted(word)), "if this is how it should end");
+                }
+            }
+        }
+        // What has ended or crashed waits for nothing.
+        let may_wait = match fate {
+            Fate::Window(_) => true,
+            Fate::Ends { .. } => false,
+            Fate::LeftOut { ending, .. } => *ending == Some(Ending::Asleep),
+        };
+        match last_line {
+            Some(LastLine::Open(prompt)) if may_wait => {
+                let input = format!("# input = [{{ after = {}, text = \"help\\n\" }}]", quoted(prompt));
+                line(&mut entry, &input, "it printed this last and may wait for an answer");
+            }
+            Some(LastLine::Open(last) | LastLine::Whole(last)) if !matches!(fate, Fate::LeftOut { .. }) => {
+                line(&mut entry, &format!("# console = [{}]", quoted(last)), "what it has to print; this came last");
+            }
+            _ => {}
+        }
+        for remark in remarks {
+            comment(text, remark);
+        }
+        match fate {
+            Fate::LeftOut { why, .. } => {
+                comment(text, &format!("Left out: {why}"));
+                for line in entry.lines() {
+                    // The column of the comments stays where it is.
+                    let _ = writeln!(text, "# {}", line.replacen("  #", "#", 1));
+                }
+            }
+            Fate::Ends { .. } | Fate::Window(_) => *text += &entry,
+        }
+    }
+
+    /// One line for the terminal: how it ran.
+    pub fn describe(&self) -> String {
+        match &self.fate {
+            Fate::Ends { insns } => format!("{} instructions, exit status 0", group(*insns)),
+            Fate::Window(window) => format!("has no end of its own so far: for = \"{window}\""),
+            Fate::LeftOut { why, .. } => format!("left out: {}", why.lines().next().unwrap_or_default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::gate::suite::Suite;
+
+    fn image(elf: &str, fate: Fate) -> Image {
+        Image { elf: elf.to_owned(), name: None, fate, remarks: Vec::new(), last_line: None }
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was_meant_whatever_the_files_are_called() {
+        let names = ["a b.elf", "it's.elf", "\"x\".elf", "back\\slash.elf", "größe/[1]#2.elf", "both'\".elf"];
+        let mut images: Vec<Image> = names.iter().map(|name| image(name, Fate::Ends { insns: 7 })).collect();
+        images[0].name = Some("first \"one\"".to_owned());
+        images[1].fate = Fate::Window("50M".to_owned());
+        images[1].last_line = Some(LastLine::Open("go? \"'> ".to_owned()));
+        images[2].last_line = Some(LastLine::Whole("''' \"\"\" \\ done".to_owned()));
+        images.push(image("bad.elf", Fate::LeftOut { why: "one\n[[image]]\nthree".to_owned(), ending: None }));
+        let draft = Draft { images, timeout_seconds: 300.0, has_baseline: true };
+        let text = draft.text();
+        let suite = Suite::parse(Path::new("harness.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read: Vec<String> = suite.cases.iter().map(|case| case.options.firmware.display().to_string()).collect();
+        assert_eq!(read, names.map(|name| format!("./{name}")));
+        assert_eq!((suite.cases[0].name.as_str(), suite.baseline.as_deref()), ("first \"one\"", Some(BASELINE)));
+        assert_eq!(suite.cases[1].options.window.for_insns, Some(50_000_000));
+        assert_eq!(suite.cases[2].options.window.max_insns, Some(1_000_000));
+        assert!((suite.cases[1].work.len(), suite.cases[2].work.len()) == (1, 0), "{text}");
+        // What is a comment for people to take up is well written, too.
+        let taken_up = text.replace("\n# [[image]]\n# elf", "\n[[image]]\nelf").replace("\n# input", "\ninput");
+        let taken_up = taken_up.replace("\n# console", "\nconsole").replace("\n# self", "\nself");
+        let suite = Suite::parse(Path::new("harness.toml"), &taken_up);
+        let suite = suite.unwrap_or_else(|error| panic!("{error}\n{taken_up}"));
+        assert_eq!(suite.cases.len(), names.len() + 1);
+        assert_eq!(suite.cases[1].options.input[0].bytes, b"help\n");
+        assert!(matches!(&suite.cases[1].options.input[0].when,
+            crate::profile::input::When::After(prompt) if prompt == "go? \"'> "));
+    }
+
+    #[test]
+    fn an_ending_that_can_be_expected_is_offered() {
+        let left_out = |ending| {
+            let fate = Fate::LeftOut { why: "it failed".to_owned(), ending: Some(ending) };
+            Draft { images: vec![image("a.elf", fate)], ..Draft::default() }.text()
+        };
+        assert!(
+            left_out(Ending::Status(3))
+                .contains("\n# Left out: it failed\n# [[image]]\n# elf = \"a.elf\"\n# exit = 3 ")
+        );
+        assert!(left_out(Ending::LockUp).contains("\n# exit = \"lock-up\" "));
+    }
+
+    #[test]
+    fn a_limit_leaves_room_and_is_short() {
+        let limits = [0, 400_000, 24_354_349, 999_999_999, 12_345, 2_600_000].map(limit);
+        assert_eq!(limits, ["1M", "1600k", "98M", "4000M", "1M", "11M"]);
+    }
+
+    #[test]
+    fn the_last_line_is_a_prompt_where_it_was_not_ended() {
+        let of = |text: &str| LastLine::of(text.as_bytes());
+        assert_eq!(of("boot\nready\n"), Some(LastLine::Whole("ready".to_owned())));
+        assert_eq!(of("boot\r\n> "), Some(LastLine::Open("> ".to_owned())));
+        assert_eq!((of(""), of("\n\n"), of("a\x1b[1m\n"), of(&"x".repeat(101))), (None, None, None, None));
+    }
+}

@@ -1,0 +1,111 @@
+//! The files that a suite's results depend on, looked at from time to time until one has changed.
+//!
+//! They are asked for by name each time instead of being watched by the kernel: there are few of them, linkers replace
+//! them by others of the same name, and neither network shares nor containers report changes reliably.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+use std::{fs, thread};
+
+use crate::gate::cache;
+use crate::gate::session::baseline_file;
+use crate::gate::suite::{Case, Suite};
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A file that is gone for so many looks has not only made way for the next one of its name.
+const GONE_LOOKS: u32 = 25;
+
+/// What tells one state of a file from another; None: there is no such file.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
+/// The files that a case's result depends on, besides the suite's own.
+pub fn files_of(suite: &Suite, case: &Case, baseline: Option<&str>) -> BTreeSet<PathBuf> {
+    let numbers = baseline.map(|name| baseline_file(suite, name, case));
+    cache::files(&case.options).into_iter().chain(case.inputs.iter().cloned()).chain(numbers).collect()
+}
+
+/// Files and the state in which they were seen last.
+#[derive(Debug)]
+pub struct Watch {
+    seen: BTreeMap<PathBuf, Stamp>,
+}
+
+impl Watch {
+    /// Sees the files as they are. What is made of them is to be begun afterwards, so that no change is missed.
+    pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Watch {
+        let see = |path: PathBuf| {
+            let stamp = stamp(&path);
+            (path, stamp)
+        };
+        Watch { seen: files.into_iter().map(see).collect() }
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// Waits until files have changed and nobody is writing them any more; None: `stop` was set before.
+    pub fn wait(&self, stop: &AtomicBool) -> Option<BTreeSet<PathBuf>> {
+        let mut last: BTreeMap<&PathBuf, Stamp> = BTreeMap::new();
+        let mut gone_looks = 0;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let now: BTreeMap<&PathBuf, Stamp> = self.seen.keys().map(|path| (path, stamp(path))).collect();
+            let changed = || self.seen.iter().filter(|(path, seen)| now[path] != **seen).map(|(path, _)| path);
+            // A linker removes a file before it writes the next one.
+            gone_looks = if changed().any(|path| now[path].is_none()) { gone_looks + 1 } else { 0 };
+            let is_settled = now == last && (gone_looks == 0 || gone_looks > GONE_LOOKS);
+            if is_settled && changed().next().is_some() {
+                return Some(changed().cloned().collect());
+            }
+            last = now;
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_named_and_one_from_before_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let [image, suite] = ["image.elf", "harness.toml"].map(|name| directory.path().join(name));
+        fs::write(&image, "1").unwrap();
+        fs::write(&suite, "1").unwrap();
+        let watch = Watch::new([image.clone(), suite.clone(), directory.path().join("missing")]);
+        let (go_on, stop) = (AtomicBool::new(false), AtomicBool::new(true));
+        assert_eq!(watch.wait(&stop), None);
+        fs::write(&image, "22").unwrap();
+        assert_eq!(watch.wait(&go_on), Some([image.clone()].into()));
+        // Replaced by another file of the same length.
+        let watch = Watch::new([image.clone(), suite.clone()]);
+        let next = directory.path().join("next");
+        fs::write(&next, "33").unwrap();
+        fs::rename(&next, &image).unwrap();
+        assert_eq!(watch.wait(&go_on), Some([image.clone()].into()));
+        // What is gone and stays so has changed.
+        let watch = Watch::new([image, suite.clone()]);
+        fs::remove_file(&suite).unwrap();
+        assert_eq!(watch.wait(&go_on), Some([suite].into()));
+    }
+}

@@ -1,0 +1,165 @@
+//! Sentences in the width of a terminal: folded between words, so that none is cut in two. Rows of tables stay as they are.
+
+use std::io::{self, Write};
+
+use crate::text::terminal::columns;
+
+/// Narrower terminals are not folded for: that would be a word a line.
+const MIN_COLUMNS: usize = 30;
+
+/// Spaces by which a line that goes on is further in than the one it belongs to.
+const INDENT: usize = 2;
+
+/// Text in lines of at most so many columns, but for words that are longer. What stands in backticks is one word: it is to
+/// be copied.
+pub fn words(text: &str, width_columns: usize) -> Vec<String> {
+    fill(text, width_columns, width_columns)
+}
+
+/// The same where the first line has another width than those after it.
+fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in unbroken(text) {
+        let width_columns = if lines.len() == 1 { first_columns } else { other_columns };
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&word),
+            Some(line) if columns(line) + 1 + columns(&word) <= width_columns => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// The words of a text, what stands in backticks together.
+fn unbroken(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in text.split_whitespace() {
+        match words.last_mut().filter(|_| is_open) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    // A backtick that is never closed is a character like others.
+    if is_open { text.split_whitespace().map(str::to_owned).collect() } else { words }
+}
+
+/// A line as it goes to a terminal of so many columns, without its end.
+fn folded(line: &str, width_columns: usize) -> Vec<String> {
+    let text = line.trim_start_matches(' ');
+    let indent = line.len() - text.len();
+    // Two spaces in a row are between the columns of a table.
+    let is_row = text.contains("  ") || text.contains('\t');
+    if is_row || columns(line) <= width_columns || width_columns < MIN_COLUMNS + indent {
+        return vec![line.to_owned()];
+    }
+    let lines = fill(text, width_columns - indent, width_columns - indent - INDENT).into_iter().enumerate();
+    let indented = lines.map(|(index, line)| {
+        let indent = if index == 0 { indent } else { indent + INDENT };
+        format!("{:indent$}{line}", "")
+    });
+    indented.collect()
+}
+
+/// Passes lines on, folded where there is a width. What is no whole line is kept back until its end comes.
+#[derive(Debug)]
+pub struct Folded<W: Write> {
+    out: W,
+    /// Columns of the terminal; None: there is none, and lines stay whole.
+    width_columns: Option<usize>,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Folded<W> {
+    /// What is written to `out`, in so many columns.
+    pub fn new(out: W, width_columns: Option<usize>) -> Folded<W> {
+        Folded { out, width_columns, line: Vec::new() }
+    }
+
+    /// Writes what has no end yet.
+    fn finish(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        self.out.write_all(&line)
+    }
+}
+
+impl<W: Write> Write for Folded<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(width_columns) = self.width_columns else { return self.out.write(bytes) };
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.last() == Some(&b'\n') {
+                let line = std::mem::take(&mut self.line);
+                let text = String::from_utf8_lossy(&line[..line.len() - 1]);
+                for line in folded(&text, width_columns) {
+                    self.out.write_all(line.as_bytes())?;
+                    self.out.write_all(b"\n")?;
+                }
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.finish()?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Folded<W> {
+    fn drop(&mut self) {
+        // What could not be written before cannot be written now.
+        let _ = self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, width_columns: Option<usize>) -> String {
+        let mut out = Vec::new();
+        let mut folded = Folded::new(&mut out, width_columns);
+        // In pieces, as macros write.
+        for piece in text.as_bytes().chunks(7) {
+            folded.write_all(piece).unwrap();
+        }
+        drop(folded);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn sentences_are_folded_and_rows_and_pipes_are_not() {
+        let text = "a sentence of words that has more of them than forty columns hold\n\
+                    name        1,234,567  89.00%  and a long place in some file\n\
+                    \x20 further in, and as long as the first one of these is\nno end";
+        assert_eq!(shown(text, None), text);
+        assert_eq!(shown(text, Some(100)), text);
+        assert_eq!(
+            shown(text, Some(40)),
+            "a sentence of words that has more of\n  them than forty columns hold\n\
+             name        1,234,567  89.00%  and a long place in some file\n\
+             \x20 further in, and as long as the first\n    one of these is\nno end"
+        );
+    }
+
+    #[test]
+    fn a_command_stays_in_one_piece() {
+        let line = "note: `harness annotate firmware.profile crc32` shows it, `as` words\n";
+        assert_eq!(
+            shown(line, Some(50)),
+            "note:\n  `harness annotate firmware.profile crc32` shows\n  it, `as` words\n"
+        );
+        assert_eq!(words("one ` two", 5), ["one `", "two"]);
+        for width in 30..100 {
+            assert!(shown(line, Some(width)).lines().all(|line| columns(line) <= width.max(43)), "{width}");
+        }
+    }
+}
