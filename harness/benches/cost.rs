@@ -28,6 +28,7 @@ use harness::debug::session::Session;
 use harness::debug::travel::{Access, Travel, Watch};
 use harness::export::Format;
 use harness::image::heap;
+use harness::image::traced;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
@@ -674,6 +675,11 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
     let allocators = allocators.unwrap_or_default();
     let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
+    let traced = traced::find(options.timeline.as_deref().unwrap_or_default(), &symbols)?;
+    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
+        functions: traced,
+        waits: kernel::waits(Some(&elf), choice.load_bias, arm).filter(|_| kernel.is_some()),
+    });
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -690,6 +696,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         polls: &[],
         heap: &allocators,
         events: &events,
+        timeline: timeline.as_ref(),
         mcount: mcount.headers.first(),
         stubs: &[],
     };

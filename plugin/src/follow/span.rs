@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
 use wire::request::Request;
+use wire::timeline::What;
 
 use super::context::{Call, Core};
 use crate::guest::{Guest, PENDSV};
@@ -27,6 +28,8 @@ pub(crate) struct Spans {
     slots: HashMap<SpanKind, u32>,
     /// By vCPU.
     moments: Vec<Moment>,
+    /// None is counted: they are on the timeline alone.
+    is_uncounted: bool,
 }
 
 /// What a vCPU is in the middle of.
@@ -97,7 +100,13 @@ fn define(kind: SpanKind, ledger: &mut Ledger) -> u32 {
 impl Spans {
     /// None yet, of so many vCPUs.
     pub(crate) fn new(vcpus: u32) -> Spans {
-        Spans { slots: HashMap::new(), moments: (0..vcpus).map(|_| Moment::default()).collect() }
+        let moments = (0..vcpus).map(|_| Moment::default()).collect();
+        Spans { slots: HashMap::new(), moments, is_uncounted: false }
+    }
+
+    /// The same where only the timeline wants to know of masked interrupts.
+    pub(crate) fn uncounted(vcpus: u32) -> Spans {
+        Spans { is_uncounted: true, ..Spans::new(vcpus) }
     }
 
     /// The counters of a kind of span; None: there are too many.
@@ -115,6 +124,9 @@ impl Spans {
 
     /// Counts one span of so many instructions, which began at that address, after so many of the vCPU's.
     pub(crate) fn count(&mut self, kind: SpanKind, vcpu: u32, insns: u64, began: (u64, u64), ledger: &mut Ledger) {
+        if self.is_uncounted {
+            return;
+        }
         if let Some(slot) = self.slot(kind, ledger) {
             count(slot, vcpu, [1, insns, insns, insns], began, ledger);
         }
@@ -194,10 +206,12 @@ impl Spans {
         moment.was_clear |= !is_masked;
         if !is_masked {
             if let Some((since, at)) = moment.masked.take() {
+                ledger.happened(vcpu, What::Unmasked);
                 self.count(SpanKind::Masked, vcpu, insns - since, (at, since), ledger);
             }
         } else if !was_masked && (moment.was_clear || !guest.facts.is_masked_at_reset) {
             moment.masked = Some((insns, at));
+            ledger.happened(vcpu, What::Masked);
         }
     }
 
