@@ -6,6 +6,8 @@
 //! as a flame chart. Tracks are those of the tasks, in a process for each vCPU, with interrupts on top of what
 //! they interrupt.
 //!
+//! Where the run has a timeline, its events follow in a process of their own, begin by begin and end by end: exact.
+//!
 //! One microsecond is one instruction: time stamps are microseconds, and whole ones are the only ones that no viewer
 //! rounds. The virtual time of the machine would be no more real: what it sleeps is in no profile.
 
@@ -21,6 +23,7 @@ use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
+use crate::analysis::trace::{self, Happens};
 use crate::profile::{Facts, Profile};
 
 /// Name of the track of an image without tasks.
@@ -90,7 +93,79 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         let ids = format!("\"pid\":{},\"tid\":{}", track.vcpu + 1, track.group + 1);
         write_events(&tree, &frames, &track.runs, &ids, out)?;
     }
+    write_timeline(profile, out)?;
     out.write_all(b"\n]\n}\n")?;
+    Ok(())
+}
+
+/// The process of the timeline.
+const TIMELINE_PID: u32 = 0;
+
+/// An event of the timeline: a begin, an end, an instant or a counter.
+#[derive(Serialize)]
+struct Exact<'a> {
+    ph: &'static str,
+    pid: u32,
+    tid: u32,
+    ts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    /// Of an instant: how far it is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<ExactArgs<'a>>,
+}
+
+#[derive(Serialize)]
+struct ExactArgs<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<i64>,
+}
+
+/// The events of the timeline, where there is one: a process, and a thread for each track.
+fn write_timeline(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    if profile.timeline.is_none() {
+        return Ok(());
+    }
+    let name = Named { name: "timeline" };
+    let process = Metadata { ph: "M", pid: TIMELINE_PID, tid: 0, name: "process_name", args: name };
+    out.write_all(b",\n")?;
+    out.write_all(serde_json::to_string(&process)?.as_bytes())?;
+    let mut described = 0;
+    trace::walk(profile, |tables, moment| {
+        for (number, track) in tables.tracks.iter().enumerate().skip(described) {
+            let parent = track.parent.map(|parent| format!("{}: {}", tables.tracks[parent as usize].name, track.name));
+            let name = parent.as_deref().unwrap_or(&track.name);
+            let tid = number as u32 + 1;
+            let thread = Metadata { ph: "M", pid: TIMELINE_PID, tid, name: "thread_name", args: Named { name } };
+            out.write_all(b",\n")?;
+            out.write_all(serde_json::to_string(&thread)?.as_bytes())?;
+        }
+        described = tables.tracks.len();
+        let named = |name: u32| Some(tables.names[name as usize].as_str());
+        let track = &tables.tracks[moment.track as usize];
+        let (ph, name, why, value) = match moment.what {
+            Happens::Begins(name) => ("B", named(name), None, None),
+            Happens::Ends(why) => ("E", None, why.and_then(named), None),
+            Happens::Is(name, value) => ("i", named(name), None, value),
+            Happens::Counts(value) => ("C", Some(track.name.as_str()), None, Some(value)),
+        };
+        let event = Exact {
+            ph,
+            pid: TIMELINE_PID,
+            tid: moment.track + 1,
+            ts: moment.at_insns,
+            name,
+            s: (ph == "i").then_some("t"),
+            args: (why.is_some() || value.is_some()).then_some(ExactArgs { why, value }),
+        };
+        out.write_all(b",\n")?;
+        out.write_all(serde_json::to_string(&event)?.as_bytes())?;
+        Ok::<(), anyhow::Error>(())
+    })?;
     Ok(())
 }
 
