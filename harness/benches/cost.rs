@@ -28,10 +28,10 @@ use harness::debug::session::Session;
 use harness::debug::travel::{Access, Travel, Watch};
 use harness::export::Format;
 use harness::image::heap;
-use harness::image::traced;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
+use harness::image::traced;
 use harness::image::unwind;
 use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
@@ -122,8 +122,12 @@ const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 const TO_THE_END: &str = "--for=1000G";
 
 /// Images that do once in a thousand instructions what an instrument follows, and its options.
-const INSTRUMENTS: [(&str, &[&str]); 2] =
-    [("bench/riscv64-heap-pairs", &["--heap"]), ("bench/cortex-m3-heap-pairs", &["--heap"])];
+const INSTRUMENTS: [(&str, &[&str]); 4] = [
+    ("bench/riscv64-heap-pairs", &["--heap"]),
+    ("bench/cortex-m3-heap-pairs", &["--heap"]),
+    ("bench/riscv64-zones-long", &["--timeline"]),
+    ("bench/cortex-m3-zones-long", &["--timeline"]),
+];
 
 fn main() -> Result<()> {
     // cargo adds --bench.
@@ -506,7 +510,7 @@ impl Bench {
 
     /// What follows something, against the default profile: one event or pair in each thousand instructions.
     fn heap(&mut self) -> Result<()> {
-        println!("## The heap, against the default profile, {} rounds\n", self.rounds);
+        println!("## The heap and the timeline, against the default profile, {} rounds\n", self.rounds);
         println!("| image | instructions | the default | with | CPU time | wall |");
         println!("|---|--:|--:|--:|--:|--:|");
         for (image, options) in INSTRUMENTS {

@@ -153,7 +153,10 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
     }
     if is_shared && request.timeline.is_some() {
-        return Err(Refused(Refusal::TimelineOfSharedVcpus, "the timeline needs vCPUs that share no translations".into()));
+        return Err(Refused(
+            Refusal::TimelineOfSharedVcpus,
+            "the timeline needs vCPUs that share no translations".into(),
+        ));
     }
     let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
     let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);

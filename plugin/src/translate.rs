@@ -20,8 +20,8 @@ use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
     OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
     OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
-    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn, OnUnsure,
-    OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
+    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn,
+    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};

@@ -12,7 +12,7 @@ use wire::timeline::{Event, ObjectKind, What, Why};
 use crate::analysis::zone::ContextNames;
 use crate::profile::Profile;
 use crate::profile::zone::Context;
-use crate::text::number::Hex;
+use crate::text::number::{Hex, plural};
 
 /// What a format of the timeline says of a run without one.
 pub const NOT_RECORDED: &str = "the run has no timeline: ask for it with --timeline";
@@ -120,6 +120,15 @@ impl Tables {
     }
 }
 
+/// How many events there are and what they take, in a sentence; None: there is no timeline.
+pub fn sentence(profile: &Profile) -> Option<String> {
+    let timeline = profile.timeline.as_ref()?;
+    let events = timeline.events().count() as u64;
+    let bytes = timeline.events.len() as u64;
+    let how = "harness export PROFILE -f perfetto or -f timeline, harness report PROFILE";
+    Some(format!("timeline: {} in {}; {how}", plural(events, "event"), plural(bytes, "byte")))
+}
+
 /// One event as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -157,11 +166,7 @@ pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_
             (None, _) => true,
             (Some(_), None) => false,
         };
-        if heap_first {
-            allocations.next().map(Recorded::Heap)
-        } else {
-            events.next().map(Recorded::Event)
-        }
+        if heap_first { allocations.next().map(Recorded::Heap) } else { events.next().map(Recorded::Event) }
     }))
 }
 
@@ -280,7 +285,9 @@ impl<'a> Words<'a> {
     pub fn function(&self, number: u32) -> String {
         let functions = self.profile.timeline.as_ref().map(|timeline| &timeline.functions);
         match functions.and_then(|functions| functions.get(number as usize)) {
-            Some(&entry) => self.profile.names.function_at(entry).map_or_else(|| Hex(entry).to_string(), |f| f.name.clone()),
+            Some(&entry) => {
+                self.profile.names.function_at(entry).map_or_else(|| Hex(entry).to_string(), |f| f.name.clone())
+            }
             None => String::new(),
         }
     }
@@ -384,7 +391,13 @@ impl Walk<'_> {
         }
     }
 
-    fn track(&mut self, key: Key, task: Option<u32>, parent: Option<u32>, name: impl FnOnce(&Words<'_>) -> String) -> u32 {
+    fn track(
+        &mut self,
+        key: Key,
+        task: Option<u32>,
+        parent: Option<u32>,
+        name: impl FnOnce(&Words<'_>) -> String,
+    ) -> u32 {
         if let Some(&track) = self.numbers.get(&key) {
             return track;
         }

@@ -137,7 +137,8 @@ fn write_timeline(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     let mut described = 0;
     trace::walk(profile, |tables, moment| {
         for (number, track) in tables.tracks.iter().enumerate().skip(described) {
-            let parent = track.parent.map(|parent| format!("{}: {}", tables.tracks[parent as usize].name, track.name));
+            let parent =
+                track.parent.map(|parent| format!("{}: {}", tables.tracks[parent as usize].name, track.name));
             let name = parent.as_deref().unwrap_or(&track.name);
             let tid = number as u32 + 1;
             let thread = Metadata { ph: "M", pid: TIMELINE_PID, tid, name: "thread_name", args: Named { name } };

@@ -25,7 +25,10 @@ pub fn find(patterns: &[String], symbols: &Symbols<'_>) -> Result<Vec<u64>, Inpu
             by_name.map_err(failed)?
         };
         if found.is_empty() {
-            return Err(InputError::new(format!("--trace {pattern}: no function's name matches{}", near(pattern, symbols))));
+            return Err(InputError::new(format!(
+                "--trace {pattern}: no function's name matches{}",
+                near(pattern, symbols)
+            )));
         }
         entries.extend(found.into_iter().map(|function| function.address));
     }

@@ -19,5 +19,9 @@ fn a_trace_that_matches_nothing_names_what_is_near() {
 
 #[test]
 fn processors_that_share_code_are_refused() {
-    refused("riscv64-smp", &["--timeline", "--qemu-arg=-smp", "--qemu-arg=2"], &["--timeline: this machine's CPUs share"]);
+    refused(
+        "riscv64-smp",
+        &["--timeline", "--qemu-arg=-smp", "--qemu-arg=2"],
+        &["--timeline: this machine's CPUs share"],
+    );
 }

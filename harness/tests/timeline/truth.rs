@@ -85,7 +85,8 @@ fn sums(profile: &Profile) -> Sums {
         match event.what {
             What::Switched { task, .. } => {
                 let old = cursor.task(0);
-                sums.tasks.entry(old).or_default().0 += event.at_insns - std::mem::replace(&mut switched, event.at_insns);
+                sums.tasks.entry(old).or_default().0 +=
+                    event.at_insns - std::mem::replace(&mut switched, event.at_insns);
                 sums.tasks.entry(task).or_default().1 += 1;
             }
             What::Entered { .. } => active.push(0),

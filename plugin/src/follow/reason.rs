@@ -16,6 +16,10 @@ use crate::ledger::Ledger;
 /// Most objects that are told apart: firmware may make and delete them for ever.
 const MAX_OBJECTS: usize = 1 << 16;
 
+/// Other lists of waiting tasks are in the order of priorities, of which there are less; in those of event groups items
+/// have flags (taskEVENT_LIST_ITEM_VALUE_IN_USE, of 16 bits at least).
+const LEAST_FLAGS: u64 = 1 << 15;
+
 /// RISC-V: an environment call is a synchronous exception of one of these causes, one for each privilege.
 const ECALLS: std::ops::RangeInclusive<u64> = 8..=11;
 
@@ -102,7 +106,7 @@ impl Reasons {
     /// The number of the object whose list of waiting tasks this is. None: there are too many.
     fn object(&mut self, list: u64, tcb: u64, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) -> Option<u32> {
         let is_group = self.waits.event_value.is_some_and(|(offset, bytes)| {
-            guest.memory_word(tcb + offset, bytes).is_some_and(|value| value >> (8 * bytes - 1) != 0)
+            guest.memory_word(tcb + offset, bytes).is_some_and(|value| value >= LEAST_FLAGS)
         });
         let (kind, whole) = match &self.waits.objects {
             _ if is_group => (ObjectKind::EventGroup, 0),
@@ -169,7 +173,8 @@ fn registered((table, entries): (u64, u64), whole: u64, guest: &mut Guest) -> St
         if guest.pointer(entry + word) == Some(whole)
             && let Some(text) = guest.pointer(entry).filter(|&text| text != 0)
         {
-            let bytes = (text..).take(MAX_TEXT_BYTES).map_while(|at| guest.memory_word(at, 1).filter(|&byte| byte != 0));
+            let bytes =
+                (text..).take(MAX_TEXT_BYTES).map_while(|at| guest.memory_word(at, 1).filter(|&byte| byte != 0));
             let bytes: Vec<u8> = bytes.map(|byte| byte as u8).collect();
             name = String::from_utf8_lossy(&bytes).replace(char::is_control, "?");
         }

@@ -155,7 +155,13 @@ impl Tasks {
     }
 
     /// After a store that may have switched tasks, or when the first one may have started.
-    pub(crate) fn switch(&mut self, core: &mut Core, tree: Option<&mut Tree>, guest: &mut Guest, ledger: &mut Ledger) {
+    pub(crate) fn switch(
+        &mut self,
+        core: &mut Core,
+        tree: Option<&mut Tree>,
+        guest: &mut Guest,
+        ledger: &mut Ledger,
+    ) {
         let why = |tasks: &mut Tasks, core: &Core, guest: &mut Guest, ledger: &mut Ledger| {
             let tcb = tasks.running[core.vcpu as usize].tcb;
             match &mut tasks.reasons {

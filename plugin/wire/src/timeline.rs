@@ -452,7 +452,8 @@ pub struct Waits {
     pub state: u64,
     /// Offset of the pointer to the list of those who wait for the same.
     pub event: Option<u64>,
-    /// Offset of that list's item's value, whose highest bit says that it is an event group's list, and its size.
+    /// Offset of the value of its item in that list, and its size: the order in the list, or flags, which are higher, in
+    /// that of an event group.
     pub event_value: Option<(u64, u64)>,
     /// Lists, by address, and what being in one says.
     pub lists: Vec<(u64, State)>,
@@ -666,7 +667,8 @@ mod tests {
         let elsewhere = Event { vcpu: MAX_VCPUS, ..event(11, What::Waits) };
         assert!(encoder.put(&elsewhere, &mut out).is_err());
         assert_eq!(out, before);
-        for bad in [&[0x40 | WAITS, 1][..], &[17, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]] {
+        for bad in [&[0x40 | WAITS, 1][..], &[17, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]]
+        {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
     }

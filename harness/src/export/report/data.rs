@@ -11,6 +11,7 @@ use super::facts;
 use super::heap::Heap;
 use super::listings::Listing;
 use super::strings::Strings;
+use super::timeline::Timeline;
 use super::zones::Zones;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
@@ -64,6 +65,8 @@ pub(super) struct Data {
     /// Where it was followed.
     heap: Option<Heap>,
     zones: Zones,
+    /// Where there is more than one row to draw.
+    timeline: Option<Timeline>,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -199,6 +202,7 @@ impl Data {
             interrupts: interrupts_of(profile, interrupted),
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
             zones: Zones::new(profile),
+            timeline: Timeline::of(profile, &tree),
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
             check: Check {

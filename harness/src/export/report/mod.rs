@@ -11,6 +11,7 @@ mod facts;
 mod heap;
 mod listings;
 mod strings;
+mod timeline;
 mod zones;
 
 use std::io::Write;
@@ -26,8 +27,8 @@ use crate::text::markup::{escape, shown};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// A part of the script that has a file of its own, and where it belongs.
-const ZONES: &str = include_str!("zones.js");
+/// Parts of the script that have files of their own, and where they belong.
+const PARTS: &str = concat!(include_str!("zones.js"), include_str!("timeline.js"));
 const ZONES_MARK: &str = "// {zones}\n";
 
 /// Most bytes of a page: it is sent by mail and kept by CI.
@@ -39,7 +40,7 @@ pub const MAX_BYTES: usize = 10_000_000;
 /// What `out` reports, and when there is no disassembler.
 pub fn write(profile: &Profile, view: View, sources: &mut Sources, out: &mut dyn Write) -> Result<()> {
     let mut data = Data::new(profile, view);
-    let script = SCRIPT.replacen(ZONES_MARK, ZONES, 1);
+    let script = SCRIPT.replacen(ZONES_MARK, PARTS, 1);
     let frame = PAGE.len() + STYLE.len() + script.len();
     let used = frame + embedded::size_bytes(&data)?;
     // A reserve for what the listings add to the strings' separators.

@@ -141,7 +141,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
         }
         let lane = &mut lanes[moment.track as usize];
         let at = moment.at_insns;
-        let mut push = |depth: usize, stretch: Stretch, rows: &mut Vec<Vec<Stretch>>| {
+        let push = |depth: usize, stretch: Stretch, rows: &mut Vec<Vec<Stretch>>| {
             if rows.len() <= depth {
                 rows.resize_with(depth + 1, Vec::new);
             }
@@ -239,9 +239,7 @@ fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
     let mut merged: Vec<Stretch> = Vec::new();
     for stretch in stretches {
         match merged.last_mut() {
-            Some(last)
-                if is_short(last) && is_short(stretch) && stretch.start.saturating_sub(last.end) < insns =>
-            {
+            Some(last) if is_short(last) && is_short(stretch) && stretch.start.saturating_sub(last.end) < insns => {
                 last.end = last.end.max(stretch.end);
                 last.count += stretch.count;
             }

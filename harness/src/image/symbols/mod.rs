@@ -151,7 +151,8 @@ impl<'data> Symbols<'data> {
     pub fn variable_at(&self, address: u64) -> Option<(&str, u64)> {
         let wanted = address.wrapping_sub(self.load_bias);
         let symbols = self.elf.as_ref()?.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Data);
-        let around = symbols.filter(|symbol| wanted.checked_sub(symbol.address()).is_some_and(|at| at < symbol.size()));
+        let around =
+            symbols.filter(|symbol| wanted.checked_sub(symbol.address()).is_some_and(|at| at < symbol.size()));
         let variable = around.min_by_key(|symbol| (symbol.size(), symbol.name().unwrap_or_default().to_owned()))?;
         Some((variable.name().ok()?, variable.address().wrapping_add(self.load_bias)))
     }

@@ -21,10 +21,8 @@ pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_b
     let item = |member: Member| Some(member.offset).filter(|_| member.bytes == Some(lists.item_bytes));
     let state = item(state)?;
     let event = event.and_then(item);
-    let queue = scan.members_of(
-        "QueueDefinition",
-        &["xTasksWaitingToSend", "xTasksWaitingToReceive", "uxLength", "uxItemSize"],
-    );
+    let queue = scan
+        .members_of("QueueDefinition", &["xTasksWaitingToSend", "xTasksWaitingToReceive", "uxLength", "uxItemSize"]);
     let words = |member: Member| Some(member.offset).filter(|_| member.bytes == Some(word));
     let objects = queue.and_then(|queue| match queue[..] {
         [Some(room), Some(item), Some(length), Some(item_size)] => Some(Objects {
