@@ -31,6 +31,7 @@ use harness::image::heap;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
+use harness::image::traced;
 use harness::image::unwind;
 use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
@@ -121,8 +122,12 @@ const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 const TO_THE_END: &str = "--for=1000G";
 
 /// Images that do once in a thousand instructions what an instrument follows, and its options.
-const INSTRUMENTS: [(&str, &[&str]); 2] =
-    [("bench/riscv64-heap-pairs", &["--heap"]), ("bench/cortex-m3-heap-pairs", &["--heap"])];
+const INSTRUMENTS: [(&str, &[&str]); 4] = [
+    ("bench/riscv64-heap-pairs", &["--heap"]),
+    ("bench/cortex-m3-heap-pairs", &["--heap"]),
+    ("bench/riscv64-zones-long", &["--timeline"]),
+    ("bench/cortex-m3-zones-long", &["--timeline"]),
+];
 
 fn main() -> Result<()> {
     // cargo adds --bench.
@@ -505,7 +510,7 @@ impl Bench {
 
     /// What follows something, against the default profile: one event or pair in each thousand instructions.
     fn heap(&mut self) -> Result<()> {
-        println!("## The heap, against the default profile, {} rounds\n", self.rounds);
+        println!("## The heap and the timeline, against the default profile, {} rounds\n", self.rounds);
         println!("| image | instructions | the default | with | CPU time | wall |");
         println!("|---|--:|--:|--:|--:|--:|");
         for (image, options) in INSTRUMENTS {
@@ -674,6 +679,11 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
     let allocators = allocators.unwrap_or_default();
     let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
+    let traced = traced::find(options.timeline.as_deref().unwrap_or_default(), &symbols)?;
+    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
+        functions: traced,
+        waits: kernel::waits(Some(&elf), choice.load_bias, arm).filter(|_| kernel.is_some()),
+    });
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
         image: &image,
@@ -690,6 +700,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         polls: &[],
         heap: &allocators,
         events: &events,
+        timeline: timeline.as_ref(),
         mcount: mcount.headers.first(),
         stubs: &[],
     };

@@ -40,6 +40,7 @@ const PLUGIN: &[&str] = &[
     "stack",
     "heap",
     "marks",
+    "timeline",
     "output",
     "errors",
     "handles",

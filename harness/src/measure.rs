@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use wire::control::Word;
 use wire::definition::FrameKind;
 
@@ -19,6 +19,7 @@ use crate::image::mcount;
 use crate::image::pages;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
+use crate::image::traced;
 use crate::image::unwind;
 use crate::image::zone;
 use crate::image::{Arch, Image, LoadOptions};
@@ -178,6 +179,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         None => Vec::new(),
     };
 
+    let traced = traced::find(options.timeline.as_deref().unwrap_or_default(), &symbols)
+        .map_err(|error| InputError::about(&image.path, error))?;
+
     let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
     let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
@@ -192,6 +196,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     } else {
         Vec::new()
     };
+    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
+        functions: traced,
+        waits: kernel::waits(symbol_file.as_deref(), choice.load_bias, arm).filter(|_| kernel.is_some()),
+    });
     let zones = zone::find(symbol_file.as_deref(), image, isa, choice.load_bias);
     warn(&unwind.warnings);
     warn(&kernel_warnings);
@@ -211,6 +219,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kernel: kernel.as_ref(),
         polls: &executor,
         heap: &allocators,
+        timeline: timeline.as_ref(),
         mcount: mcount.as_ref(),
         events: &zones.events,
         stubs: &stubs.list,
@@ -235,6 +244,12 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
+    if let (Some(kept), Some(asked)) = (&mut profile.timeline, timeline) {
+        kept.patterns = options.timeline.clone().unwrap_or_default();
+        kept.functions = asked.functions;
+        kept.objects = traced::objects(kept, &symbols);
+        kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
+    }
     profile.facts.generic_spans = generic_spans;
     profile.zones.names = zones.names;
     profile.parts.slice_insns = options.slice_insns;

@@ -14,6 +14,7 @@ use wire::definition::{Definition, TransferKind};
 use wire::heap;
 use wire::sample::{Encoder, Sample};
 use wire::slice::{self, Slice};
+use wire::timeline::{self, Event, What};
 
 use crate::block::{Block, Segment};
 use crate::qemu;
@@ -36,6 +37,8 @@ pub(crate) struct Ledger {
     slices: slice::Encoder,
     samples: u64,
     heap_encoder: heap::Encoder,
+    /// None: there is no timeline, or the window has not opened.
+    timeline: Option<timeline::Encoder>,
     buffer: Vec<u8>,
 }
 
@@ -52,6 +55,7 @@ impl Ledger {
             slices: slice::Encoder::default(),
             samples: 0,
             heap_encoder: heap::Encoder::default(),
+            timeline: None,
             buffer: Vec::new(),
         }
     }
@@ -236,6 +240,24 @@ impl Ledger {
         self.buffer.clear();
         valid(self.heap_encoder.put(event, &mut self.buffer));
         let written = self.records.heap(&self.buffer);
+        self.written(written);
+    }
+
+    /// The timeline begins at this instruction, which is the window's first.
+    pub(crate) fn open_timeline(&mut self) {
+        self.timeline = Some(timeline::Encoder::default());
+    }
+
+    /// Appends an event to the timeline, where there is one. All that has executed on this vCPU has been settled.
+    pub(crate) fn happened(&mut self, vcpu: u32, what: What) {
+        let Some(encoder) = &mut self.timeline else { return };
+        let at_insns = counters::insns(
+            self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed),
+            self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed),
+        );
+        self.buffer.clear();
+        valid(encoder.put(&Event { vcpu, at_insns, what }, &mut self.buffer));
+        let written = self.records.timeline(&self.buffer);
         self.written(written);
     }
 

@@ -155,6 +155,8 @@ pub(crate) struct Records {
     samples: Stream,
     /// None: the heap is not followed.
     heap: Option<Stream>,
+    /// None: there is no timeline.
+    timeline: Option<Stream>,
     /// Most runs have none.
     slices: Option<Stream>,
     slices_path: PathBuf,
@@ -166,7 +168,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Creates the files in `directory`, which must hold none of them.
-    pub(crate) fn create(directory: &str, vcpus: u32, has_heap: bool) -> io::Result<Records> {
+    pub(crate) fn create(directory: &str, vcpus: u32, has_heap: bool, has_timeline: bool) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
         let control: &'static Control = Box::leak(Box::new(Control(Map::extend(&control_file, 0, control::BYTES)?)));
@@ -175,6 +177,7 @@ impl Records {
             definitions: Stream::create(&path("definitions"))?,
             samples: Stream::create(&path("samples"))?,
             heap: has_heap.then(|| Stream::create(&path(wire::heap::FILE_NAME))).transpose()?,
+            timeline: has_timeline.then(|| Stream::create(&path(wire::timeline::FILE_NAME))).transpose()?,
             slices: None,
             slices_path: path(wire::slice::FILE_NAME),
             counters: create(&path("counters"))?,
@@ -193,8 +196,9 @@ impl Records {
     pub(crate) fn keep(&self) -> io::Result<()> {
         let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
         let heap = self.heap.as_ref().map(|heap| &heap.window);
+        let timeline = self.timeline.as_ref().map(|timeline| &timeline.window);
         let slices = self.slices.as_ref().map(|slices| &slices.window);
-        maps.into_iter().chain(heap).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
+        maps.into_iter().chain(heap).chain(timeline).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {
@@ -260,6 +264,14 @@ impl Records {
         let Some(heap) = &mut self.heap else { return Ok(()) };
         heap.append(record)?;
         self.control.set(Word::HeapBytes, heap.len_bytes);
+        Ok(())
+    }
+
+    /// Appends one event of the timeline.
+    pub(crate) fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
+        let Some(timeline) = &mut self.timeline else { return Ok(()) };
+        timeline.append(record)?;
+        self.control.set(Word::TimelineBytes, timeline.len_bytes);
         Ok(())
     }
 

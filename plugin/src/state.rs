@@ -16,6 +16,7 @@ use wire::definition::FrameKind;
 use wire::refusal::Refusal;
 use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
+use wire::timeline::What;
 
 use crate::block::{Blocks, from_progress};
 use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
@@ -37,6 +38,7 @@ use crate::semihosting::Clocks;
 use crate::slice::Slices;
 use crate::snapshot::Snapshot;
 use crate::stack::{Stack, Stacks};
+use crate::timeline::Timeline;
 use crate::transfer::Transfers;
 use crate::wait::{Guard, MainThread};
 
@@ -59,6 +61,8 @@ pub(crate) struct State {
     pub(crate) stacks: Option<Stacks>,
     /// None: the heap is not followed.
     pub(crate) heap: Option<Heap>,
+    /// None: there is no timeline.
+    pub(crate) timeline: Option<Timeline>,
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
@@ -148,7 +152,14 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if vcpus > 1 && !request.heap.is_empty() {
         return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
     }
-    let mut ledger = Ledger::new(Records::create(directory, vcpus, !request.heap.is_empty())?);
+    if is_shared && request.timeline.is_some() {
+        return Err(Refused(
+            Refusal::TimelineOfSharedVcpus,
+            "the timeline needs vCPUs that share no translations".into(),
+        ));
+    }
+    let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
+    let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
@@ -173,6 +184,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
+        timeline: Timeline::new(&request),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
@@ -455,6 +467,23 @@ impl State {
         self.clocks.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
         self.follow.advance(&mut self.ledger);
+        self.look_at_console(TIMEKEEPER);
+    }
+
+    /// Puts a call of the host on the timeline, and has the next block look whether it has printed.
+    pub(crate) fn note_host_call(&mut self, vcpu: u32) {
+        if self.timeline.is_some() {
+            let [operation, _] = self.guest.arguments();
+            self.ledger.happened(vcpu, What::Semihosting { operation: operation as u32 });
+            clock::recheck(vcpu, &self.ledger);
+        }
+    }
+
+    /// Puts what the firmware has printed on the timeline. The vCPU's events have been settled.
+    pub(crate) fn look_at_console(&mut self, vcpu: u32) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.look(vcpu, &mut self.ledger);
+        }
     }
 
     fn sample(&mut self, vcpu: u32, at_insns: u64, pc: u64, stack: u32) {
@@ -521,6 +550,7 @@ impl State {
             heap.end(&self.ledger);
         }
         self.report_heap();
+        self.look_at_console(TIMEKEEPER);
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)
@@ -619,6 +649,11 @@ impl State {
             slices.restart();
         }
         self.clock.open_window(&self.ledger);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.restart();
+            self.ledger.open_timeline();
+            self.follow.open_timeline(&mut self.ledger);
+        }
     }
 
     /// Writes what has happened to the heap. Whatever else wants to know of it is told here.

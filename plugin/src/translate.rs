@@ -20,8 +20,8 @@ use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
     OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
     OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
-    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector,
-    OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
+    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn,
+    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -36,6 +36,7 @@ enum AtBlock {
     Polled,
     Poll,
     Allocated,
+    Returned,
     Events,
     Arrival,
     Function,
@@ -44,7 +45,7 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 10] = [
+const AT_BLOCK: [AtBlock; 11] = [
     // A handler is known to have started before a sample in this block is thought of.
     AtBlock::Exception,
     // So is the first task, and none of it.
@@ -54,6 +55,7 @@ const AT_BLOCK: [AtBlock; 10] = [
     AtBlock::Poll,
     // Before an exception's return or another call is thought of.
     AtBlock::Allocated,
+    AtBlock::Returned,
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
@@ -84,6 +86,7 @@ enum AtInsn {
     Bound,
     Mask,
     From,
+    Traced,
     Allocator,
     Zone,
     Event,
@@ -99,7 +102,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 27] = [
+const AT_INSN: [AtInsn; 28] = [
     // What the instruction before it in the block has done.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -123,6 +126,7 @@ const AT_INSN: [AtInsn; 27] = [
     AtInsn::Mask,
     AtInsn::From,
     // In the window that opens here.
+    AtInsn::Traced,
     AtInsn::Allocator,
     // A zone that begins here includes this instruction, and one that ends here does not.
     AtInsn::Zone,
@@ -180,6 +184,8 @@ struct Planned {
     between: (bool, bool),
     /// A function starts here that gives memory out or takes it back.
     allocator: bool,
+    /// A function starts here whose calls are traced.
+    traced: bool,
     /// It names something.
     zone: bool,
     /// It may be a store; branches, which end most blocks, are not.
@@ -379,6 +385,15 @@ fn register_at_block(
                 qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
+        AtBlock::Returned => {
+            let State { guest, code, ledger, timeline, .. } = state;
+            let Some(timeline) = timeline.as_mut().filter(|timeline| timeline.traces()) else { return };
+            let pc = plan[0].pc;
+            if code.is_return_address(pc, guest) {
+                let awaited = timeline.awaited_at(pc, ledger);
+                qemu_block.call_when_at_least::<OnTracedReturn>(cell(state, awaited), 1, insn_id(block, 0));
+            }
+        }
         AtBlock::Events => {
             let due = DUE - plan.len() as u64;
             if let Some(number) = prediction {
@@ -490,6 +505,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Bound if state.clock.is_bound(pc) => insn.call::<OnBound>(id),
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
+        AtInsn::Traced if planned.traced => insn.call::<OnTraced>(id),
         AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
         AtInsn::Zone if planned.zone && !state.counting.is_debugged => insn.call::<OnZone>(id),
         AtInsn::Count => {
@@ -585,8 +601,9 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 }
 
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, clock, counting, follow, heap, semihosting, .. } = state;
+    let State { guest, code, clock, counting, follow, heap, timeline, semihosting, .. } = state;
     let (isa, exact) = (guest.isa, follow.tree.is_some());
+    let follows_masks = follow.masks().is_some();
     let it_blocks = &mut counting.it_blocks;
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
     let mut conditional = block.insns().next().and_then(|insn| it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
@@ -618,6 +635,13 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         }
         let calls_host = *semihosting != Semihosting::Off && guest.is_semihosting(&insn);
         let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
+        let traced = timeline.as_ref().is_some_and(|timeline| timeline.traces_at(pc));
+        if let (Some(timeline), Flow::Jump { target } | Flow::Branch { target }) = (timeline.as_mut(), flow)
+            && code.function_of(pc) == Some(target)
+        {
+            timeline.loops_to(target);
+        }
+        let changes_mask = follows_masks && decode::changes_mask(isa, bytes);
         let may_store = decoded.may_leave && decoded.flow == Flow::Next;
         plan.push(Planned {
             pc,
@@ -626,6 +650,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             bound: clock.is_bound(pc)
                 || between != (false, false)
                 || allocator
+                || traced
                 || zone
                 || (exact && is_elsewhere)
                 || decode::is_sev(isa, bytes),
@@ -654,9 +679,10 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
                 _ => None,
             },
             moves_sp: exact && decode::moves_sp(isa, bytes),
-            changes_mask: exact && decode::changes_mask(isa, bytes),
+            changes_mask,
             between,
             allocator,
+            traced,
             zone,
             may_store,
             moves_vector: decode::moves_trap_vector(isa, bytes),
@@ -665,6 +691,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             in_exception: follow.has_contexts && guest.is_in_exception(),
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
             looks_at_clock: calls_host
+                || changes_mask
                 || decode::is_wfi(isa, bytes)
                 || decode::is_wfe(isa, bytes)
                 || decode::is_sev(isa, bytes)

@@ -22,5 +22,6 @@ pub mod source;
 pub mod stacks;
 pub mod time;
 pub mod timeline;
+pub mod trace;
 pub mod visit;
 pub mod zone;

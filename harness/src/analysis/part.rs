@@ -93,6 +93,7 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
         code: profile.code.clone(),
         in_target: None,
         heap: None,
+        timeline: None,
     }
 }
 

@@ -647,6 +647,12 @@ pub struct MeasureArgs {
     /// FUNC takes memory back, as 'pool_put(r0)'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_free: Vec<String>,
+    /// Record every event: task switches and why, interrupts, zones, marks, console (harness export -f perfetto)
+    #[arg(long, help_heading = "Timeline")]
+    pub timeline: bool,
+    /// Calls and returns of FUNC are events, too; its name may hold * and ?, as in 'crc*'; may be repeated
+    #[arg(long, value_name = "FUNC", help_heading = "Timeline")]
+    pub trace: Vec<String>,
     /// Keep what executes in each N instructions, too, as 1M: functions, tasks, interrupts (harness bins --slice)
     #[arg(long, value_name = "N", help_heading = "Spans")]
     pub slice: Option<String>,
@@ -751,6 +757,8 @@ impl Default for MeasureArgs {
             heap: false,
             heap_alloc: Vec::new(),
             heap_free: Vec::new(),
+            timeline: false,
+            trace: Vec::new(),
             slice: None,
             fold_irqs: false,
             zones: false,

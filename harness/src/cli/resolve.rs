@@ -251,6 +251,7 @@ impl Options {
             exact: args.exact,
             spans,
             heap,
+            timeline: (args.timeline || !args.trace.is_empty()).then_some(args.trace),
             slice_insns: insns("--slice", &args.slice)?,
             view: View { fold_irqs: args.fold_irqs },
             zone_frames: args.zones,

@@ -104,6 +104,7 @@ impl Launch {
             polls: &[],
             heap: &[],
             events: &[],
+            timeline: None,
             mcount: None,
             stubs: &[],
         };

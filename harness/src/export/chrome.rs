@@ -6,6 +6,8 @@
 //! as a flame chart. Tracks are those of the tasks, in a process for each vCPU, with interrupts on top of what
 //! they interrupt.
 //!
+//! Where the run has a timeline, its events follow in a process of their own, begin by begin and end by end: exact.
+//!
 //! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is in no
 //! profile and takes none. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The format's
 //! unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding apart
@@ -23,6 +25,7 @@ use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
+use crate::analysis::trace::{self, Happens};
 use crate::profile::{Facts, Profile};
 
 /// Name of the track of an image without tasks.
@@ -93,6 +96,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         let ids = format!("\"pid\":{},\"tid\":{}", track.vcpu + 1, track.group + 1);
         write_events(&tree, &frames, &track.runs, clock, &ids, out)?;
     }
+    write_timeline(profile, clock, out)?;
     out.write_all(b"\n]\n}\n")?;
     Ok(())
 }
@@ -121,6 +125,78 @@ impl Clock {
     fn micros(self, insns: u64) -> f64 {
         (insns as f64 * self.ns_per_insn / 1000.0 * TICKS_PER_US).ceil() / TICKS_PER_US
     }
+}
+
+/// The process of the timeline.
+const TIMELINE_PID: u32 = 0;
+
+/// An event of the timeline: a begin, an end, an instant or a counter.
+#[derive(Serialize)]
+struct Exact<'a> {
+    ph: &'static str,
+    pid: u32,
+    tid: u32,
+    ts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    /// Of an instant: how far it is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<ExactArgs<'a>>,
+}
+
+#[derive(Serialize)]
+struct ExactArgs<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<i64>,
+}
+
+/// The events of the timeline, where there is one: a process, and a thread for each track.
+fn write_timeline(profile: &Profile, clock: Clock, out: &mut dyn Write) -> Result<()> {
+    if profile.timeline.is_none() {
+        return Ok(());
+    }
+    let name = Named { name: "timeline" };
+    let process = Metadata { ph: "M", pid: TIMELINE_PID, tid: 0, name: "process_name", args: name };
+    out.write_all(b",\n")?;
+    out.write_all(serde_json::to_string(&process)?.as_bytes())?;
+    let mut described = 0;
+    trace::walk(profile, |tables, moment| {
+        for (number, track) in tables.tracks.iter().enumerate().skip(described) {
+            let parent =
+                track.parent.map(|parent| format!("{}: {}", tables.tracks[parent as usize].name, track.name));
+            let name = parent.as_deref().unwrap_or(&track.name);
+            let tid = number as u32 + 1;
+            let thread = Metadata { ph: "M", pid: TIMELINE_PID, tid, name: "thread_name", args: Named { name } };
+            out.write_all(b",\n")?;
+            out.write_all(serde_json::to_string(&thread)?.as_bytes())?;
+        }
+        described = tables.tracks.len();
+        let named = |name: u32| Some(tables.names[name as usize].as_str());
+        let track = &tables.tracks[moment.track as usize];
+        let (ph, name, why, value) = match moment.what {
+            Happens::Begins(name) => ("B", named(name), None, None),
+            Happens::Ends(why) => ("E", None, why.and_then(named), None),
+            Happens::Is(name, value) => ("i", named(name), None, value),
+            Happens::Counts(value) => ("C", Some(track.name.as_str()), None, Some(value)),
+        };
+        let event = Exact {
+            ph,
+            pid: TIMELINE_PID,
+            tid: moment.track + 1,
+            ts: clock.micros(moment.at_insns),
+            name,
+            s: (ph == "i").then_some("t"),
+            args: (why.is_some() || value.is_some()).then_some(ExactArgs { why, value }),
+        };
+        out.write_all(b",\n")?;
+        out.write_all(serde_json::to_string(&event)?.as_bytes())?;
+        Ok::<(), anyhow::Error>(())
+    })?;
+    Ok(())
 }
 
 /// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;

@@ -15,12 +15,14 @@ pub mod json_callers;
 mod json_heap;
 pub mod lcov;
 pub mod massif;
+pub mod perfetto;
 mod picture;
 pub mod pprof;
 pub mod report;
 mod settings;
 mod shown;
 pub mod speedscope;
+pub mod timeline;
 
 use std::io::Write;
 
@@ -99,12 +101,14 @@ pub const FORMATS: &[Format] = &[
     text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
     text("lcov", "Coverage of lines and functions, for lcov: genhtml FILE", lcov::write),
     text("massif", "The heap over time and who held it at the peak, for ms_print (needs --heap)", massif::write),
+    binary("perfetto", "The timeline for ui.perfetto.dev, its own format (needs --timeline)", perfetto::write),
     binary(
         "pprof",
         "profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers",
         pprof::write,
     ),
     text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write),
+    text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline::write),
 ];
 
 /// A format whose files are text.
@@ -171,12 +175,13 @@ mod tests {
         for format in FORMATS {
             for profile in [empty(), freertos()] {
                 let mut bytes = Vec::new();
-                // An image without source lines is an error to lcov, a run that did not follow the heap to two others.
+                // An image without source lines is an error to lcov, a run that did not
+                // follow the heap to two others, one without a timeline to two more.
                 let written = format.write(&profile, &Settings::default(), &mut bytes).is_ok();
-                let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif");
+                let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
-                assert!(is_text != format.is_binary, "{}", format.name);
+                assert!(!written || is_text != format.is_binary, "{}", format.name);
             }
         }
     }

@@ -17,6 +17,7 @@ pub mod pages;
 pub mod stub;
 pub mod symbols;
 pub mod targets;
+pub mod traced;
 pub mod unwind;
 pub mod zone;
 

@@ -31,6 +31,7 @@ pub mod only;
 pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod timeline;
 pub mod zone;
 
 pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
@@ -39,9 +40,10 @@ pub use heap::Heap;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 pub use part::Parts;
+pub use timeline::Timeline;
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x10\n";
+const MAGIC: &[u8; 8] = b"fwprof\x11\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct Profile {
     pub in_target: Option<InTarget>,
     /// What was allocated and freed, where that was asked for.
     pub heap: Option<Heap>,
+    /// What happened at which instruction, where that was asked for.
+    pub timeline: Option<Timeline>,
 }
 
 /// One frame of a call stack.
@@ -338,6 +342,7 @@ impl Profile {
             code: Cow::Borrowed(&self.code),
             in_target: Cow::Borrowed(&self.in_target),
             heap: Cow::Borrowed(&self.heap),
+            timeline: Cow::Borrowed(&self.timeline),
         };
         let body = postcard::to_stdvec(&body)?;
         let mut bytes = MAGIC.to_vec();
@@ -383,6 +388,9 @@ impl Profile {
         if let Some(heap) = body.heap.as_ref() {
             heap.check(stacks.len(), body.tasks.len())?;
         }
+        if let Some(timeline) = body.timeline.as_ref() {
+            timeline.check(body.vcpus.len(), body.tasks.len())?;
+        }
         bounds::check_zones(&body.zones)?;
         bounds::check_parts(&body.parts, &body.vcpus)?;
         bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
@@ -402,6 +410,7 @@ impl Profile {
             code: body.code.into_owned(),
             in_target: body.in_target.into_owned(),
             heap: body.heap.into_owned(),
+            timeline: body.timeline.into_owned(),
         })
     }
 
@@ -448,4 +457,5 @@ struct Body<'a> {
     code: Cow<'a, [Code]>,
     in_target: Cow<'a, Option<InTarget>>,
     heap: Cow<'a, Option<Heap>>,
+    timeline: Cow<'a, Option<Timeline>>,
 }

@@ -63,6 +63,7 @@ pub(crate) fn empty() -> Profile {
         code: Vec::new(),
         in_target: None,
         heap: None,
+        timeline: None,
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Zones {
 }
 
 /// What executes a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Context {
     /// A task by its number; 0: code that is no task's.
     Task(u32),

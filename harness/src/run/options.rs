@@ -53,6 +53,8 @@ pub struct Options {
     pub spans: Vec<(String, String)>,
     /// `--heap`: what is asked for of allocations.
     pub heap: Option<heap::Wanted>,
+    /// `--timeline`, with what `--trace` names; None: there is none.
+    pub timeline: Option<Vec<String>>,
     /// Instructions of a slice; None: the run is not sliced.
     pub slice_insns: Option<u64>,
     /// How call stacks are shown.

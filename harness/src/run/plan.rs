@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     pub polls: &'a [wire::request::Poll],
     /// The functions that give memory out and take it back, where the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
+    /// What is asked for of the timeline, where there is one.
+    pub timeline: Option<&'a wire::timeline::Wanted>,
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
     /// What the firmware names itself, sorted by address.

@@ -15,11 +15,13 @@ use wire::definition::{
 use wire::heap;
 use wire::sample::{self, Sample};
 use wire::slice;
+use wire::timeline;
 use wire::zone::Row;
 
 use crate::profile::bounds;
 use crate::profile::heap::{Heap, Site};
 use crate::profile::part::Parts;
+use crate::profile::timeline::Timeline;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
@@ -55,6 +57,8 @@ pub struct Records {
     pub spans: Vec<Span>,
     /// What was allocated and freed, where that was asked for; which functions did is not said.
     pub heap: Option<Heap>,
+    /// What happened when, where that was asked for; which functions were traced is not said.
+    pub timeline: Option<Timeline>,
     /// Zones, marks and exceptions, without their names.
     pub zones: Zones,
     /// Phases and slices, without how long a slice is.
@@ -66,8 +70,21 @@ pub struct Records {
 impl Records {
     /// The saved model: what was counted here, with what the image and the run say of it.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
-        let Records { vcpus, samples, stacks, tasks, tree, console_marks, spans, heap, zones, parts, notes, .. } =
-            self;
+        let Records {
+            vcpus,
+            samples,
+            stacks,
+            tasks,
+            tree,
+            console_marks,
+            spans,
+            heap,
+            timeline,
+            zones,
+            parts,
+            notes,
+            ..
+        } = self;
         Profile {
             facts,
             vcpus,
@@ -84,6 +101,7 @@ impl Records {
             code,
             in_target,
             heap,
+            timeline,
         }
     }
 
@@ -109,6 +127,9 @@ impl Records {
         let samples = beginning("samples", Word::SampleBytes)?;
         let has_heap = directory.join(heap::FILE_NAME).exists();
         let heap_events = if has_heap { beginning(heap::FILE_NAME, Word::HeapBytes)? } else { Vec::new() };
+        let has_timeline = directory.join(timeline::FILE_NAME).exists();
+        let timeline = if has_timeline { Some(beginning(timeline::FILE_NAME, Word::TimelineBytes)?) } else { None };
+        let timeline = timeline.map(|events| Timeline { events, ..Timeline::default() });
         let mut sites = Vec::new();
         let counts = file("counters")?;
 
@@ -285,6 +306,7 @@ impl Records {
             console_marks,
             spans,
             heap,
+            timeline,
             zones,
             parts,
             notes,

@@ -81,5 +81,6 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         heap: plan.heap.to_vec(),
         events: plan.events.to_vec(),
         slice_insns: options.slice_insns,
+        timeline: plan.timeline.cloned(),
     })
 }

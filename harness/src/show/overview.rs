@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
 use crate::analysis::functions::Table;
-use crate::analysis::time;
+use crate::analysis::{time, trace};
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{More, SummarySize};
@@ -63,6 +63,9 @@ pub fn write(
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
     if let Some(line) = time::sentence(profile) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(line) = trace::sentence(profile) {
         writeln!(out, "{line}")?;
     }
     if profile.facts.before_window_insns > 0 {

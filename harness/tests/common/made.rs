@@ -57,6 +57,7 @@ pub fn empty(period_insns: u64) -> Profile {
         names: Names::default(),
         in_target: None,
         heap: None,
+        timeline: None,
         code: Vec::new(),
     }
 }

@@ -10,17 +10,18 @@ use wire::counters::{ASLEEP, ASLEEP_SINCE, EVENT, SLEEPS, SLEPT};
 use crate::ledger::Ledger;
 
 /// At a `wfe`, which the clock has counted, while the processor is not asleep. `sleeps`: the emulated one does where a
-/// chip would, and then executes nothing.
-pub(crate) fn wait(vcpu: u32, sleeps: bool, ledger: &Ledger) {
+/// chip would, and then executes nothing. Whether it waits.
+pub(crate) fn wait(vcpu: u32, sleeps: bool, ledger: &Ledger) -> bool {
     if ledger.get(EVENT, vcpu) != 0 {
         ledger.set(EVENT, vcpu, 0);
-        return;
+        return false;
     }
     ledger.add(SLEEPS, vcpu, 1);
     if !sleeps {
         ledger.set(ASLEEP, vcpu, 1);
         ledger.set(ASLEEP_SINCE, vcpu, ledger.insns(vcpu));
     }
+    true
 }
 
 /// At what wakes the processor, before it is counted. `idles`: what executes counts as idle already.

@@ -6,6 +6,7 @@
 
 use wire::counters::{EXCEPTIONS, HERE, LINK};
 use wire::definition::SpanKind;
+use wire::timeline::What;
 
 use super::arrival::Arrival;
 use super::context::{Active, Core, Path};
@@ -92,6 +93,7 @@ fn push(
     let nest = Nest { base: core.zone_path(), ..Nest::default() };
     let began_at = ledger.insns(core.vcpu);
     core.exceptions.push(Active { number, handler, entry_sp, interrupted, began_at, path, nest, node, is_preempted });
+    ledger.happened(core.vcpu, What::Entered { number });
     changed(core, tree, ledger);
 }
 
@@ -141,6 +143,7 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
         let Some(active) = core.exceptions.pop() else { return };
         let Active { number, handler, began_at, path, mut nest, is_preempted, interrupted, .. } = active;
         nest.abandon(0, core.vcpu, ledger);
+        ledger.happened(core.vcpu, What::Left);
         core.resumed = interrupted;
         if let Some(tree) = &mut tree
             && !is_preempted

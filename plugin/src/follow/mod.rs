@@ -1,7 +1,7 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
-//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`task`], [`poll`], [`zone`].
+//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
 
 pub(crate) mod activation;
 pub(crate) mod arrival;
@@ -12,6 +12,7 @@ pub(crate) mod exception;
 pub(crate) mod fault;
 pub(crate) mod nest;
 pub(crate) mod poll;
+pub(crate) mod reason;
 pub(crate) mod span;
 pub(crate) mod task;
 pub(crate) mod tree;
@@ -19,13 +20,14 @@ pub(crate) mod watermark;
 pub(crate) mod zone;
 
 use wire::request::Request;
+use wire::timeline::{What, Why};
 
 use crate::guest::Guest;
 use crate::ledger::Ledger;
 use context::Core;
 use device::DevicePoll;
 use poll::Polls;
-use span::Betweens;
+use span::{Betweens, Spans};
 use task::Tasks;
 use tree::Tree;
 use zone::Zones;
@@ -46,6 +48,8 @@ pub(crate) struct Follow {
     pub(crate) zones: Option<Zones>,
     /// Each context's instructions are counted as they execute.
     pub(crate) has_contexts: bool,
+    /// Masked interrupts, where the timeline has them and the tree does not follow them.
+    masks: Option<Spans>,
     /// The device that is asked over and over.
     pub(crate) device: DevicePoll,
 }
@@ -53,7 +57,8 @@ pub(crate) struct Follow {
 impl Follow {
     /// Nothing has executed yet, on so many vCPUs.
     pub(crate) fn new(request: &Request, vcpus: u32, ledger: &mut Ledger) -> Follow {
-        let has_contexts = !request.events.is_empty() || request.slice_insns.is_some();
+        let has_timeline = request.timeline.is_some();
+        let has_contexts = !request.events.is_empty() || request.slice_insns.is_some() || has_timeline;
         Follow {
             cores: (0..vcpus).map(|vcpu| Core::new(vcpu, has_contexts)).collect(),
             tree: Tree::new(request, vcpus),
@@ -62,7 +67,37 @@ impl Follow {
             betweens: Betweens::new(request, vcpus, ledger),
             zones: Zones::new(request),
             has_contexts,
+            masks: (has_timeline && !request.is_exact).then(|| Spans::uncounted(vcpus)),
             device: DevicePoll::default(),
+        }
+    }
+
+    /// What follows masked interrupts, where something does.
+    pub(crate) fn masks(&mut self) -> Option<&mut Spans> {
+        self.tree.as_mut().map(|tree| &mut tree.spans).or(self.masks.as_mut())
+    }
+
+    /// The same where that is not the tree, which sees handlers begin and end by itself.
+    pub(crate) fn masks_alone(&mut self) -> Option<&mut Spans> {
+        self.masks.as_mut()
+    }
+
+    /// A switch of tasks is asked for, or no more, by a store to the interrupt controller.
+    pub(crate) fn pend_switch(&mut self, vcpu: u32, is_pending: bool) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.pend(&self.cores[vcpu as usize], is_pending);
+        }
+    }
+
+    /// What is under way as the timeline begins.
+    pub(crate) fn open_timeline(&self, ledger: &mut Ledger) {
+        for core in &self.cores {
+            if core.task != 0 {
+                ledger.happened(core.vcpu, What::Switched { task: core.task, why: Why::First });
+            }
+            for active in &core.exceptions {
+                ledger.happened(core.vcpu, What::Entered { number: active.number });
+            }
         }
     }
 
@@ -121,6 +156,9 @@ impl Follow {
         }
         if let Some(tree) = &mut self.tree {
             tree.restart();
+        }
+        if let Some(masks) = &mut self.masks {
+            masks.restart();
         }
         if let Some(tasks) = &mut self.tasks {
             tasks.restart(ledger);

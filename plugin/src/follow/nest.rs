@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 use wire::definition::Definition;
+use wire::timeline::What;
 use wire::zone::{Row, ZoneCounter};
 
 use crate::ledger::Ledger;
@@ -85,9 +86,10 @@ impl Nest {
     }
 
     /// The zones from the `keep`-th on were left without their ends.
-    pub(crate) fn abandon(&mut self, keep: usize, vcpu: u32, ledger: &Ledger) {
+    pub(crate) fn abandon(&mut self, keep: usize, vcpu: u32, ledger: &mut Ledger) {
         while self.open.len() > keep {
             let Some(open) = self.open.pop() else { return };
+            ledger.happened(vcpu, What::Abandoned { name: open.name });
             if !open.began_before_window {
                 ledger.add(open.slot + ZoneCounter::Left as u32, vcpu, 1);
                 ledger.add(open.slot + ZoneCounter::Open as u32, vcpu, u64::MAX);

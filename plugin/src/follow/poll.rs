@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use wire::counters;
 use wire::definition::{Definition, TASK_COUNTERS, TaskCounter};
 use wire::request::Request;
+use wire::timeline::{What, Why};
 
 use super::context::Core;
 use super::tree::Tree;
@@ -112,6 +113,7 @@ impl Polls {
         self.since = insns;
         let (task, return_addr) = self.open.last().map_or((0, 0), |open| (open.task, open.return_addr));
         core.task = task;
+        ledger.happened(core.vcpu, What::Switched { task, why: Why::Polled });
         ledger.set(counters::TASK, core.vcpu, task.into());
         ledger.set(counters::TASK_SINCE, core.vcpu, insns);
         ledger.set(counters::POLLED, core.vcpu, return_addr);

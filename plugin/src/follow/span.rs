@@ -8,6 +8,7 @@
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
 use wire::request::Request;
+use wire::timeline::What;
 
 use super::context::{Call, Core};
 use crate::guest::{Guest, PENDSV};
@@ -26,6 +27,8 @@ pub(crate) struct Spans {
     slots: FxHashMap<SpanKind, u32>,
     /// By vCPU.
     moments: Vec<Moment>,
+    /// None is counted: they are on the timeline alone.
+    is_uncounted: bool,
 }
 
 /// What a vCPU is in the middle of.
@@ -96,7 +99,13 @@ fn define(kind: SpanKind, ledger: &mut Ledger) -> u32 {
 impl Spans {
     /// None yet, of so many vCPUs.
     pub(crate) fn new(vcpus: u32) -> Spans {
-        Spans { slots: FxHashMap::default(), moments: (0..vcpus).map(|_| Moment::default()).collect() }
+        let moments = (0..vcpus).map(|_| Moment::default()).collect();
+        Spans { slots: FxHashMap::default(), moments, is_uncounted: false }
+    }
+
+    /// The same where only the timeline wants to know of masked interrupts.
+    pub(crate) fn uncounted(vcpus: u32) -> Spans {
+        Spans { is_uncounted: true, ..Spans::new(vcpus) }
     }
 
     /// The counters of a kind of span; None: there are too many.
@@ -114,6 +123,9 @@ impl Spans {
 
     /// Counts one span of so many instructions, which began at that address, after so many of the vCPU's.
     pub(crate) fn count(&mut self, kind: SpanKind, vcpu: u32, insns: u64, began: (u64, u64), ledger: &mut Ledger) {
+        if self.is_uncounted {
+            return;
+        }
         if let Some(slot) = self.slot(kind, ledger) {
             count(slot, vcpu, [1, insns, insns, insns], began, ledger);
         }
@@ -193,10 +205,12 @@ impl Spans {
         moment.was_clear |= !is_masked;
         if !is_masked {
             if let Some((since, at)) = moment.masked.take() {
+                ledger.happened(vcpu, What::Unmasked);
                 self.count(SpanKind::Masked, vcpu, insns - since, (at, since), ledger);
             }
         } else if !was_masked && (moment.was_clear || !guest.facts.is_masked_at_reset) {
             moment.masked = Some((insns, at));
+            ledger.happened(vcpu, What::Masked);
         }
     }
 

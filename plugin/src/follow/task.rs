@@ -14,8 +14,10 @@ use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
 use wire::request::{Kernel, Request};
+use wire::timeline::{What, Why};
 
 use super::context::{Core, Path};
+use super::reason::Reasons;
 use super::tree::Tree;
 use super::watermark::Watermark;
 use crate::guest::{Context, Guest};
@@ -35,6 +37,8 @@ pub(crate) struct Tasks {
     /// What goes on when a task that was switched out in an exception is switched in again.
     waiting: FxHashMap<u32, (Option<Context>, Path)>,
     unseen_switches: u64,
+    /// Why tasks stop; None: nobody asks, or it cannot be told.
+    reasons: Option<Reasons>,
     /// By vCPU.
     running: Vec<Running>,
 }
@@ -64,6 +68,7 @@ impl Tasks {
             list: Vec::new(),
             waiting: FxHashMap::default(),
             unseen_switches: 0,
+            reasons: Reasons::new(request, vcpus),
             // With several, none says which of them starts which task.
             running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],
         })
@@ -138,13 +143,43 @@ impl Tasks {
         if now != tcb && (self.running[core.vcpu as usize].has_started || self.is_on_stack(now, guest)) {
             self.unseen_switches += 1;
             ledger.say(Word::UnseenSwitches, self.unseen_switches);
-            self.switch(core, tree, guest, ledger);
+            self.switch_for(|_, _, _, _| Why::Unknown, core, tree, guest, ledger);
+        }
+    }
+
+    /// A switch of tasks is asked for, or no more, by a store to the interrupt controller.
+    pub(crate) fn pend(&mut self, core: &Core, is_pending: bool) {
+        if let Some(reasons) = &mut self.reasons {
+            reasons.pend(core, is_pending);
         }
     }
 
     /// After a store that may have switched tasks, or when the first one may have started.
     pub(crate) fn switch(
         &mut self,
+        core: &mut Core,
+        tree: Option<&mut Tree>,
+        guest: &mut Guest,
+        ledger: &mut Ledger,
+    ) {
+        let why = |tasks: &mut Tasks, core: &Core, guest: &mut Guest, ledger: &mut Ledger| {
+            let tcb = tasks.running[core.vcpu as usize].tcb;
+            match &mut tasks.reasons {
+                _ if tcb == 0 => Why::First,
+                Some(reasons) => reasons.of(tcb, core, guest, ledger),
+                None => Why::Unknown,
+            }
+        };
+        self.switch_for(why, core, tree, guest, ledger);
+        if let Some(reasons) = &mut self.reasons {
+            reasons.chosen(core.vcpu);
+        }
+    }
+
+    /// The same, where that says why the task before does not go on.
+    fn switch_for(
+        &mut self,
+        why: impl FnOnce(&mut Tasks, &Core, &mut Guest, &mut Ledger) -> Why,
         core: &mut Core,
         mut tree: Option<&mut Tree>,
         guest: &mut Guest,
@@ -156,6 +191,7 @@ impl Tasks {
         if tcb == old_tcb || (!has_started && !self.is_on_stack(tcb, guest)) {
             return;
         }
+        let why = why(self, core, guest, ledger);
         core.advance(ledger);
         if let Some(tree) = &mut tree {
             tree.attribute(core, ledger);
@@ -174,6 +210,7 @@ impl Tasks {
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task));
+        ledger.happened(vcpu, What::Switched { task, why });
         ledger.set(counters::TASK, vcpu, task.into());
         ledger.set(counters::TASK_SINCE, vcpu, insns);
         if let Some(outermost) = core.exceptions.first_mut() {
@@ -276,5 +313,8 @@ impl Tasks {
             ledger.set(counters::TASK_SINCE, vcpu, 0);
         }
         self.waiting.values_mut().for_each(|(_, path)| path.calls.open.clear());
+        if let Some(reasons) = &mut self.reasons {
+            reasons.restart();
+        }
     }
 }

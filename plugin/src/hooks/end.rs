@@ -18,6 +18,10 @@ impl AccessHook for OnStore {
         let (mut state, here) = find(vcpu, id);
         if !state.guest.is_memory(address) {
             state.follow.device.forget();
+            if state.timeline.is_some() {
+                state.settle(here.vcpu);
+                state.look_at_console(here.vcpu);
+            }
         }
         let is_pending = match state.guest.stored(address, value) {
             None => return,
@@ -33,6 +37,7 @@ impl AccessHook for OnStore {
             Some(Stored::Unpend) => false,
         };
         let state = &mut *state;
+        state.follow.pend_switch(here.vcpu, is_pending);
         if let Some(tree) = &mut state.follow.tree {
             tree.spans.pend(here.vcpu, is_pending, here.pc, &state.ledger);
         }

@@ -1,6 +1,7 @@
 //! Callbacks that follow what executes: calls, returns, exceptions, switches of tasks.
 
 use wire::counters::FIRST_TASK;
+use wire::timeline::What;
 
 use super::{arrive, find};
 use crate::clock;
@@ -18,10 +19,13 @@ impl Hook for OnException {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, stacks, .. } = &mut *state;
         let Some(taken) = guest.taken_exception(here.pc) else { return };
-        let core = &mut follow.cores[here.vcpu as usize];
-        if !core.fault.enter(here.vcpu, &taken, guest, code, ledger) {
+        if !follow.cores[here.vcpu as usize].fault.enter(here.vcpu, &taken, guest, code, ledger) {
             return;
         }
+        if let Some(masks) = follow.masks_alone() {
+            masks.handler_starts(here.vcpu, taken.number, guest, ledger);
+        }
+        let core = &mut follow.cores[here.vcpu as usize];
         if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
         }
@@ -58,8 +62,10 @@ pub(crate) struct OnEventWait;
 
 impl Hook for OnEventWait {
     const CALL: ExecCallback = |vcpu, id| {
-        let (state, here) = arrive(vcpu, id);
-        event::wait(here.vcpu, qemu::wfe_sleeps(), &state.ledger);
+        let (mut state, here) = arrive(vcpu, id);
+        if event::wait(here.vcpu, qemu::wfe_sleeps(), &state.ledger) {
+            state.ledger.happened(here.vcpu, What::Waits);
+        }
     };
 }
 
@@ -85,6 +91,10 @@ impl Hook for OnTrapReturn {
         core.fault.may_return(here.vcpu, ledger);
         if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
             exception::trap_return(core, follow.tree.as_mut(), ledger);
+        }
+        let is_outermost = core.exceptions.is_empty();
+        if let Some(masks) = follow.masks_alone().filter(|_| is_outermost) {
+            masks.outermost_returned(here.vcpu);
         }
     };
 }
@@ -151,8 +161,8 @@ pub(crate) struct OnMask;
 impl Hook for OnMask {
     const CALL: ExecCallback = |vcpu, pc| {
         let State { ledger, follow, .. } = &mut *state::lock();
-        if let Some(tree) = &mut follow.tree {
-            tree.spans.mask_may_change(vcpu, pc as u64);
+        if let Some(masks) = follow.masks() {
+            masks.mask_may_change(vcpu, pc as u64);
         }
         clock::recheck(vcpu, ledger);
     };
@@ -165,8 +175,8 @@ impl Hook for OnMasked {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, ledger, follow, .. } = &mut *state;
-        if let Some(tree) = &mut follow.tree {
-            tree.spans.check_mask(here.vcpu, guest, ledger);
+        if let Some(masks) = follow.masks() {
+            masks.check_mask(here.vcpu, guest, ledger);
         }
     };
 }
@@ -204,9 +214,17 @@ impl Hook for OnZone {
         let core = &mut follow.cores[here.vcpu as usize];
         let zones = follow.zones.as_mut();
         let happened = zones.and_then(|zones| zones.at(core, here.pc, guest, code, ledger));
-        if let Some(Happened::Phase { name }) = happened {
-            state.enter_phase(name);
-        }
+        let what = match happened {
+            Some(Happened::Begun { name }) => What::Begun { name },
+            Some(Happened::Ended { name }) => What::Ended { name },
+            Some(Happened::Mark { name, value }) => What::Mark { name, value },
+            Some(Happened::Phase { name }) => {
+                state.enter_phase(name);
+                What::Phase { name }
+            }
+            None => return,
+        };
+        state.ledger.happened(here.vcpu, what);
     };
 }
 

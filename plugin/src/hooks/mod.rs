@@ -7,6 +7,7 @@ mod end;
 mod follow;
 mod heap;
 mod time;
+mod timeline;
 
 use std::sync::MutexGuard;
 
@@ -22,6 +23,7 @@ pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
+pub(crate) use timeline::{OnTraced, OnTracedReturn};
 
 use crate::block::from_insn_id;
 use crate::qemu::{Thread, VcpuCallback, VcpuHook};

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 
 use wire::control::End;
 use wire::counters::{INPUT, LAST, VECTOR_MOVES};
+use wire::timeline::What;
 
 use super::{arrive, find};
 use crate::block::from_arrival_id;
@@ -26,14 +27,18 @@ impl Hook for OnBlock {
 fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) {
     state.settle(vcpu);
     let called = clock::called(vcpu, &state.ledger);
-    let State { guest, code, ledger, blocks, follow, transfers, .. } = state;
+    let State { guest, code, ledger, blocks, follow, transfers, timeline, .. } = state;
     let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
     if called.by_recheck {
         if follow.tree.is_some() || follow.has_contexts {
             follow.leave_exceptions(vcpu, guest, ledger);
         }
-        if let Some(tree) = &mut follow.tree {
-            tree.spans.check_mask(vcpu, guest, ledger);
+        if let Some(masks) = follow.masks() {
+            masks.check_mask(vcpu, guest, ledger);
+        }
+        // A call of the host may have printed.
+        if let Some(timeline) = timeline {
+            timeline.look(vcpu, ledger);
         }
     }
     if called.by_transfer {
@@ -232,6 +237,7 @@ impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
+        state.note_host_call(here.vcpu);
         let State { guest, handles, clocks, ledger, semihosting, output, errors, .. } = &mut *state;
         match semihosting::look(here.pc, *semihosting, guest, handles, clocks, ledger) {
             Some(Call::Ends(End::Exit, status)) => state.exit(status, here.pc),
@@ -256,9 +262,14 @@ impl Hook for OnSemihosting {
 pub(crate) struct OnWait;
 
 impl Hook for OnWait {
-    const CALL: ExecCallback = |_, _| {
+    const CALL: ExecCallback = |vcpu, _| {
         let guard = {
             let mut state = state::lock();
+            if state.timeline.is_some() {
+                let vcpu = state.running_vcpu(vcpu);
+                state.settle(vcpu);
+                state.ledger.happened(vcpu, What::Waits);
+            }
             // Where the firmware sleeps until something is typed there is no later occasion.
             state.look_in_block();
             state.guard.clone()

@@ -87,10 +87,12 @@ pub enum Word {
     SliceBytes,
     /// Number of the name of the phase that the run is in, 0: none.
     Phase,
+    /// Valid bytes of the timeline's file.
+    TimelineBytes,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::Phase as usize + 1;
+pub const WORDS: usize = Word::TimelineBytes as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

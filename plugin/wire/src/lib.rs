@@ -3,7 +3,7 @@
 //! Both sides of a GPL boundary share this crate and nothing else, so it has no dependencies, knows
 //! nothing of QEMU or ELF, and checks every record when it is written *and* when it is read.
 //!
-//! A run leaves four or five files in one directory. All are memory maps of the plugin, so whatever ends
+//! A run leaves four to six files in one directory. All are memory maps of the plugin, so whatever ends
 //! QEMU (its own exit, an abort, SIGKILL) leaves them complete up to that moment:
 //!
 //! | file | module | holds |
@@ -13,6 +13,7 @@
 //! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
+//! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
 //!
 //! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
 //! [`input`] in it), what it says later of the machine ([`memory`]), and what the plugin refuses ([`refusal`]).
@@ -40,6 +41,7 @@ pub mod refusal;
 pub mod request;
 pub mod sample;
 pub mod slice;
+pub mod timeline;
 pub mod unwind;
 mod varint;
 pub mod zone;
@@ -48,7 +50,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 9;
+pub const VERSION: u64 = 10;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -24,6 +24,8 @@ pub enum Refusal {
     ExactOfSeveralVcpus,
     /// The heap, of several vCPUs.
     HeapOfSeveralVcpus,
+    /// The timeline, of several vCPUs that share their translations.
+    TimelineOfSharedVcpus,
     /// Several vCPUs, of which this QEMU does not say which executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
@@ -45,6 +47,7 @@ impl Refusal {
             Refusal::Host => 5,
             Refusal::UntoldVcpus => 6,
             Refusal::HeapOfSeveralVcpus => 7,
+            Refusal::TimelineOfSharedVcpus => 8,
         }
     }
 
@@ -88,6 +91,7 @@ impl Refusal {
             [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
             [MAGIC, 6, 0] => Ok(Some(Refusal::UntoldVcpus)),
             [MAGIC, 7, 0] => Ok(Some(Refusal::HeapOfSeveralVcpus)),
+            [MAGIC, 8, 0] => Ok(Some(Refusal::TimelineOfSharedVcpus)),
             [MAGIC, ..] => Err(malformed(8)),
             _ => Err(malformed(0)),
         }
@@ -98,11 +102,12 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const ALL: [Refusal; 7] = [
+    const ALL: [Refusal; 8] = [
         Refusal::Request,
         Refusal::SeveralVcpus,
         Refusal::ExactOfSeveralVcpus,
         Refusal::HeapOfSeveralVcpus,
+        Refusal::TimelineOfSharedVcpus,
         Refusal::UntoldVcpus,
         Refusal::Io { errno: 28 },
         Refusal::Host,

@@ -11,6 +11,7 @@ use std::ops::Range;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::heap::Allocator;
 use crate::input::{self, Step};
+use crate::timeline::Wanted;
 use crate::unwind::{self, Row};
 use crate::varint::{self, Reader};
 use crate::zone::Event;
@@ -23,7 +24,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -142,6 +143,8 @@ pub struct Request {
     pub events: Vec<Event>,
     /// Instructions of a slice; None: there are none.
     pub slice_insns: Option<u64>,
+    /// What happens is written event by event, see [`crate::timeline`].
+    pub timeline: Option<Wanted>,
 }
 
 /// A task that a function is called for each time that it goes on: an async one. What the first argument points to
@@ -246,6 +249,7 @@ impl Request {
         });
         put_list(out, &self.heap, Allocator::put);
         put_list(out, &self.events, Event::put);
+        put_list(out, self.timeline.as_slice(), Wanted::put);
         Ok(())
     }
 
@@ -312,6 +316,7 @@ impl Request {
         })?;
         let heap = read_list(reader, Allocator::read)?;
         let events = read_list(reader, Event::read)?;
+        let timeline = read_at_most_one(reader, Wanted::read)?;
         Ok(Request {
             isa,
             period_insns,
@@ -347,6 +352,7 @@ impl Request {
             heap,
             events,
             slice_insns,
+            timeline,
         })
     }
 
@@ -354,7 +360,7 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns, self.slice_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 15] = [
+        let rules: [(bool, &'static str); 16] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
@@ -370,6 +376,7 @@ impl Request {
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
             (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
             (self.events.iter().all(Event::is_sound), "request's event"),
+            (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
@@ -452,7 +459,7 @@ impl Kernel {
     }
 }
 
-fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+pub(crate) fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     out.push(number.is_some().into());
     if let Some(number) = number {
         varint::put(out, number);
@@ -468,7 +475,7 @@ fn read_flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
-fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+pub(crate) fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
     if read_flag(reader)? { reader.varint("request's number").map(Some) } else { Ok(None) }
 }
 
@@ -494,13 +501,13 @@ fn read_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     reader.bytes(len, "request")
 }
 
-fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
     varint::put(out, items.len() as u64);
     items.iter().for_each(|item| put(out, item));
 }
 
 /// Reads a list. Each item takes at least a byte, so that a damaged length ends at the end of the file.
-fn read_list<T>(
+pub(crate) fn read_list<T>(
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
@@ -512,15 +519,15 @@ fn read_list<T>(
     Ok(items)
 }
 
-fn put_addresses(out: &mut Vec<u8>, addresses: &[u64]) {
+pub(crate) fn put_addresses(out: &mut Vec<u8>, addresses: &[u64]) {
     put_list(out, addresses, |out, &address| varint::put(out, address));
 }
 
-fn read_addresses(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+pub(crate) fn read_addresses(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
     read_list(reader, |reader| reader.varint("request's address"))
 }
 
-fn read_at_most_one<T>(
+pub(crate) fn read_at_most_one<T>(
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
 ) -> Result<Option<T>, Malformed> {
@@ -532,6 +539,7 @@ mod tests {
     use super::*;
     use crate::heap::{Argument, MAX_REGISTER};
     use crate::input::When;
+    use crate::timeline::{Objects, State, Waits};
     use crate::unwind::{Base, Rule, Saved};
     use crate::zone::EventKind;
 
@@ -571,6 +579,7 @@ mod tests {
             heap: vec![],
             events: vec![],
             slice_insns: None,
+            timeline: None,
         }
     }
 
@@ -639,7 +648,30 @@ mod tests {
             ],
             events: events(),
             slice_insns: Some(1_000_000),
+            timeline: Some(timeline()),
             ..plain()
+        }
+    }
+
+    fn timeline() -> Wanted {
+        Wanted {
+            functions: vec![0x100, 0x200],
+            waits: Some(Waits {
+                state: 0x14,
+                event: Some(0x28),
+                event_value: Some((0x18, 4)),
+                lists: vec![(0x2000_0100, State::Ready), (0x2000_0200, State::Deleted)],
+                notification: Some((0x60, 1)),
+                objects: Some(Objects {
+                    end: 8,
+                    end_bytes: 4,
+                    room: 0x10,
+                    item: 0x24,
+                    length: 0x3c,
+                    item_size: 0x40,
+                    registry: Some((0x2000_0300, 8)),
+                }),
+            }),
         }
     }
 
@@ -711,6 +743,14 @@ mod tests {
             Request { events: vec![Event { address: 2, kind: EventKind::Begin, name: 0 }], ..plain() },
             Request {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
+                ..plain()
+            },
+            Request { timeline: Some(Wanted { functions: vec![2, 1], ..timeline() }), ..plain() },
+            Request {
+                timeline: Some(Wanted {
+                    waits: Some(Waits { state: MAX_OFFSET_BYTES, ..timeline().waits.unwrap() }),
+                    ..timeline()
+                }),
                 ..plain()
             },
             Request { console: String::new(), ..plain() },

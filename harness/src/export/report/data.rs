@@ -16,6 +16,7 @@ use super::heap::Heap;
 use super::listings::Listing;
 use super::saved::Saved;
 use super::strings::Strings;
+use super::timeline::Timeline;
 use super::zones::Zones;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
@@ -77,6 +78,8 @@ pub(super) struct Data {
     console: Option<Console>,
     compare: Option<Compare>,
     saved: Option<Saved>,
+    /// Where there is more than one row to draw.
+    timeline: Option<Timeline>,
     check: Check,
     /// The facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -229,6 +232,7 @@ impl Data {
             console: extras.console.and_then(|bytes| Console::new(profile, bytes)),
             compare,
             saved: Saved::new(profile)?,
+            timeline: Timeline::of(profile, &tree),
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
             check: Check {

@@ -176,6 +176,12 @@ fn command(profile: &Profile, view: View) -> String {
             words.extend([option.clone(), quote(rule)]);
         }
     }
+    if let Some(timeline) = &profile.timeline {
+        words.push("--timeline".to_owned());
+        for pattern in &timeline.patterns {
+            words.extend(["--trace".to_owned(), quote(pattern)]);
+        }
+    }
     if facts.max_depth.is_none() {
         words.push("--no-stacks".to_owned());
     }

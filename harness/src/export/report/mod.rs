@@ -14,6 +14,7 @@ mod heap;
 mod listings;
 mod saved;
 mod strings;
+mod timeline;
 mod zones;
 
 use std::io::Write;
@@ -31,7 +32,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Parts of the script that have files of their own, and where they belong.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
     ("// {table}\n", include_str!("table.js")),
     ("// {trees}\n", include_str!("trees.js")),
     ("// {flames}\n", include_str!("flames.js")),
@@ -40,6 +41,7 @@ const PARTS: [(&str, &str); 8] = [
     ("// {compare}\n", include_str!("compare.js")),
     ("// {console}\n", include_str!("console.js")),
     ("// {zones}\n", include_str!("zones.js")),
+    ("// {timeline}\n", include_str!("timeline.js")),
 ];
 
 /// Most bytes of a page: it is sent by mail and kept by CI.

@@ -579,6 +579,7 @@ window.addEventListener('resize', () => {
 functionTable.sorted = 1;
 functionTable.heads.children[1].setAttribute('aria-sort', 'descending');
 // {zones}
+// {timeline}
 rescope();
 flames.changed();
 applyTheme();

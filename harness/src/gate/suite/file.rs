@@ -48,6 +48,8 @@ pub(super) struct Entry {
     pub(super) heap: Option<bool>,
     pub(super) heap_alloc: Vec<Spanned<String>>,
     pub(super) heap_free: Vec<Spanned<String>>,
+    pub(super) timeline: Option<bool>,
+    pub(super) trace: Vec<String>,
     #[serde(rename = "for")]
     pub(super) for_insns: Option<Spanned<Count>>,
     pub(super) from: Option<String>,
@@ -318,7 +320,7 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// What the entry leaves open is as in the defaults; lists of both count.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, stub, heap_alloc, heap_free, console_not, assert, .. } = defaults.clone();
+        let Entry { tags, files, stub, heap_alloc, heap_free, trace, console_not, assert, .. } = defaults.clone();
         Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
@@ -337,6 +339,8 @@ impl Entry {
             heap: self.heap.or(defaults.heap),
             heap_alloc: heap_alloc.into_iter().chain(self.heap_alloc).collect(),
             heap_free: heap_free.into_iter().chain(self.heap_free).collect(),
+            timeline: self.timeline.or(defaults.timeline),
+            trace: trace.into_iter().chain(self.trace).collect(),
             for_insns: self.for_insns.or_else(|| defaults.for_insns.clone()),
             from: self.from.or_else(|| defaults.from.clone()),
             until: self.until.or_else(|| defaults.until.clone()),

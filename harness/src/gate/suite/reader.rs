@@ -127,6 +127,9 @@ impl Reader<'_> {
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
             exact: needs_exact || entry.exact == Some(true),
             heap: entry.heap == Some(true),
+            timeline: entry.timeline == Some(true),
+            // An image that says timeline = false does without the defaults'.
+            trace: if entry.timeline == Some(false) { Vec::new() } else { entry.trace.clone() },
             for_insns: text(&entry.for_insns),
             from: entry.from.clone(),
             until: entry.until.clone(),

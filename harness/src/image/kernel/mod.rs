@@ -20,6 +20,11 @@ const KNOWN: [Find; 1] = [|elf, load_bias, arm| {
     (kernel.map(|kernel| kernel.request()), warnings)
 }];
 
+/// Where the kernel of an image says why a task does not execute, where that is known.
+pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
+    freertos::waits(elf, load_bias, arm)
+}
+
 /// Looks for a kernel. Also says what could not be read of those that seem to be there, one sentence per cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
     let mut all_warnings = Vec::new();

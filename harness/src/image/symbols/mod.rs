@@ -147,6 +147,16 @@ impl<'data> Symbols<'data> {
         Some((symbol.address().wrapping_add(self.load_bias), symbol.size()))
     }
 
+    /// The variable that an address lies in, and its first address, load bias included; of several the shortest.
+    pub fn variable_at(&self, address: u64) -> Option<(&str, u64)> {
+        let wanted = address.wrapping_sub(self.load_bias);
+        let symbols = self.elf.as_ref()?.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Data);
+        let around =
+            symbols.filter(|symbol| wanted.checked_sub(symbol.address()).is_some_and(|at| at < symbol.size()));
+        let variable = around.min_by_key(|symbol| (symbol.size(), symbol.name().unwrap_or_default().to_owned()))?;
+        Some((variable.name().ok()?, variable.address().wrapping_add(self.load_bias)))
+    }
+
     /// Addresses of the data among the code (literal pools, jump tables), sorted, where mapping symbols tell.
     pub fn data(&self) -> &[Range<u64>] {
         &self.data

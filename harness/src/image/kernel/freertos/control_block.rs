@@ -41,7 +41,58 @@ type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 /// An entry: the index of its unit, and its offset there.
 type At = (usize, UnitOffset);
 
+/// A member of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) offset: u64,
+    /// Its size; of an array of bytes their number.
+    pub(super) bytes: Option<u64>,
+}
+
 impl<'d, 'a> Scan<'d, 'a> {
+    /// Members of the structure that one of the variables called `current` points to.
+    pub(super) fn members_pointed_to(&mut self, current: &[&str], wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        let mut variables = Vec::new();
+        for index in 0..self.units.len() {
+            let result = self.unit(index, current, &|_| false, &mut variables);
+            self.keep(result);
+        }
+        let structures = variables.into_iter().filter_map(|variable| self.structures(variable).ok()).flatten();
+        self.first_with(structures.collect(), wanted)
+    }
+
+    /// Members of a structure of that name.
+    pub(super) fn members_of(&self, structure: &str, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        self.first_with(self.definitions(structure), wanted)
+    }
+
+    /// Members of the first structure that has one of these names.
+    fn first_with(&self, structures: Vec<At>, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        let members = structures.into_iter().filter_map(|structure| self.members(structure, wanted).ok());
+        members.into_iter().find(|members: &Vec<Option<Member>>| members.iter().any(Option::is_some))
+    }
+
+    fn members(&self, structure: At, wanted: &[&str]) -> gimli::Result<Vec<Option<Member>>> {
+        let unit = &self.units[structure.0];
+        let mut found = vec![None; wanted.len()];
+        let mut tree = unit.entries_tree(Some(structure.1))?;
+        let mut children = tree.root()?.children();
+        while let Some(child) = children.next()? {
+            let entry = child.entry();
+            let name = self.own_name(structure.0, entry).filter(|_| entry.tag() == gimli::DW_TAG_member);
+            let Some(index) = wanted.iter().position(|&wanted| name == Some(wanted)) else { continue };
+            let Some(offset) = offset(unit, entry) else { continue };
+            let bytes = match self.attribute_target(structure.0, entry, gimli::DW_AT_type) {
+                Some(kind) => match self.characters(kind)? {
+                    None => self.size(kind)?.map(|(_, bytes)| bytes),
+                    bytes => bytes,
+                },
+                None => None,
+            };
+            found[index] = Some(Member { offset, bytes });
+        }
+        Ok(found)
+    }
     pub(super) fn new(dwarf: &'d gimli::Dwarf<Slice<'a>>, pointer_bytes: u64) -> Self {
         let mut scan = Scan { dwarf, units: Vec::new(), pointer_bytes, found: Described::default() };
         let mut headers = dwarf.units();

@@ -5,6 +5,7 @@
 
 mod control_block;
 pub mod lists;
+mod waits;
 
 use std::ops::Range;
 
@@ -164,6 +165,29 @@ pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists
     lists::find(&Table::read(&file, load_bias, arm), if file.is_64() { 8 } else { 4 })
 }
 
+/// Where the lists and control blocks say why a task does not execute; None: neither symbols nor DWARF tell.
+pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
+    let file = object::File::parse(elf?).ok()?;
+    let table = Table::read(&file, load_bias, arm);
+    let extents = Symbols::new(elf, load_bias, arm).ranges();
+    let sections = sections(&file, &table, &extents).ok()??;
+    let pointer_bytes = if file.is_64() { 8 } else { 4 };
+    waits::find(&table, &sections.dwarf(), pointer_bytes)
+}
+
+/// The debug information of the code that is there.
+fn sections<'a>(
+    file: &object::File<'a>,
+    table: &Table<'_>,
+    extents: &[Range<u64>],
+) -> object::Result<Option<Sections<'a>>> {
+    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
+    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
+    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
+    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
+    Sections::load(file, &first, &names)
+}
+
 /// Asks DWARF. Every failure costs something that is said here and nowhere else.
 fn describe(
     file: &object::File<'_>,
@@ -171,11 +195,7 @@ fn describe(
     extents: &[Range<u64>],
     pointer_bytes: u64,
 ) -> (Described, Vec<String>) {
-    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
-    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
-    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
-    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
-    let sections = match Sections::load(file, &first, &names) {
+    let sections = match sections(file, table, extents) {
         Ok(Some(sections)) => sections,
         Ok(None) => {
             let warning = "there is no debug information of the FreeRTOS kernel: tasks have no names; compile its \

@@ -1,0 +1,654 @@
+//! The timeline's events as what they mean: on which track something begins, ends, happens, or has another value.
+//!
+//! Each task, each interrupt and each CPU has a track of what executes; zones and traced calls of a task or interrupt have
+//! one each below it, since they go on while others execute. What is still under way as the run ends ends with it.
+//! Events are handed on one by one: there may be ten million.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::heap;
+use wire::timeline::{Event, ObjectKind, What, Why};
+
+use crate::analysis::zone::ContextNames;
+use crate::profile::Profile;
+use crate::profile::zone::Context;
+use crate::text::number::{Hex, plural};
+
+/// What a format of the timeline says of a run without one.
+pub const NOT_RECORDED: &str = "the run has no timeline: ask for it with --timeline";
+
+/// What a track is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// What executes on a CPU.
+    Cpu,
+    /// When a task is the running one, interrupts among it included.
+    Task,
+    /// An interrupt's or exception's handlers.
+    Interrupt,
+    /// Zones of a task or interrupt.
+    Zones,
+    /// Traced calls in a task or interrupt.
+    Calls,
+    /// Phases.
+    Phases,
+    /// Stretches with interrupts masked.
+    Masked,
+    /// Values that the firmware names, each name apart.
+    Mark,
+    /// What the firmware prints.
+    Console,
+    /// Its calls of the host.
+    Host,
+    /// Where the processor waits.
+    Waits,
+    /// Allocations and frees.
+    Allocations,
+    /// Bytes that are held.
+    Heap,
+    /// 1 while an idle task is the running one.
+    Idle,
+}
+
+impl Kind {
+    /// Whether the track has values instead of stretches.
+    pub fn is_counter(self) -> bool {
+        matches!(self, Kind::Mark | Kind::Heap | Kind::Idle)
+    }
+}
+
+/// A track.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// What it is of.
+    pub kind: Kind,
+    /// The vCPU on which it was first seen.
+    pub vcpu: u32,
+    /// Its name.
+    pub name: String,
+    /// The track that it belongs to, by its number.
+    pub parent: Option<u32>,
+    /// The task, where it is of one.
+    pub task: Option<u32>,
+}
+
+/// Something on a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The vCPU.
+    pub vcpu: u32,
+    /// Instructions of the window that the vCPU has started.
+    pub at_insns: u64,
+    /// Number of the track.
+    pub track: u32,
+    /// What happens there.
+    pub what: Happens,
+}
+
+/// What happens on a track. Names are numbers of [`Tables::names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happens {
+    /// A stretch begins within those that have.
+    Begins(u32),
+    /// The innermost one ends, for this reason if there is something to say.
+    Ends(Option<u32>),
+    /// Something takes no time, with a number if it has one.
+    Is(u32, Option<i64>),
+    /// A counter has another value.
+    Counts(i64),
+}
+
+/// Tracks and names so far.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// Tracks, by number.
+    pub tracks: Vec<Track>,
+    /// Names, by number.
+    pub names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Tables {
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// How many events there are and what they take, in a sentence; None: there is no timeline.
+pub fn sentence(profile: &Profile) -> Option<String> {
+    let timeline = profile.timeline.as_ref()?;
+    let events = timeline.events().count() as u64;
+    let bytes = timeline.events.len() as u64;
+    let how = "harness export PROFILE -f perfetto or -f timeline, harness report PROFILE";
+    Some(format!("timeline: {} in {}; {how}", plural(events, "event"), plural(bytes, "byte")))
+}
+
+/// One event as it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Of the timeline.
+    Event(Event),
+    /// Of the heap, which one vCPU has.
+    Heap(heap::Event),
+}
+
+impl Recorded {
+    /// The vCPU, and the instructions that it had started.
+    pub fn at(&self) -> (u32, u64) {
+        match self {
+            Recorded::Event(event) => (event.vcpu, event.at_insns),
+            Recorded::Heap(event) => (0, event.at_insns),
+        }
+    }
+}
+
+/// All events of the window in order; of equal instructions the timeline's first. None: there is no timeline.
+pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_> {
+    let timeline = profile.timeline.as_ref()?;
+    let mut allocations: Vec<heap::Event> = Vec::new();
+    if let Some(heap) = &profile.heap {
+        let opened = |event: &heap::Event| event.what != heap::What::Opened;
+        allocations.extend(heap.events().skip_while(opened).filter(opened));
+        // What never returned is noticed late.
+        allocations.sort_by_key(|event| event.at_insns);
+    }
+    let mut allocations = allocations.into_iter().peekable();
+    let mut events = timeline.events().peekable();
+    Some(std::iter::from_fn(move || {
+        let heap_first = match (events.peek(), allocations.peek()) {
+            (Some(event), Some(allocation)) => event.vcpu == 0 && allocation.at_insns < event.at_insns,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if heap_first { allocations.next().map(Recorded::Heap) } else { events.next().map(Recorded::Event) }
+    }))
+}
+
+/// What executes on each vCPU, event by event.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    cpus: Vec<Executes>,
+}
+
+/// What executes on one.
+#[derive(Clone, Debug, Default)]
+struct Executes {
+    task: u32,
+    /// The outermost first.
+    exceptions: Vec<u64>,
+}
+
+impl Cursor {
+    fn at(&mut self, vcpu: u32) -> &mut Executes {
+        let index = vcpu as usize;
+        if self.cpus.len() <= index {
+            self.cpus.resize(index + 1, Executes::default());
+        }
+        &mut self.cpus[index]
+    }
+
+    /// The running task; 0: none.
+    pub fn task(&mut self, vcpu: u32) -> u32 {
+        self.at(vcpu).task
+    }
+
+    /// What executes.
+    pub fn context(&mut self, vcpu: u32) -> Context {
+        let cpu = self.at(vcpu);
+        cpu.exceptions.last().map_or(Context::Task(cpu.task), |&number| Context::Exception(number))
+    }
+
+    /// Goes on over an event.
+    pub fn pass(&mut self, event: &Event) {
+        let cpu = self.at(event.vcpu);
+        match event.what {
+            What::Switched { task, .. } => cpu.task = task,
+            What::Entered { number } => cpu.exceptions.push(number),
+            What::Left => {
+                cpu.exceptions.pop();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The words for what is recorded.
+#[derive(Debug)]
+pub struct Words<'a> {
+    profile: &'a Profile,
+    contexts: ContextNames,
+    /// Of each object, by its number less one.
+    objects: Vec<String>,
+}
+
+impl<'a> Words<'a> {
+    /// Those of a profile, before its first event.
+    pub fn new(profile: &'a Profile) -> Words<'a> {
+        Words { profile, contexts: ContextNames::new(profile), objects: Vec::new() }
+    }
+
+    /// Learns what tasks wait for.
+    pub fn learn(&mut self, event: &Event) {
+        let What::Object { address, kind, whole, ref name } = event.what else { return };
+        let objects = self.profile.timeline.iter().flat_map(|timeline| &timeline.objects);
+        let variable = || objects.into_iter().find(|(at, _)| *at == address).map(|(_, name)| name.clone());
+        let place = if whole == 0 { address } else { whole };
+        let name = if name.is_empty() { variable().unwrap_or_else(|| Hex(place).to_string()) } else { name.clone() };
+        let kind = match kind {
+            ObjectKind::Unknown => "the list",
+            ObjectKind::QueueRoom => "room in the queue",
+            ObjectKind::QueueItem => "an item of the queue",
+            ObjectKind::Semaphore => "the semaphore",
+            ObjectKind::Mutex => "the mutex",
+            ObjectKind::EventGroup => "the event group of the list",
+        };
+        self.objects.push(format!("{kind} {name}"));
+    }
+
+    /// What a task or interrupt is called.
+    pub fn context(&self, context: Context) -> String {
+        self.contexts.name(context)
+    }
+
+    /// What a task is called; 0: what runs while there is none.
+    pub fn task(&self, task: u32) -> String {
+        self.contexts.name(Context::Task(task))
+    }
+
+    /// Why a task does not go on.
+    pub fn why(&self, why: Why) -> String {
+        let text = match why {
+            Why::Unknown => "unknown",
+            Why::First => "the first",
+            Why::Preempted => "preempted",
+            Why::Yielded => "yielded",
+            Why::Delayed => "delayed",
+            Why::Blocked { object } => {
+                let object = (object as usize).checked_sub(1).and_then(|index| self.objects.get(index));
+                return format!("blocked on {}", object.map_or("an object", String::as_str));
+            }
+            Why::Notification => "waits for a notification",
+            Why::Suspended => "suspended",
+            Why::Deleted => "deleted",
+            Why::Polled => "polled",
+        };
+        text.to_owned()
+    }
+
+    /// What a traced function is called.
+    pub fn function(&self, number: u32) -> String {
+        let functions = self.profile.timeline.as_ref().map(|timeline| &timeline.functions);
+        match functions.and_then(|functions| functions.get(number as usize)) {
+            Some(&entry) => {
+                self.profile.names.function_at(entry).map_or_else(|| Hex(entry).to_string(), |f| f.name.clone())
+            }
+            None => String::new(),
+        }
+    }
+
+    /// What a call of the host is called (the specification's names).
+    pub fn operation(operation: u32) -> String {
+        let name = match operation {
+            0x01 => "SYS_OPEN",
+            0x02 => "SYS_CLOSE",
+            0x03 => "SYS_WRITEC",
+            0x04 => "SYS_WRITE0",
+            0x05 => "SYS_WRITE",
+            0x06 => "SYS_READ",
+            0x07 => "SYS_READC",
+            0x08 => "SYS_ISERROR",
+            0x09 => "SYS_ISTTY",
+            0x0a => "SYS_SEEK",
+            0x0c => "SYS_FLEN",
+            0x0d => "SYS_TMPNAM",
+            0x0e => "SYS_REMOVE",
+            0x0f => "SYS_RENAME",
+            0x10 => "SYS_CLOCK",
+            0x11 => "SYS_TIME",
+            0x12 => "SYS_SYSTEM",
+            0x13 => "SYS_ERRNO",
+            0x15 => "SYS_GET_CMDLINE",
+            0x16 => "SYS_HEAPINFO",
+            0x18 => "SYS_EXIT",
+            0x20 => "SYS_EXIT_EXTENDED",
+            0x30 => "SYS_ELAPSED",
+            0x31 => "SYS_TICKFREQ",
+            _ => return format!("semihosting {operation:#x}"),
+        };
+        name.to_owned()
+    }
+}
+
+/// What tells tracks apart: their kind, the vCPU where each has one, and whose they are.
+type Key = (Kind, u32, Option<Context>, u32);
+
+/// Walks over the events, and hands each moment to `take` with what it refers to. False: there is no timeline.
+///
+/// # Errors
+/// What `take` reports.
+pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Result<(), E>) -> Result<bool, E> {
+    let Some(recorded) = recorded(profile) else { return Ok(false) };
+    let mut walk = Walk {
+        words: Words::new(profile),
+        cursor: Cursor::default(),
+        tables: Tables::default(),
+        numbers: HashMap::new(),
+        open: BTreeMap::new(),
+        sizes: HashMap::new(),
+        held_bytes: 0,
+        phase: None,
+        out: Vec::new(),
+    };
+    walk.begin(profile);
+    walk.hand_on(&mut take)?;
+    for recorded in recorded {
+        match recorded {
+            Recorded::Event(event) => walk.event(profile, &event),
+            Recorded::Heap(event) => walk.heap(&event),
+        }
+        walk.hand_on(&mut take)?;
+    }
+    walk.end(profile);
+    walk.hand_on(&mut take)?;
+    Ok(true)
+}
+
+struct Walk<'a> {
+    words: Words<'a>,
+    cursor: Cursor,
+    tables: Tables,
+    numbers: HashMap<Key, u32>,
+    /// Stretches that have begun, by track: their names.
+    open: BTreeMap<u32, Vec<u32>>,
+    /// Blocks of the heap.
+    sizes: HashMap<u64, u64>,
+    held_bytes: u64,
+    phase: Option<u32>,
+    out: Vec<Moment>,
+}
+
+impl Walk<'_> {
+    fn hand_on<E>(&mut self, take: &mut impl FnMut(&Tables, Moment) -> Result<(), E>) -> Result<(), E> {
+        self.out.drain(..).try_for_each(|moment| take(&self.tables, moment))
+    }
+
+    /// What executes before anything happens; blocks that were given out before the window.
+    fn begin(&mut self, profile: &Profile) {
+        for vcpu in 0..profile.vcpus.len() as u32 {
+            if profile.vcpus[vcpu as usize].clock_insns > 0 {
+                self.runs(vcpu, 0);
+            }
+        }
+        if let Some(heap) = &profile.heap {
+            let before = heap.events().take_while(|event| event.what != heap::What::Opened);
+            before.for_each(|event| self.account(&event));
+        }
+    }
+
+    fn track(
+        &mut self,
+        key: Key,
+        task: Option<u32>,
+        parent: Option<u32>,
+        name: impl FnOnce(&Words<'_>) -> String,
+    ) -> u32 {
+        if let Some(&track) = self.numbers.get(&key) {
+            return track;
+        }
+        let number = self.tables.tracks.len() as u32;
+        let name = name(&self.words);
+        self.tables.tracks.push(Track { kind: key.0, vcpu: key.1, name, parent, task });
+        self.numbers.insert(key, number);
+        number
+    }
+
+    /// The track of a task or interrupt.
+    fn context_track(&mut self, vcpu: u32, context: Context) -> u32 {
+        match context {
+            // What is no task's is each vCPU's own.
+            Context::Task(task) => {
+                let key = (Kind::Task, if task == 0 { vcpu } else { 0 }, Some(context), 0);
+                self.track(key, Some(task), None, |words| words.task(task))
+            }
+            Context::Exception(_) => {
+                self.track((Kind::Interrupt, vcpu, Some(context), 0), None, None, |words| words.context(context))
+            }
+        }
+    }
+
+    /// A track of what belongs to the task or interrupt that executes.
+    fn track_within(&mut self, kind: Kind, vcpu: u32, name: &str) -> u32 {
+        let context = self.cursor.context(vcpu);
+        let parent = self.context_track(vcpu, context);
+        let Track { vcpu: of, task, .. } = self.tables.tracks[parent as usize];
+        self.track((kind, of, Some(context), 0), task, Some(parent), |_| name.to_owned())
+    }
+
+    fn plain_track(&mut self, kind: Kind, vcpu: u32, name: &str) -> u32 {
+        self.track((kind, vcpu, None, 0), None, None, |_| name.to_owned())
+    }
+
+    fn push(&mut self, vcpu: u32, at_insns: u64, track: u32, what: Happens) {
+        self.out.push(Moment { vcpu, at_insns, track, what });
+    }
+
+    fn begins(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
+        let name = self.tables.name(name);
+        self.open.entry(track).or_default().push(name);
+        self.push(vcpu, at_insns, track, Happens::Begins(name));
+    }
+
+    fn ends(&mut self, vcpu: u32, at_insns: u64, track: u32, why: Option<&str>) {
+        if self.open.get_mut(&track).and_then(Vec::pop).is_some() {
+            let why = why.map(|why| self.tables.name(why));
+            self.push(vcpu, at_insns, track, Happens::Ends(why));
+        }
+    }
+
+    /// The innermost stretch of a name ends, and those within it were left before.
+    fn ends_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str, why: Option<&str>) {
+        let name = self.tables.name(name);
+        let Some(index) = self.open.get(&track).and_then(|open| open.iter().rposition(|&open| open == name)) else {
+            return;
+        };
+        while self.open[&track].len() > index + 1 {
+            self.ends(vcpu, at_insns, track, Some(LEFT));
+        }
+        self.ends(vcpu, at_insns, track, why);
+    }
+
+    fn ends_all(&mut self, vcpu: u32, at_insns: u64, track: u32, why: &str) {
+        while self.open.get(&track).is_some_and(|open| !open.is_empty()) {
+            self.ends(vcpu, at_insns, track, Some(why));
+        }
+    }
+
+    /// What executes on a CPU from here on.
+    fn runs(&mut self, vcpu: u32, at_insns: u64) {
+        let track = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
+        self.ends(vcpu, at_insns, track, None);
+        let context = self.cursor.context(vcpu);
+        let name = self.words.context(context);
+        self.begins(vcpu, at_insns, track, &name);
+    }
+
+    /// Zones and calls of a task or interrupt that is over.
+    fn close_within(&mut self, vcpu: u32, at_insns: u64, context: Context, why: &str) {
+        for kind in [Kind::Zones, Kind::Calls] {
+            let of = if matches!(context, Context::Task(task) if task != 0) { 0 } else { vcpu };
+            if let Some(&track) = self.numbers.get(&(kind, of, Some(context), 0)) {
+                self.ends_all(vcpu, at_insns, track, why);
+            }
+        }
+    }
+
+    fn event(&mut self, profile: &Profile, event: &Event) {
+        let &Event { vcpu, at_insns, ref what } = event;
+        let before = self.cursor.context(vcpu);
+        let old = self.cursor.task(vcpu);
+        self.cursor.pass(event);
+        self.words.learn(event);
+        let zone = |name: u32| profile.zones.name(name).to_owned();
+        match *what {
+            What::Switched { task, why } => {
+                let text = self.words.why(why);
+                if profile.tasks.iter().any(|task| task.is_idle) {
+                    let is_idle = profile.task(task).is_some_and(|task| task.is_idle);
+                    let track = self.plain_track(Kind::Idle, vcpu, "idle");
+                    self.push(vcpu, at_insns, track, Happens::Counts(is_idle.into()));
+                }
+                if old != 0 {
+                    let track = self.context_track(vcpu, Context::Task(old));
+                    self.ends(vcpu, at_insns, track, Some(&text));
+                    if why == Why::Deleted {
+                        self.close_within(vcpu, at_insns, Context::Task(old), &text);
+                    }
+                }
+                if task != 0 {
+                    let track = self.context_track(vcpu, Context::Task(task));
+                    self.begins(vcpu, at_insns, track, "runs");
+                }
+                if self.cursor.context(vcpu) != before {
+                    self.runs(vcpu, at_insns);
+                }
+            }
+            What::Entered { number } => {
+                let context = Context::Exception(number);
+                let track = self.context_track(vcpu, context);
+                let name = self.words.context(context);
+                self.begins(vcpu, at_insns, track, &name);
+                self.runs(vcpu, at_insns);
+            }
+            What::Left => {
+                if matches!(before, Context::Exception(_)) {
+                    self.close_within(vcpu, at_insns, before, "its handler is over");
+                    let track = self.context_track(vcpu, before);
+                    self.ends(vcpu, at_insns, track, None);
+                    self.runs(vcpu, at_insns);
+                }
+            }
+            What::Begun { name } => {
+                let track = self.track_within(Kind::Zones, vcpu, "zones");
+                self.begins(vcpu, at_insns, track, &zone(name));
+            }
+            What::Ended { name } => {
+                let track = self.track_within(Kind::Zones, vcpu, "zones");
+                self.ends_named(vcpu, at_insns, track, &zone(name), None);
+            }
+            What::Abandoned { name } => {
+                let track = self.track_within(Kind::Zones, vcpu, "zones");
+                self.ends_named(vcpu, at_insns, track, &zone(name), Some(LEFT));
+            }
+            What::Phase { name } => {
+                let track = self.plain_track(Kind::Phases, 0, "phases");
+                if self.phase.replace(name) != Some(name) {
+                    self.ends(vcpu, at_insns, track, None);
+                    self.begins(vcpu, at_insns, track, &zone(name));
+                }
+            }
+            What::Mark { name, value } => {
+                let track = self.track((Kind::Mark, 0, None, name), None, None, |_| zone(name));
+                self.push(vcpu, at_insns, track, Happens::Counts(value));
+            }
+            What::Called { function } => {
+                let track = self.track_within(Kind::Calls, vcpu, "calls");
+                let name = self.words.function(function);
+                self.begins(vcpu, at_insns, track, &name);
+            }
+            What::Returned { function } => {
+                let track = self.track_within(Kind::Calls, vcpu, "calls");
+                let name = self.words.function(function);
+                self.ends_named(vcpu, at_insns, track, &name, None);
+            }
+            What::Unwound { function } => {
+                let track = self.track_within(Kind::Calls, vcpu, "calls");
+                let name = self.words.function(function);
+                self.ends_named(vcpu, at_insns, track, &name, Some(LEFT));
+            }
+            What::Printed { bytes } => {
+                let track = self.plain_track(Kind::Console, 0, "console");
+                let name = self.tables.name("prints");
+                self.push(vcpu, at_insns, track, Happens::Is(name, Some(bytes as i64)));
+            }
+            What::Semihosting { operation } => {
+                let track = self.plain_track(Kind::Host, vcpu, "semihosting");
+                let name = self.tables.name(&Words::operation(operation));
+                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+            }
+            What::Waits => {
+                let track = self.plain_track(Kind::Waits, vcpu, "waits for an interrupt");
+                let name = self.tables.name("waits");
+                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+            }
+            What::Masked => {
+                let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
+                self.begins(vcpu, at_insns, track, "masked");
+            }
+            What::Unmasked => {
+                let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
+                self.ends(vcpu, at_insns, track, None);
+            }
+            What::Object { .. } => {}
+        }
+    }
+
+    /// Bytes that are held after an event of the heap.
+    fn account(&mut self, event: &heap::Event) {
+        let mut hold = |address: u64, size_bytes: u64| {
+            self.held_bytes += size_bytes;
+            self.held_bytes -= self.sizes.insert(address, size_bytes).unwrap_or(0);
+        };
+        match event.what {
+            heap::What::Allocated { address, size_bytes, .. } => hold(address, size_bytes),
+            heap::What::Freed { address } => self.held_bytes -= self.sizes.remove(&address).unwrap_or(0),
+            heap::What::Moved { old, address, size_bytes } => {
+                self.held_bytes -= self.sizes.remove(&old).unwrap_or(0);
+                self.held_bytes += size_bytes;
+                self.held_bytes -= self.sizes.insert(address, size_bytes).unwrap_or(0);
+            }
+            heap::What::Opened | heap::What::Failed { .. } | heap::What::Left { .. } => {}
+        }
+    }
+
+    fn heap(&mut self, event: &heap::Event) {
+        self.account(event);
+        let (word, bytes) = of_heap(&event.what);
+        let track = self.plain_track(Kind::Allocations, 0, "allocations");
+        let name = self.tables.name(word);
+        self.push(0, event.at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
+        let track = self.plain_track(Kind::Heap, 0, "bytes of heap");
+        let held = self.held_bytes as i64;
+        self.push(0, event.at_insns, track, Happens::Counts(held));
+    }
+
+    /// The run ends.
+    fn end(&mut self, profile: &Profile) {
+        let tracks: Vec<u32> = self.open.keys().copied().collect();
+        for track in tracks {
+            let vcpu = self.tables.tracks[track as usize].vcpu;
+            let end = profile.vcpus.get(vcpu as usize).map_or(0, |vcpu| vcpu.clock_insns);
+            self.ends_all(vcpu, end, track, "the run's end");
+        }
+    }
+}
+
+/// What is said of a stretch that was left without its end.
+const LEFT: &str = "left";
+
+/// The word for an event of the heap, and its bytes if it says some.
+pub fn of_heap(what: &heap::What) -> (&'static str, Option<u64>) {
+    match *what {
+        heap::What::Opened => ("opened", None),
+        heap::What::Allocated { size_bytes, .. } => ("allocated", Some(size_bytes)),
+        heap::What::Freed { .. } => ("freed", None),
+        heap::What::Moved { size_bytes, .. } => ("reallocated", Some(size_bytes)),
+        heap::What::Failed { size_bytes, .. } => ("allocation failed", Some(size_bytes)),
+        heap::What::Left { size_bytes } => ("allocation left", Some(size_bytes)),
+    }
+}

@@ -1,0 +1,297 @@
+//! The timeline of the page: rows of stretches over instructions, of each task, interrupt, zone nest and traced call.
+//!
+//! A row is its stretches in order, none of which overlap: differences as LEB128 in base64. Where there are more than
+//! the page has room for, short ones beside each other become one with a count. Without `--timeline` the rows are what
+//! the samples show of tasks and interrupts.
+
+use serde::Serialize;
+
+use crate::analysis::calltree::CallTree;
+use crate::analysis::timeline::{self, Groups};
+use crate::analysis::trace::{Happens, Kind, walk};
+use crate::profile::Profile;
+
+/// Most stretches of a page; each takes some eight bytes.
+const MAX_STRETCHES: usize = 400_000;
+
+/// Most rows: traced calls may nest deeply.
+const MAX_ROWS: usize = 200;
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Timeline {
+    /// Whether every event is in it; otherwise it is drawn from samples.
+    exact: bool,
+    /// Instructions of the longest vCPU.
+    end_insns: u64,
+    /// An instruction takes 2^shift ns.
+    shift: u8,
+    /// Stretches that are shorter and beside each other are one; 0: none is.
+    merged_insns: u64,
+    /// Rows that are left out.
+    more: usize,
+    names: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// A row.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// Empty: it is deeper in the same.
+    label: String,
+    /// Of what: `task`, `interrupt`, `within`, `other`.
+    kind: &'static str,
+    /// Whether each has a number.
+    valued: bool,
+    count: usize,
+    /// From the last one's end to its start, its length, how many it stands for; the name's number where that is one,
+    /// and with a number that, its sign in the lowest bit.
+    stretches: String,
+}
+
+/// A stretch, or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    start: u64,
+    end: u64,
+    name: u32,
+    value: i64,
+    count: u64,
+}
+
+/// A row as it is made.
+struct Made {
+    label: String,
+    /// Where it stands: tracks of one task or interrupt beside each other.
+    order: (u8, u32, u8, u32),
+    kind: &'static str,
+    valued: bool,
+    stretches: Vec<Stretch>,
+}
+
+impl Timeline {
+    /// That of a profile; None: there is nothing to tell apart.
+    pub(super) fn of(profile: &Profile, tree: &CallTree) -> Option<Timeline> {
+        let (exact, names, rows) = match exact(profile) {
+            Some((names, rows)) => (true, names, rows),
+            None => {
+                let (names, rows) = sampled(profile, tree);
+                (false, names, rows)
+            }
+        };
+        if rows.is_empty() || (!exact && rows.len() < 2) {
+            return None;
+        }
+        let end_insns = profile.vcpus.iter().map(|vcpu| vcpu.clock_insns).max().unwrap_or(0);
+        let more = rows.len().saturating_sub(MAX_ROWS);
+        let mut rows = rows;
+        rows.truncate(MAX_ROWS);
+        let mut merged_insns = 0;
+        while rows.iter().map(|row| row.stretches.len()).sum::<usize>() > MAX_STRETCHES {
+            merged_insns = if merged_insns == 0 { (end_insns >> 20).max(1) } else { merged_insns * 2 };
+            rows.iter_mut().for_each(|row| row.stretches = merged(&row.stretches, merged_insns));
+        }
+        let shift = profile.facts.icount_shift;
+        let rows = rows.into_iter().map(Row::of).collect();
+        Some(Timeline { exact, end_insns, shift, merged_insns, more, names, rows })
+    }
+}
+
+impl Row {
+    fn of(made: Made) -> Row {
+        let Made { label, kind, valued, stretches, .. } = made;
+        let mut bytes = Vec::new();
+        let mut last = 0;
+        for &Stretch { start, end, name, value, count } in &stretches {
+            // Instants may lie at one instruction.
+            put(&mut bytes, start.saturating_sub(last));
+            put(&mut bytes, end.saturating_sub(start));
+            put(&mut bytes, count);
+            if count == 1 {
+                put(&mut bytes, name.into());
+                if valued {
+                    put(&mut bytes, ((value << 1) ^ (value >> 63)) as u64);
+                }
+            }
+            last = end;
+        }
+        Row { label, kind, valued, count: stretches.len(), stretches: base64(&bytes) }
+    }
+}
+
+/// The rows of a timeline; None: there is none.
+fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
+    profile.timeline.as_ref()?;
+    /// A track's stretches by depth, and those that have begun.
+    #[derive(Default)]
+    struct Lane {
+        rows: Vec<Vec<Stretch>>,
+        open: Vec<(u64, u32)>,
+    }
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut names = Vec::new();
+    let mut tracks = Vec::new();
+    let walked = walk(profile, |tables, moment| {
+        if tables.names.len() > names.len() {
+            names.extend_from_slice(&tables.names[names.len()..]);
+        }
+        if tables.tracks.len() > tracks.len() {
+            tracks.extend_from_slice(&tables.tracks[tracks.len()..]);
+            lanes.resize_with(tracks.len(), Lane::default);
+        }
+        let lane = &mut lanes[moment.track as usize];
+        let at = moment.at_insns;
+        let push = |depth: usize, stretch: Stretch, rows: &mut Vec<Vec<Stretch>>| {
+            if rows.len() <= depth {
+                rows.resize_with(depth + 1, Vec::new);
+            }
+            rows[depth].push(stretch);
+        };
+        match moment.what {
+            Happens::Begins(name) => lane.open.push((at, name)),
+            Happens::Ends(_) => {
+                if let Some((start, name)) = lane.open.pop() {
+                    let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
+                    // What executes on a CPU changes by nothing where one ends as it begins.
+                    if at > start || tracks[moment.track as usize].kind != Kind::Cpu {
+                        push(lane.open.len(), stretch, &mut lane.rows);
+                    }
+                }
+            }
+            Happens::Is(name, value) => {
+                push(0, Stretch { start: at, end: at, name, value: value.unwrap_or(0), count: 1 }, &mut lane.rows);
+            }
+            Happens::Counts(value) if tracks[moment.track as usize].kind == Kind::Mark => {
+                push(0, Stretch { start: at, end: at, name: 0, value, count: 1 }, &mut lane.rows);
+            }
+            Happens::Counts(_) => {}
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
+    let Ok(_) = walked;
+    let mut rows = Vec::new();
+    for (number, lane) in (0..).zip(lanes) {
+        let track = &tracks[number as usize];
+        // A mark is called as its track.
+        let mark = (track.kind == Kind::Mark).then(|| {
+            names.push(track.name.clone());
+            names.len() as u32 - 1
+        });
+        let (rank, kind) = match track.kind {
+            Kind::Cpu => (0, "other"),
+            Kind::Task => (1, "task"),
+            Kind::Interrupt => (2, "interrupt"),
+            Kind::Zones | Kind::Calls => (1, "within"),
+            _ => (3, "other"),
+        };
+        // Below its task or interrupt.
+        let (rank, of) = match track.parent {
+            Some(parent) if tracks[parent as usize].kind == Kind::Interrupt => (2, parent),
+            Some(parent) => (rank, parent),
+            None => (rank, number),
+        };
+        for (depth, mut stretches) in (0..).zip(lane.rows) {
+            stretches.sort_by_key(|stretch| stretch.start);
+            if let Some(name) = mark {
+                stretches.iter_mut().for_each(|stretch| stretch.name = name);
+            }
+            let label = if depth == 0 { track.name.clone() } else { String::new() };
+            let within = if track.parent.is_some() { 1 + u8::from(track.kind == Kind::Calls) } else { 0 };
+            let valued = matches!(track.kind, Kind::Mark | Kind::Console | Kind::Allocations);
+            rows.push(Made { label, order: (rank, of, within, depth), kind, valued, stretches });
+        }
+    }
+    rows.sort_by_key(|row| row.order);
+    Some((names, rows))
+}
+
+/// The rows that samples show.
+fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
+    let groups = Groups::new(profile, tree);
+    let samples = timeline::Timeline::new(profile, tree, &groups);
+    let names: Vec<String> = groups.names.iter().map(|name| name.clone().unwrap_or_default()).collect();
+    let mut rows = Vec::new();
+    for track in &samples.tracks {
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for run in &track.runs {
+            match stretches.last_mut().filter(|last| last.end == run.start_insns) {
+                Some(last) => last.end = run.end_insns,
+                None => stretches.push(Stretch {
+                    start: run.start_insns,
+                    end: run.end_insns,
+                    name: track.group,
+                    value: 0,
+                    count: 1,
+                }),
+            }
+        }
+        let label = names[track.group as usize].clone();
+        let order = (1, track.vcpu, 0, track.group);
+        rows.push(Made { label, order, kind: "task", valued: false, stretches });
+    }
+    rows.sort_by_key(|row| row.order);
+    (names, rows)
+}
+
+/// The stretches with short ones beside each other as one.
+fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
+    let is_short = |stretch: &Stretch| stretch.count > 1 || stretch.end - stretch.start < insns;
+    let mut merged: Vec<Stretch> = Vec::new();
+    for stretch in stretches {
+        match merged.last_mut() {
+            Some(last) if is_short(last) && is_short(stretch) && stretch.start.saturating_sub(last.end) < insns => {
+                last.end = last.end.max(stretch.end);
+                last.count += stretch.count;
+            }
+            _ => merged.push(*stretch),
+        }
+    }
+    merged
+}
+
+/// Appends a number as LEB128.
+fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// RFC 4648, 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut word = [0; 3];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes([0, word[0], word[1], word[2]]);
+        for digit in 0..4 {
+            let is_there = digit <= chunk.len();
+            let value = bits >> (18 - 6 * digit) & 63;
+            text.push(if is_there { char::from(DIGITS[value as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_the_rfc_has() {
+        for (text, expected) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn short_stretches_beside_each_other_become_one_and_none_is_lost() {
+        let stretch = |start, end| Stretch { start, end, name: 1, value: 0, count: 1 };
+        let all = [stretch(0, 2), stretch(3, 4), stretch(4, 100), stretch(100, 101), stretch(150, 151)];
+        let merged = merged(&all, 10);
+        let parts: Vec<_> = merged.iter().map(|one| (one.start, one.end, one.count)).collect();
+        assert_eq!(parts, [(0, 4, 2), (4, 100, 1), (100, 101, 1), (150, 151, 1)]);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a timeline names of an image: functions by patterns, whose calls are on it, and what tasks wait for.
+
+use std::collections::BTreeMap;
+
+use wire::timeline::What;
+
+use crate::error::InputError;
+use crate::image::heap;
+use crate::image::symbols::{Symbols, nearest};
+use crate::profile::timeline::Timeline;
+
+/// First addresses of the functions that patterns name, sorted: `crc*`, or one by its name.
+///
+/// # Errors
+/// When a pattern names none, with the nearest names.
+pub fn find(patterns: &[String], symbols: &Symbols<'_>) -> Result<Vec<u64>, InputError> {
+    let mut entries = Vec::new();
+    for pattern in patterns {
+        let failed = |error| InputError::new(format!("--trace {pattern}: {error}"));
+        // A name may have a star of its own: `send(char*)`.
+        let by_name = symbols.find(pattern);
+        let found = if by_name.is_err() && pattern.contains(['*', '?']) {
+            symbols.matching(pattern).map_err(failed)?
+        } else {
+            by_name.map_err(failed)?
+        };
+        if found.is_empty() {
+            return Err(InputError::new(format!(
+                "--trace {pattern}: no function's name matches{}",
+                near(pattern, symbols)
+            )));
+        }
+        entries.extend(found.into_iter().map(|function| function.address));
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    Ok(entries)
+}
+
+/// The names that are like a pattern without its stars, for a message.
+fn near(pattern: &str, symbols: &Symbols<'_>) -> String {
+    let mut names: Vec<&str> = symbols.entries().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let word = pattern.split(['*', '?']).max_by_key(|word| word.len()).unwrap_or_default();
+    let found = nearest(word, names.into_iter());
+    if found.is_empty() { String::new() } else { format!("; nearest: `{}`", found.join("`, `")) }
+}
+
+/// The variables that hold what tasks wait for, by the address that an event has of it. What lies in an allocator's
+/// memory has none.
+pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)> {
+    let arena = heap::arena(symbols);
+    let mut named = BTreeMap::new();
+    for event in timeline.events() {
+        let What::Object { address, whole, .. } = event.what else { continue };
+        let place = if whole == 0 { address } else { whole };
+        let is_allocated = arena.as_ref().is_some_and(|arena| arena.holds(place));
+        if let Some((name, start)) = symbols.variable_at(place).filter(|_| !is_allocated) {
+            let inside = place - start;
+            let name = if inside == 0 { name.to_owned() } else { format!("{name}+{inside:#x}") };
+            named.insert(address, name);
+        }
+    }
+    named.into_iter().collect()
+}

@@ -1,0 +1,46 @@
+//! The timeline as it is saved: every event in order, as the plugin wrote it.
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+use wire::timeline::{Decoder, Event, What};
+
+/// What happened at which instruction, where `--timeline` asked for it. What was allocated and freed is in
+/// [`crate::profile::Heap`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// What `--trace` named.
+    pub patterns: Vec<String>,
+    /// First addresses of the functions whose calls are among the events, sorted: an event's function n is
+    /// `functions[n]`.
+    pub functions: Vec<u64>,
+    /// Names of what tasks wait for, by address, where the image has a variable there; sorted.
+    pub objects: Vec<(u64, String)>,
+    /// The events.
+    pub events: Vec<u8>,
+}
+
+impl Timeline {
+    /// The events in order. What is damaged was refused when the profile was read.
+    pub fn events(&self) -> impl Iterator<Item = Event> {
+        Decoder::new(&self.events).map_while(Result::ok)
+    }
+
+    /// Wants events that refer to what is there.
+    ///
+    /// # Errors
+    /// When some do not.
+    pub(crate) fn check(&self, vcpus: usize, tasks: usize) -> Result<()> {
+        for event in Decoder::new(&self.events) {
+            let event = event?;
+            let is_known = match event.what {
+                What::Switched { task, .. } => task as usize <= tasks,
+                What::Called { function } | What::Returned { function } | What::Unwound { function } => {
+                    (function as usize) < self.functions.len()
+                }
+                _ => true,
+            };
+            ensure!(is_known && (event.vcpu as usize) < vcpus, "the timeline is damaged: it names what is not there");
+        }
+        Ok(())
+    }
+}

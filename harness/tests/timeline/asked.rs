@@ -1,0 +1,31 @@
+//! What is asked for and is not there ends with 2 and says why.
+
+use crate::common::{image, run_file};
+
+#[track_caller]
+fn refused(name: &str, args: &[&str], expected: &[&str]) {
+    let run = run_file(&image(name), args).expect_code(2);
+    for part in expected {
+        assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_trace_that_matches_nothing_names_what_is_near() {
+    refused(
+        "cortex-m3-bare",
+        &["--trace", "crc32_tabel*"],
+        &["--trace crc32_tabel*: no function's name matches", "crc32_table"],
+    );
+    refused("cortex-m3-bare", &["--trace", "crc32_tabel"], &["--trace crc32_tabel: ", "crc32_table"]);
+    refused("cortex-m3-bare-stripped", &["--trace", "crc*"], &["--trace crc*: ", "no symbols"]);
+}
+
+#[test]
+fn processors_that_share_code_are_refused() {
+    refused(
+        "riscv64-smp",
+        &["--timeline", "--qemu-arg=-smp", "--qemu-arg=2"],
+        &["--timeline: this machine's CPUs share"],
+    );
+}

@@ -1,0 +1,207 @@
+//! Other programs read the timeline: Perfetto's format by protoc, Chrome's and CSV by parsers that are not ours.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use harness::profile::Profile;
+use serde_json::Value;
+use wire::timeline::What;
+
+use crate::common::{run, tools};
+
+const IMAGES: [(&str, &[&str]); 2] =
+    [("riscv64-zones-tasks", &["--trace", "shuffle"]), ("cortex-m3-heap4", &["--timeline", "--heap"])];
+
+/// Instructions of each task as the running one, by name.
+fn running(profile: &Profile) -> BTreeMap<String, u64> {
+    let names = harness::analysis::stacks::task_names(profile);
+    names.into_iter().zip(&profile.tasks).map(|(name, task)| (name, task.insns)).collect()
+}
+
+/// A message as protoc prints it: fields by name, in order.
+#[derive(Debug, Default)]
+struct Message(Vec<(String, Field)>);
+
+#[derive(Debug)]
+enum Field {
+    Text(String),
+    Message(Message),
+}
+
+impl Message {
+    fn read<'t>(lines: &mut impl Iterator<Item = &'t str>) -> Message {
+        let mut message = Message::default();
+        while let Some(line) = lines.next().map(str::trim).filter(|line| *line != "}") {
+            let (name, field) = if let Some(name) = line.strip_suffix(" {") {
+                (name, Field::Message(Message::read(lines)))
+            } else {
+                let (name, text) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
+                (name, Field::Text(text.trim_matches('"').to_owned()))
+            };
+            // What the schema does not have would be printed by its number.
+            assert!(name.starts_with(|first: char| first.is_ascii_alphabetic()), "{line}");
+            message.0.push((name.to_owned(), field));
+        }
+        message
+    }
+
+    fn message(&self, wanted: &str) -> Option<&Message> {
+        self.0.iter().find_map(|(name, field)| match field {
+            Field::Message(message) if name == wanted => Some(message),
+            _ => None,
+        })
+    }
+
+    fn text(&self, wanted: &str) -> Option<&str> {
+        self.0.iter().find_map(|(name, field)| match field {
+            Field::Text(text) if name == wanted => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    fn number(&self, wanted: &str) -> Option<u64> {
+        self.text(wanted).map(|text| text.parse().unwrap())
+    }
+}
+
+#[test]
+fn protoc_decodes_perfettos_trace_and_its_slices_are_the_tables_instructions() {
+    for (image, args) in IMAGES {
+        let run = run(image, args).expect_code(0);
+        let profile = run.profile();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), tools::export(&run.dir, "perfetto", &[])).unwrap();
+        let mut protoc = tools::system("protoc");
+        let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/timeline");
+        protoc.arg("--decode=Trace").arg("-I").arg(&schema).arg(schema.join("perfetto.proto"));
+        protoc.stdin(Stdio::from(fs::File::open(file.path()).unwrap()));
+        let text = tools::stdout(&mut protoc);
+        let trace = Message::read(&mut text.lines());
+        let (mut names, mut tracks) = (BTreeMap::new(), BTreeMap::new());
+        let mut open: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut slices, mut counters, mut last) = (0, 0, 0);
+        for (_, packet) in &trace.0 {
+            let Field::Message(packet) = packet else { panic!("{packet:?}") };
+            for (kind, name) in packet.message("interned").into_iter().flat_map(|interned| &interned.0) {
+                let Field::Message(name) = name else { panic!("{name:?}") };
+                if kind == "names" {
+                    names.insert(name.number("id").unwrap(), name.text("text").unwrap().to_owned());
+                }
+            }
+            if let Some(track) = packet.message("track") {
+                tracks.insert(track.number("uuid").unwrap(), track.text("name").unwrap_or_default().to_owned());
+            }
+            let Some(event) = packet.message("event") else { continue };
+            let at = packet.number("timestamp").unwrap();
+            assert!(at >= last, "{image}: time goes back");
+            last = at;
+            let track = event.number("track").unwrap();
+            match event.number("kind").unwrap() {
+                1 => open.entry(track).or_default().push((at, event.number("name").unwrap())),
+                2 => {
+                    let (since, name) = open.get_mut(&track).and_then(Vec::pop).expect("a slice that began");
+                    slices += 1;
+                    if names[&name] == "runs" {
+                        *lengths.entry(tracks[&track].clone()).or_default() += at - since;
+                    }
+                }
+                4 => counters += 1,
+                kind => assert_eq!(kind, 3),
+            }
+        }
+        assert!(open.values().all(Vec::is_empty), "{image}");
+        let ns = |insns: u64| insns << profile.facts.icount_shift;
+        let expected: BTreeMap<String, u64> =
+            running(&profile).into_iter().map(|(name, insns)| (name, ns(insns))).filter(|(_, ns)| *ns > 0).collect();
+        assert_eq!(lengths, expected, "{image}");
+        let events = profile.timeline.as_ref().unwrap().events();
+        let begun = |what: &What| matches!(what, What::Begun { .. } | What::Called { .. } | What::Entered { .. });
+        assert!(slices >= events.filter(|event| begun(&event.what)).count(), "{image}");
+        let marks = profile.zones.marks.iter().map(|mark| mark.count).sum::<u64>();
+        let heap = profile.heap.as_ref().map_or(0, |heap| heap.events().count() as u64 - 1);
+        // Whether an idle task runs is said where one ever does.
+        let has_idle = profile.tasks.iter().any(|task| task.is_idle);
+        let switches: u64 = profile.tasks.iter().map(|task| task.switches).sum();
+        assert_eq!(counters, marks + heap + if has_idle { switches } else { 0 }, "{image}");
+    }
+}
+
+#[test]
+fn chromes_trace_has_the_same_slices() {
+    for (image, args) in IMAGES {
+        let run = run(image, args).expect_code(0);
+        let profile = run.profile();
+        let trace: Value = serde_json::from_slice(&tools::export(&run.dir, "chrome", &[])).unwrap();
+        let (mut names, mut since, mut lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["pid"] == 0) {
+            let track = event["tid"].as_u64().unwrap();
+            match event["ph"].as_str().unwrap() {
+                "M" => {
+                    names.insert(track, event["args"]["name"].as_str().unwrap().to_owned());
+                }
+                "B" if event["name"] == "runs" => {
+                    since.insert(track, event["ts"].as_u64().unwrap());
+                }
+                "E" => {
+                    if let Some(since) = since.remove(&track) {
+                        *lengths.entry(names[&track].clone()).or_default() += event["ts"].as_u64().unwrap() - since;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let expected: BTreeMap<String, u64> = running(&profile).into_iter().filter(|(_, insns)| *insns > 0).collect();
+        assert_eq!(lengths, expected, "{image}");
+    }
+}
+
+#[test]
+fn csv_has_a_line_for_each_event() {
+    for (image, args) in IMAGES {
+        let run = run(image, args).expect_code(0);
+        let profile = run.profile();
+        let bytes = tools::export(&run.dir, "timeline", &[]);
+        let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+        let mut last = 0;
+        for record in csv::Reader::from_reader(&bytes[..]).records() {
+            let record = record.unwrap();
+            let [insns, ns] = [0, 1].map(|column: usize| record[column].parse::<u64>().unwrap());
+            assert!(insns >= last && ns == insns << profile.facts.icount_shift, "{image}: {record:?}");
+            last = insns;
+            *lines.entry(record[4].to_owned()).or_default() += 1;
+        }
+        let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+        for event in profile.timeline.as_ref().unwrap().events() {
+            let word = match event.what {
+                What::Switched { .. } => "switched",
+                What::Entered { .. } => "entered",
+                What::Called { .. } => "called",
+                What::Begun { .. } => "zone begins",
+                What::Mark { .. } => "mark",
+                _ => continue,
+            };
+            *expected.entry(word.to_owned()).or_default() += 1;
+        }
+        for (word, count) in expected {
+            assert_eq!(lines.get(&word), Some(&count), "{image}: {word}");
+        }
+        let blocks = profile
+            .heap
+            .as_ref()
+            .map_or(0, |_| harness::analysis::heap::replay(&profile).unwrap().total.allocated.blocks);
+        assert_eq!(lines.get("allocated").copied().unwrap_or(0), blocks, "{image}");
+    }
+}
+
+#[test]
+fn a_run_without_a_timeline_says_so() {
+    let run = run("cortex-m3-exit0", &[]).expect_code(0);
+    for format in ["perfetto", "timeline"] {
+        let output = crate::common::harness().args(["export", "-f", format]).arg(&run.dir).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains("ask for it with --timeline"), "{error}");
+    }
+}

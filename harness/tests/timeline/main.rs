@@ -1,0 +1,9 @@
+//! The timeline: its sums are those of the tables, every event is there, and other programs read it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod asked;
+mod exports;
+mod reasons;
+mod truth;

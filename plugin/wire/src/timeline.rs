@@ -1,0 +1,689 @@
+//! The timeline: what happened at which instruction, each event of it, in order.
+//!
+//! Events are delta-coded by vCPU: three to six bytes each. What is allocated and freed is not among them: the heap's
+//! own stream ([`crate::heap`]) has it, at the same instructions. Nothing is written before the window opens; what is
+//! under way then comes first, at instruction 0.
+
+use crate::Malformed;
+use crate::definition::MAX_TEXT_BYTES;
+use crate::request::{self, MAX_OFFSET_BYTES};
+use crate::sample::MAX_VCPUS;
+use crate::varint::{self, Reader};
+
+/// Name of the file with the events; there is one where [`crate::request::Request::timeline`] asks for it.
+pub const FILE_NAME: &str = "timeline";
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The vCPU.
+    pub vcpu: u32,
+    /// Instructions of the window that it had started: what follows is that many instructions in.
+    pub at_insns: u64,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Another task executes; 0: none. The one before does not, for this reason.
+    Switched {
+        /// Its number.
+        task: u32,
+        /// Why the one before does not.
+        why: Why,
+    },
+    /// An exception's handler begins.
+    Entered {
+        /// Exception number, or cause with the highest of 64 bits for interrupts.
+        number: u64,
+    },
+    /// The innermost exception is over.
+    Left,
+    /// A zone begins.
+    Begun {
+        /// Number of its name.
+        name: u32,
+    },
+    /// The innermost zone ends.
+    Ended {
+        /// Number of its name.
+        name: u32,
+    },
+    /// The innermost zone was left without its end, and is noticed to be over.
+    Abandoned {
+        /// Number of its name.
+        name: u32,
+    },
+    /// A phase begins.
+    Phase {
+        /// Number of its name.
+        name: u32,
+    },
+    /// A value was named.
+    Mark {
+        /// Number of its name.
+        name: u32,
+        /// The value.
+        value: i64,
+    },
+    /// A function is called that is traced.
+    Called {
+        /// Its place in [`Wanted::functions`].
+        function: u32,
+    },
+    /// The innermost call of it has returned.
+    Returned {
+        /// As in [`What::Called`].
+        function: u32,
+    },
+    /// The innermost call of it is noticed to be over: an exception or a longjmp led out of it.
+    Unwound {
+        /// As in [`What::Called`].
+        function: u32,
+    },
+    /// The firmware has printed.
+    Printed {
+        /// How much, since the last such event.
+        bytes: u64,
+    },
+    /// The firmware calls the host.
+    Semihosting {
+        /// The operation.
+        operation: u32,
+    },
+    /// The processor waits for an interrupt.
+    Waits,
+    /// The firmware masks interrupts.
+    Masked,
+    /// It does no more.
+    Unmasked,
+    /// What tasks wait for is named: the n-th of these events is object n.
+    Object {
+        /// Address of the list of those who wait.
+        address: u64,
+        /// What it is.
+        kind: ObjectKind,
+        /// Address of the whole, where that is known.
+        whole: u64,
+        /// Name that the firmware gave it; empty: none.
+        name: String,
+    },
+}
+
+/// Why a task executes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// It cannot be told.
+    Unknown,
+    /// There was none.
+    First,
+    /// It could go on, and an interrupt made another one execute.
+    Preempted,
+    /// It could go on, and gave way itself: by a yield, or a call that made another one ready.
+    Yielded,
+    /// It waits for a time.
+    Delayed,
+    /// It waits for an object, at most for a time.
+    Blocked {
+        /// The object's number.
+        object: u32,
+    },
+    /// It waits for a notification.
+    Notification,
+    /// It was suspended.
+    Suspended,
+    /// It was deleted.
+    Deleted,
+    /// Its function has returned until it is polled again, or polls another one.
+    Polled,
+}
+
+/// What tasks can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ObjectKind {
+    /// It cannot be told.
+    Unknown,
+    /// Room in a queue.
+    QueueRoom,
+    /// Something in a queue.
+    QueueItem,
+    /// A semaphore.
+    Semaphore,
+    /// A mutex.
+    Mutex,
+    /// Bits of an event group.
+    EventGroup,
+}
+
+impl ObjectKind {
+    const ALL: [ObjectKind; 6] = [
+        ObjectKind::Unknown,
+        ObjectKind::QueueRoom,
+        ObjectKind::QueueItem,
+        ObjectKind::Semaphore,
+        ObjectKind::Mutex,
+        ObjectKind::EventGroup,
+    ];
+}
+
+const SWITCHED: u8 = 0;
+const ENTERED: u8 = 1;
+const LEFT: u8 = 2;
+const BEGUN: u8 = 3;
+const ENDED: u8 = 4;
+const ABANDONED: u8 = 5;
+const PHASE: u8 = 6;
+const MARK: u8 = 7;
+const CALLED: u8 = 8;
+const RETURNED: u8 = 9;
+const UNWOUND: u8 = 10;
+const PRINTED: u8 = 11;
+const SEMIHOSTING: u8 = 12;
+const WAITS: u8 = 13;
+const MASKED: u8 = 14;
+const UNMASKED: u8 = 15;
+const OBJECT: u8 = 16;
+/// All of the first byte that says what happened.
+const KIND: u8 = 0x1f;
+/// It happened on another vCPU than the last event.
+const VCPU: u8 = 0x20;
+/// All that is used of the first byte.
+const USED: u8 = KIND | VCPU;
+
+const BLOCKED: u8 = 5;
+
+impl Why {
+    fn code(self) -> u8 {
+        match self {
+            Why::Unknown => 0,
+            Why::First => 1,
+            Why::Preempted => 2,
+            Why::Yielded => 3,
+            Why::Delayed => 4,
+            Why::Blocked { .. } => BLOCKED,
+            Why::Notification => 6,
+            Why::Suspended => 7,
+            Why::Deleted => 8,
+            Why::Polled => 9,
+        }
+    }
+
+    fn of(code: u8) -> Option<Why> {
+        Some(match code {
+            0 => Why::Unknown,
+            1 => Why::First,
+            2 => Why::Preempted,
+            3 => Why::Yielded,
+            4 => Why::Delayed,
+            6 => Why::Notification,
+            7 => Why::Suspended,
+            8 => Why::Deleted,
+            9 => Why::Polled,
+            _ => return None,
+        })
+    }
+}
+
+/// What the next event's differences refer to.
+#[derive(Clone, Debug, Default)]
+struct Previous {
+    vcpu: u32,
+    /// By vCPU.
+    at_insns: Vec<u64>,
+    /// Objects so far.
+    objects: u32,
+}
+
+impl Previous {
+    fn at(&mut self, vcpu: u32) -> &mut u64 {
+        let index = vcpu as usize;
+        if self.at_insns.len() <= index {
+            self.at_insns.resize(index + 1, 0);
+        }
+        &mut self.at_insns[index]
+    }
+
+    /// Whether an event can come next, but for its time.
+    fn allows(&self, event: &Event) -> bool {
+        event.vcpu < MAX_VCPUS
+            && match &event.what {
+                What::Switched { why: Why::Blocked { object }, .. } => (1..=self.objects).contains(object),
+                What::Begun { name }
+                | What::Ended { name }
+                | What::Abandoned { name }
+                | What::Phase { name }
+                | What::Mark { name, .. } => *name != 0,
+                What::Printed { bytes } => *bytes != 0,
+                What::Object { name, .. } => name.len() <= MAX_TEXT_BYTES,
+                _ => true,
+            }
+    }
+
+    fn note(&mut self, event: &Event) {
+        self.vcpu = event.vcpu;
+        *self.at(event.vcpu) = event.at_insns;
+        self.objects += u32::from(matches!(event.what, What::Object { .. }));
+    }
+}
+
+/// Writes events; keeps what the next difference refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder(Previous);
+
+impl Encoder {
+    /// Appends one event to `out`.
+    ///
+    /// # Errors
+    /// When it comes before the vCPU's last one, or cannot be meant; nothing is appended.
+    pub fn put(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let malformed = Malformed { what: "timeline event", offset: out.len() };
+        let since = event.at_insns.checked_sub(*self.0.at(event.vcpu.min(MAX_VCPUS)));
+        let since = since.filter(|_| self.0.allows(event)).ok_or(malformed)?;
+        let kind = match event.what {
+            What::Switched { .. } => SWITCHED,
+            What::Entered { .. } => ENTERED,
+            What::Left => LEFT,
+            What::Begun { .. } => BEGUN,
+            What::Ended { .. } => ENDED,
+            What::Abandoned { .. } => ABANDONED,
+            What::Phase { .. } => PHASE,
+            What::Mark { .. } => MARK,
+            What::Called { .. } => CALLED,
+            What::Returned { .. } => RETURNED,
+            What::Unwound { .. } => UNWOUND,
+            What::Printed { .. } => PRINTED,
+            What::Semihosting { .. } => SEMIHOSTING,
+            What::Waits => WAITS,
+            What::Masked => MASKED,
+            What::Unmasked => UNMASKED,
+            What::Object { .. } => OBJECT,
+        };
+        let is_elsewhere = event.vcpu != self.0.vcpu;
+        out.push(kind | if is_elsewhere { VCPU } else { 0 });
+        if is_elsewhere {
+            varint::put(out, event.vcpu.into());
+        }
+        varint::put(out, since);
+        match &event.what {
+            What::Switched { task, why } => {
+                varint::put(out, (*task).into());
+                out.push(why.code());
+                if let Why::Blocked { object } = why {
+                    varint::put(out, (*object).into());
+                }
+            }
+            // Its highest bit is the lowest here, so that it is short.
+            What::Entered { number } => varint::put(out, number.rotate_left(1)),
+            What::Begun { name } | What::Ended { name } | What::Abandoned { name } | What::Phase { name } => {
+                varint::put(out, (*name).into());
+            }
+            What::Mark { name, value } => {
+                varint::put(out, (*name).into());
+                varint::put_delta(out, 0, *value as u64);
+            }
+            What::Called { function } | What::Returned { function } | What::Unwound { function } => {
+                varint::put(out, (*function).into());
+            }
+            What::Printed { bytes } => varint::put(out, *bytes),
+            What::Semihosting { operation } => varint::put(out, (*operation).into()),
+            What::Left | What::Waits | What::Masked | What::Unmasked => {}
+            What::Object { address, kind, whole, name } => {
+                varint::put(out, *address);
+                out.push(*kind as u8);
+                varint::put(out, *whole);
+                varint::put(out, name.len() as u64);
+                out.extend(name.as_bytes());
+            }
+        }
+        self.0.note(event);
+        Ok(())
+    }
+}
+
+/// Reads what [`Encoder`] wrote.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    reader: Reader<'a>,
+    previous: Previous,
+    failed: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the first byte of a stream.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Decoder { reader: Reader::new(bytes), previous: Previous::default(), failed: false }
+    }
+
+    fn number(&mut self) -> Result<u32, Malformed> {
+        const WHAT: &str = "timeline event's number";
+        let offset = self.reader.offset;
+        self.reader.varint(WHAT)?.try_into().map_err(|_| Malformed { what: WHAT, offset })
+    }
+
+    fn event(&mut self) -> Result<Event, Malformed> {
+        const WHAT: &str = "timeline event";
+        let malformed = Malformed { what: WHAT, offset: self.reader.offset };
+        let first = self.reader.byte(WHAT)?;
+        if first & !USED != 0 {
+            return Err(malformed);
+        }
+        let mut vcpu = self.previous.vcpu;
+        if first & VCPU != 0 {
+            vcpu = self.number()?;
+            if vcpu == self.previous.vcpu || vcpu >= MAX_VCPUS {
+                return Err(malformed);
+            }
+        }
+        let since = self.reader.varint("timeline event's time")?;
+        let at_insns = self.previous.at(vcpu).checked_add(since).ok_or(malformed.clone())?;
+        let what = match first & KIND {
+            SWITCHED => {
+                let task = self.number()?;
+                let why = match self.reader.byte(WHAT)? {
+                    BLOCKED => Why::Blocked { object: self.number()? },
+                    code => Why::of(code).ok_or(malformed.clone())?,
+                };
+                What::Switched { task, why }
+            }
+            ENTERED => What::Entered { number: self.reader.varint(WHAT)?.rotate_right(1) },
+            LEFT => What::Left,
+            BEGUN => What::Begun { name: self.number()? },
+            ENDED => What::Ended { name: self.number()? },
+            ABANDONED => What::Abandoned { name: self.number()? },
+            PHASE => What::Phase { name: self.number()? },
+            MARK => What::Mark { name: self.number()?, value: self.reader.delta(0, WHAT)? as i64 },
+            CALLED => What::Called { function: self.number()? },
+            RETURNED => What::Returned { function: self.number()? },
+            UNWOUND => What::Unwound { function: self.number()? },
+            PRINTED => What::Printed { bytes: self.reader.varint(WHAT)? },
+            SEMIHOSTING => What::Semihosting { operation: self.number()? },
+            WAITS => What::Waits,
+            MASKED => What::Masked,
+            UNMASKED => What::Unmasked,
+            OBJECT => {
+                let address = self.reader.varint(WHAT)?;
+                let kind = usize::from(self.reader.byte(WHAT)?);
+                let kind = *ObjectKind::ALL.get(kind).ok_or(malformed.clone())?;
+                let whole = self.reader.varint(WHAT)?;
+                let length = self.reader.varint(WHAT)?;
+                let name = String::from_utf8(self.reader.bytes(length, WHAT)?.to_vec());
+                What::Object { address, kind, whole, name: name.map_err(|_| malformed.clone())? }
+            }
+            _ => return Err(malformed),
+        };
+        let event = Event { vcpu, at_insns, what };
+        if !self.previous.allows(&event) {
+            return Err(malformed);
+        }
+        self.previous.note(&event);
+        Ok(event)
+    }
+}
+
+impl Iterator for Decoder<'_> {
+    type Item = Result<Event, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.reader.is_empty() {
+            return None;
+        }
+        let event = self.event();
+        self.failed = event.is_err();
+        Some(event)
+    }
+}
+
+/// What is asked for of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// First addresses of the functions whose calls are among the events, sorted.
+    pub functions: Vec<u64>,
+    /// Where the kernel says why a task does not execute, where that is known.
+    pub waits: Option<Waits>,
+}
+
+/// Where a kernel says why a task does not execute. Nothing in here is any one kernel's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Offset, in a control block, of the pointer to the list that says the task's state.
+    pub state: u64,
+    /// Offset of the pointer to the list of those who wait for the same.
+    pub event: Option<u64>,
+    /// Offset of the value of its item in that list, and its size: the order in the list, or flags, which are higher, in
+    /// that of an event group.
+    pub event_value: Option<(u64, u64)>,
+    /// Lists, by address, and what being in one says.
+    pub lists: Vec<(u64, State)>,
+    /// Offset of the bytes of which one is 1 while the task waits for a notification, and how many they are.
+    pub notification: Option<(u64, u64)>,
+    /// How objects are laid out that tasks wait for.
+    pub objects: Option<Objects>,
+}
+
+/// What being in a list says of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// It could execute.
+    Ready,
+    /// It waits for a time.
+    Delayed,
+    /// It waits without end.
+    Suspended,
+    /// It is deleted.
+    Deleted,
+}
+
+impl State {
+    const ALL: [State; 4] = [State::Ready, State::Delayed, State::Suspended, State::Deleted];
+}
+
+/// How the objects are laid out that tasks wait for: offsets, and what tells them from other memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Objects {
+    /// Offset, in a list, of the item that ends it: all bits of its first bytes are set.
+    pub end: u64,
+    /// So many bytes.
+    pub end_bytes: u64,
+    /// Offset, in a queue, of the list of those who wait for room.
+    pub room: u64,
+    /// Of those who wait for an item.
+    pub item: u64,
+    /// Of the queue's length, a pointer's size wide and not 0.
+    pub length: u64,
+    /// Of the size of an item, as wide; 0: it is a semaphore, or a mutex, whose first word is 0.
+    pub item_size: u64,
+    /// The table of names: its address and how many entries it has, each a pointer to a name and one to the queue.
+    pub registry: Option<(u64, u64)>,
+}
+
+impl Wanted {
+    /// Appends the record.
+    pub(crate) fn put(out: &mut Vec<u8>, wanted: &Wanted) {
+        request::put_addresses(out, &wanted.functions);
+        request::put_list(out, wanted.waits.as_slice(), Waits::put);
+    }
+
+    /// Reads what [`Wanted::put`] wrote.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Wanted, Malformed> {
+        let functions = request::read_addresses(reader)?;
+        Ok(Wanted { functions, waits: request::read_at_most_one(reader, Waits::read)? })
+    }
+
+    /// Whether it can be meant.
+    pub(crate) fn is_meant(&self) -> bool {
+        self.functions.is_sorted_by(|one, next| one < next) && self.waits.iter().all(Waits::is_meant)
+    }
+}
+
+impl Waits {
+    fn put(out: &mut Vec<u8>, waits: &Waits) {
+        varint::put(out, waits.state);
+        request::put_option(out, waits.event);
+        request::put_list(out, waits.event_value.as_slice(), put_pair);
+        request::put_list(out, &waits.lists, |out, &(address, state)| {
+            varint::put(out, address);
+            out.push(state as u8);
+        });
+        request::put_list(out, waits.notification.as_slice(), put_pair);
+        request::put_list(out, waits.objects.as_slice(), |out, objects| {
+            let &Objects { end, end_bytes, room, item, length, item_size, registry } = objects;
+            [end, end_bytes, room, item, length, item_size].iter().for_each(|&number| varint::put(out, number));
+            request::put_list(out, registry.as_slice(), put_pair);
+        });
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Waits, Malformed> {
+        const WHAT: &str = "request's waits";
+        Ok(Waits {
+            state: reader.varint(WHAT)?,
+            event: request::read_option(reader)?,
+            event_value: request::read_at_most_one(reader, read_pair)?,
+            lists: request::read_list(reader, |reader| {
+                let address = reader.varint(WHAT)?;
+                let malformed = Malformed { what: WHAT, offset: reader.offset };
+                let state = usize::from(reader.byte(WHAT)?);
+                Ok((address, *State::ALL.get(state).ok_or(malformed)?))
+            })?,
+            notification: request::read_at_most_one(reader, read_pair)?,
+            objects: request::read_at_most_one(reader, |reader| {
+                let mut numbers = [0; 6];
+                for number in &mut numbers {
+                    *number = reader.varint(WHAT)?;
+                }
+                let [end, end_bytes, room, item, length, item_size] = numbers;
+                let registry = request::read_at_most_one(reader, read_pair)?;
+                Ok(Objects { end, end_bytes, room, item, length, item_size, registry })
+            })?,
+        })
+    }
+
+    fn is_meant(&self) -> bool {
+        let objects = self.objects.iter().flat_map(|objects| {
+            let &Objects { end, end_bytes, room, item, length, item_size, .. } = objects;
+            [end, end_bytes, room, item, length, item_size]
+        });
+        let pairs = self.notification.iter().chain(&self.event_value).flat_map(|&(offset, bytes)| [offset, bytes]);
+        let mut offsets = [self.state].into_iter().chain(self.event).chain(pairs).chain(objects);
+        let registry = self.objects.iter().filter_map(|objects| objects.registry);
+        offsets.all(|offset| offset < MAX_OFFSET_BYTES)
+            && registry.into_iter().all(|(_, entries)| entries <= MAX_NAMES)
+            && self.objects.iter().all(|objects| (1..=8).contains(&objects.end_bytes))
+            && self.event_value.is_none_or(|(_, bytes)| (1..=8).contains(&bytes))
+            && self.notification.is_none_or(|(_, bytes)| bytes <= MAX_NOTIFICATIONS)
+    }
+}
+
+/// Most names of queues.
+const MAX_NAMES: u64 = 1 << 12;
+
+/// Most notifications of a task.
+const MAX_NOTIFICATIONS: u64 = 1 << 8;
+
+fn put_pair(out: &mut Vec<u8>, &(one, other): &(u64, u64)) {
+    varint::put(out, one);
+    varint::put(out, other);
+}
+
+fn read_pair(reader: &mut Reader<'_>) -> Result<(u64, u64), Malformed> {
+    Ok((reader.varint("request's pair")?, reader.varint("request's pair")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> Vec<Event> {
+        let event = |vcpu, at_insns, what| Event { vcpu, at_insns, what };
+        let object = |kind, name: &str| What::Object { address: 0x2000_0100, kind, whole: 0, name: name.to_owned() };
+        vec![
+            event(0, 0, What::Switched { task: 1, why: Why::First }),
+            event(0, 5, What::Entered { number: 15 }),
+            event(0, 5, What::Entered { number: 1 << 63 | 7 }),
+            event(1, 3, What::Waits),
+            event(0, 9, What::Left),
+            event(0, 10, object(ObjectKind::QueueItem, "größe")),
+            event(0, 10, What::Switched { task: u32::MAX, why: Why::Blocked { object: 1 } }),
+            event(0, 20, What::Begun { name: 1 }),
+            event(0, 20, What::Mark { name: 3, value: i64::MIN }),
+            event(0, 21, What::Mark { name: 3, value: -1 }),
+            event(0, 30, What::Abandoned { name: 2 }),
+            event(0, 31, What::Ended { name: 1 }),
+            event(0, 40, What::Phase { name: 4 }),
+            event(0, 41, What::Called { function: 0 }),
+            event(0, 42, What::Called { function: 300 }),
+            event(0, 43, What::Unwound { function: 300 }),
+            event(0, 44, What::Returned { function: 0 }),
+            event(0, 50, What::Printed { bytes: 12 }),
+            event(0, 51, What::Semihosting { operation: 5 }),
+            event(2, u64::MAX, What::Masked),
+            event(2, u64::MAX, What::Unmasked),
+            event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
+        ]
+    }
+
+    fn encode(events: &[Event]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::default();
+        events.iter().for_each(|event| encoder.put(event, &mut out).unwrap());
+        out
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        let decoded: Result<Vec<_>, _> = Decoder::new(&encode(&events())).collect();
+        assert_eq!(decoded.unwrap(), events());
+        for why in (0..=9).filter_map(Why::of) {
+            let switched = [Event { vcpu: 0, at_insns: 7, what: What::Switched { task: 2, why } }];
+            assert_eq!(Decoder::new(&encode(&switched)).next(), Some(Ok(switched[0].clone())));
+        }
+    }
+
+    #[test]
+    fn ten_million_events_are_less_than_a_hundred_megabytes() {
+        let pairs: Vec<_> = (0..1000)
+            .flat_map(|n| {
+                let event = |at_insns, what| Event { vcpu: 0, at_insns, what };
+                [event(n * 2000, What::Begun { name: 2 }), event(n * 2000 + 900, What::Ended { name: 2 })]
+            })
+            .collect();
+        assert!(encode(&pairs).len() <= 4 * pairs.len());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_when_written_and_when_read() {
+        let event = |at_insns, what| Event { vcpu: 0, at_insns, what };
+        let mut encoder = Encoder::default();
+        let mut out = Vec::new();
+        encoder.put(&event(10, What::Waits), &mut out).unwrap();
+        let before = out.clone();
+        let blocked = What::Switched { task: 1, why: Why::Blocked { object: 1 } };
+        for bad in [event(9, What::Waits), event(10, What::Begun { name: 0 }), event(11, blocked)] {
+            assert!(encoder.put(&bad, &mut out).is_err(), "{bad:?}");
+        }
+        let elsewhere = Event { vcpu: MAX_VCPUS, ..event(11, What::Waits) };
+        assert!(encoder.put(&elsewhere, &mut out).is_err());
+        assert_eq!(out, before);
+        for bad in [&[0x40 | WAITS, 1][..], &[17, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]]
+        {
+            assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn any_cut_or_flipped_byte_is_an_error_or_other_events_and_never_a_panic() {
+        let bytes = encode(&events());
+        for cut in 0..bytes.len() {
+            let _ = Decoder::new(&bytes[..cut]).count();
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[cut] ^= 1 << bit;
+                let decoded: Result<Vec<_>, _> = Decoder::new(&flipped).collect();
+                assert_ne!(decoded.as_ref(), Ok(&events()), "byte {cut} bit {bit} does not matter");
+            }
+        }
+    }
+}
