@@ -234,13 +234,12 @@ impl Encoder {
 pub struct Decoder<'a> {
     reader: Reader<'a>,
     previous: Previous,
-    failed: bool,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), previous: Previous::default(), failed: false }
+        Decoder { reader: Reader::new(bytes), previous: Previous::default() }
     }
 
     fn address(&mut self) -> Result<u64, Malformed> {
@@ -298,12 +297,10 @@ impl Iterator for Decoder<'_> {
     type Item = Result<Event, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.reader.is_empty() {
+        if self.reader.is_empty() {
             return None;
         }
-        let event = self.event();
-        self.failed = event.is_err();
-        Some(event)
+        Some(self.event().inspect_err(|_| self.reader.stop()))
     }
 }
 

@@ -104,13 +104,12 @@ impl Encoder {
 pub struct Decoder<'a> {
     reader: Reader<'a>,
     previous: Previous,
-    failed: bool,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), previous: Previous::default(), failed: false }
+        Decoder { reader: Reader::new(bytes), previous: Previous::default() }
     }
 
     fn sample(&mut self) -> Result<Sample, Malformed> {
@@ -153,12 +152,10 @@ impl Iterator for Decoder<'_> {
     type Item = Result<Sample, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.reader.is_empty() {
+        if self.reader.is_empty() {
             return None;
         }
-        let sample = self.sample();
-        self.failed = sample.is_err();
-        Some(sample)
+        Some(self.sample().inspect_err(|_| self.reader.stop()))
     }
 }
 

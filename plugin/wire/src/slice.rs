@@ -69,13 +69,12 @@ impl Encoder {
 pub struct Decoder<'a> {
     reader: Reader<'a>,
     ends: Vec<u64>,
-    failed: bool,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of the file.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), ends: Vec::new(), failed: false }
+        Decoder { reader: Reader::new(bytes), ends: Vec::new() }
     }
 
     fn slice(&mut self) -> Result<Slice, Malformed> {
@@ -111,12 +110,10 @@ impl Iterator for Decoder<'_> {
     type Item = Result<Slice, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.reader.is_empty() {
+        if self.reader.is_empty() {
             return None;
         }
-        let slice = self.slice();
-        self.failed = slice.is_err();
-        Some(slice)
+        Some(self.slice().inspect_err(|_| self.reader.stop()))
     }
 }
 

@@ -33,6 +33,11 @@ impl<'a> Reader<'a> {
         self.offset >= self.bytes.len()
     }
 
+    /// Reads no more: after what is malformed nothing is where it should be.
+    pub(crate) fn stop(&mut self) {
+        self.offset = self.bytes.len();
+    }
+
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, Malformed> {
         let byte = *self.bytes.get(self.offset).ok_or(Malformed { what, offset: self.offset })?;
         self.offset += 1;
