@@ -509,7 +509,6 @@ impl Definition {
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
-    failed: bool,
     frames: u32,
     nodes: u32,
     tasks: u32,
@@ -519,7 +518,7 @@ pub struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     /// Starts at the first byte of a stream.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), failed: false, frames: 0, nodes: 0, tasks: 0, zone_paths: 0 }
+        Decoder { reader: Reader::new(bytes), frames: 0, nodes: 0, tasks: 0, zone_paths: 0 }
     }
 
     fn slot(&mut self) -> Result<u32, Malformed> {
@@ -687,12 +686,10 @@ impl Iterator for Decoder<'_> {
     type Item = Result<Definition, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.reader.is_empty() {
+        if self.reader.is_empty() {
             return None;
         }
-        let definition = self.definition();
-        self.failed = definition.is_err();
-        Some(definition)
+        Some(self.definition().inspect_err(|_| self.reader.stop()))
     }
 }
 
