@@ -18,6 +18,10 @@ use crate::run::options::Options;
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
+/// Shortest period with which each sample also looks at how much has been printed: less often that costs nothing that
+/// can be measured.
+const MARKED_PERIOD_INSNS: u64 = 1_000;
+
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
 const MAX_BIN_BYTES: u64 = 1 << 30;
 
@@ -270,7 +274,7 @@ impl Options {
             sandbox: args.sandbox,
             stubs,
             vectors: number("--vectors", &args.vectors)?,
-            console_marks: false,
+            console_marks: period_insns >= MARKED_PERIOD_INSNS,
             oracle: args.oracle,
         })
     }

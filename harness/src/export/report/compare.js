@@ -3,7 +3,7 @@
 /** The colour of a path by its instructions before and now. */
 function changeColor(before, now, dark) {
     const lightness = dark ? 27 : 78;
-    if (before === now) return dark ? '#3a3d40' : '#e8e8e8';
+    if (before === now || before === null) return dark ? '#3a3d40' : '#e8e8e8';
     if (before === 0) return dark ? 'hsl(28 80% 27%)' : 'hsl(32 95% 66%)';
     const part = Math.sqrt(Math.abs(now - before) / Math.max(now, before));
     return `hsl(${now > before ? 4 : 212} ${25 + 50 * part}% ${lightness + (dark ? 5 : -8) * part}%)`;

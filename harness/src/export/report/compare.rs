@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Before;
-use crate::analysis::calltree::CallTree;
+use super::data::NARROW;
+use crate::analysis::calltree::{CallTree, Path};
 use crate::analysis::compare::{Fate, Pair};
 use crate::analysis::describe::kind_of_stacks;
 use crate::analysis::metrics::Metric;
@@ -33,8 +34,9 @@ pub(super) struct Compare {
     changes: Changes,
     /// Tasks that changed: instructions before and after.
     tasks: Vec<(String, Option<u64>, Option<u64>)>,
-    /// Instructions before in each path of the page and below it; empty where paths do not compare.
-    paths: Vec<u64>,
+    /// Instructions before in each path of the page and below it, None where several are drawn together; empty where
+    /// paths do not compare.
+    paths: Vec<Option<u64>>,
 }
 
 /// Functions that changed, those that account for most first.
@@ -86,7 +88,7 @@ impl Compare {
 
 /// Inclusive instructions that another tree has in the paths of one. A path is the same by the names on it; inlined or
 /// called, a function is the same one.
-fn before_in(tree: &CallTree, old: &CallTree) -> Vec<u64> {
+fn before_in(tree: &CallTree, old: &CallTree) -> Vec<Option<u64>> {
     let step = |tree: &CallTree, member: u32| {
         let frame = &tree.members[member as usize].frame;
         let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
@@ -122,13 +124,18 @@ fn before_in(tree: &CallTree, old: &CallTree) -> Vec<u64> {
         let parent = found[path.parent as usize];
         found.push(parent.and_then(|parent| nodes.get(&(parent, new_steps[path.member as usize])).copied()));
     }
-    found[1..].iter().map(|node| node.map_or(0, |node| sums[node as usize])).collect()
+    let together = |path: &Path| {
+        let frame = &tree.members[path.member as usize].frame;
+        frame.role == FrameRole::Other && frame.name == NARROW
+    };
+    let sum = |node: &Option<u32>| node.map_or(0, |node| sums[node as usize]);
+    tree.paths.iter().zip(&found[1..]).map(|(path, node)| (!together(path)).then(|| sum(node))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::calltree::{Member, Path};
+    use crate::analysis::calltree::Member;
     use crate::analysis::stacks::Frame;
 
     fn tree(paths: &[(u32, &str, FrameRole, u64)]) -> CallTree {
@@ -156,7 +163,9 @@ mod tests {
             (3, "step", Function, 1),
             (0, "main", Task, 3),
         ]);
-        assert_eq!(before_in(&new, &old), [46, 34, 0, 0, 0]);
-        assert_eq!(before_in(&old, &new), [17, 10, 0, 0]);
+        assert_eq!(before_in(&new, &old), [46, 34, 0, 0, 0].map(Some));
+        assert_eq!(before_in(&old, &new), [17, 10, 0, 0].map(Some));
+        let narrow = tree(&[(0, "main", Function, 5), (1, NARROW, FrameRole::Other, 9)]);
+        assert_eq!(before_in(&narrow, &old), [Some(46), None]);
     }
 }

@@ -33,7 +33,7 @@ use crate::text::number::Hex;
 const MAX_PATHS: usize = 100_000;
 
 /// Stands for call paths that are too narrow to be drawn one by one.
-const NARROW: &str = "[narrower paths]";
+pub(super) const NARROW: &str = "[narrower paths]";
 
 /// Most bins of the address space: wider than the profile's own where there are more.
 const MAX_BINS: usize = 16_384;

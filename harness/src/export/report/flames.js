@@ -191,7 +191,7 @@ const flames = (() => {
         parts.push(plural(samples, 'sample'));
         if (path >= 0 && tree === paths && data.compare?.paths.length) {
             const before = data.compare.paths[path];
-            parts.push(before === 0 ? 'new' : before === insns ? 'the same before' : `${group(before)} before (${signed(insns - before)})`);
+            if (before !== null) parts.push(before === 0 ? 'new' : before === insns ? 'the same before' : `${group(before)} before (${signed(insns - before)})`);
         }
         return parts.join(' · ');
     };

@@ -6,7 +6,7 @@
     /** A section before the addresses, and its link. */
     const section = (id, title) => {
         const host = make('div', { class: 'plain' });
-        by('addresses').before(make('section', { id, 'aria-labelledby': `${id}-title` }, make('h2', { id: `${id}-title` }, title), host));
+        by('addresses').before(make('section', { id, class: 'whole', 'aria-labelledby': `${id}-title` }, make('h2', { id: `${id}-title` }, title), host));
         const to = (event) => {
             event.preventDefault();
             by(id).scrollIntoView({ block: 'start' });
