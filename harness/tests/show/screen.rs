@@ -201,7 +201,8 @@ fn functions_and_tasks_can_be_listed() {
     let all: u64 = of_profile.lines().skip(1).map(insns).sum();
     assert!(all > 1_900_000 && all <= 2_000_000, "{all}");
     let (code, tasks, _) = list(&["tasks", "fw.profile"]);
-    assert!(code == Some(0) && tasks.contains("\ncrc ") && tasks.contains("Stack left"), "{tasks}");
+    assert!(code == Some(0) && tasks.starts_with("Task ") && tasks.contains("\ncrc "), "{tasks}");
+    assert!(tasks.lines().all(|line| !line.is_empty()) && tasks.contains("Stack left"), "{tasks}");
     for (words, what) in [
         (&["tasks", &*elf][..], "tasks are made as firmware runs"),
         (&["functions"], "required"),
