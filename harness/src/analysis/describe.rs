@@ -248,7 +248,8 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
 /// Lost arcs are never silent: how many transfers could not be attributed.
 pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     (facts.unresolved_transfers > 0).then(|| {
-        format!("{} transfers of control could not be attributed to an arc", group(facts.unresolved_transfers))
+        let jumps = plural(facts.unresolved_transfers, "jump");
+        format!("where {jumps} or calls went could not be told: calls of some functions are not counted")
     })
 }
 

@@ -76,6 +76,9 @@ pub enum Command {
     /// Run one image in QEMU and profile it
     #[command(after_help = examples::PROFILE)]
     Profile(ProfileArgs),
+    /// Write a first suite for the firmware that is there: run it once, and keep its numbers as the baseline
+    #[command(after_help = examples::INIT)]
+    Init(InitArgs),
     /// Run a suite of images, check expectations, and compare with a baseline
     #[command(after_help = examples::TEST)]
     Test(TestArgs),
@@ -112,9 +115,6 @@ pub enum Command {
     /// Show what is installed and whether it works, what is missing, and how to get it
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
-    /// Write a first suite for the firmware that is there: run it once, and keep its numbers as the baseline
-    #[command(after_help = examples::INIT)]
-    Init(InitArgs),
     /// Show what there is to choose from: machines with their memory, formats of other tools, functions, tasks
     #[command(after_help = examples::LIST)]
     List(ListArgs),

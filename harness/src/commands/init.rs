@@ -17,8 +17,9 @@ use crate::gate::suite::FILE_NAME;
 use crate::run::deadline;
 use crate::run::plan::end_on_interrupt;
 use crate::run::walls::Walls;
+use crate::text::glossary::glossary;
 use crate::text::number::{parse_insns, plural};
-use crate::text::terminal::{self, pad, printable};
+use crate::text::terminal;
 
 /// The directory of a suite's baselines, unless it says another.
 const BASELINES: &str = "baselines";
@@ -78,7 +79,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
         baseline.display()
     );
     writeln!(terminal::stdout(), "{written}")?;
-    terminal::notes(&["`harness test` runs it; both belong into version control".to_owned()]);
+    terminal::notes(&["`harness test` runs it; both belong in version control".to_owned()]);
     Ok(ExitCode::Good)
 }
 
@@ -112,12 +113,11 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
 
 /// A line for each image: how it ran.
 fn show(draft: &Draft) -> Result<()> {
-    let mut out = terminal::stdout();
-    let width = draft.images.iter().map(|image| terminal::columns(&image.elf)).max().unwrap_or(0);
-    for image in &draft.images {
-        writeln!(out, "{}  {}", pad(&printable(&image.elf), width), image.describe())?;
-    }
-    Ok(())
+    let lines: Vec<(&str, String)> =
+        draft.images.iter().map(|image| (image.elf.as_str(), image.describe())).collect();
+    let rows: Vec<(&str, &str)> = lines.iter().map(|(elf, line)| (*elf, line.as_str())).collect();
+    let text = glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX));
+    Ok(terminal::stdout().write_all(text.as_bytes())?)
 }
 
 /// Writes the suite and the baseline, or nothing.

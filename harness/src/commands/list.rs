@@ -82,5 +82,10 @@ fn of_tasks(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     if profile.tasks.is_empty() {
         return Err(InputError::about(of, "there was no task of a kernel that is known").into());
     }
-    Ok(tasks::tasks(&profile, None, text)?)
+    let mut table = Vec::new();
+    tasks::tasks(&profile, None, &mut table)?;
+    // Without the empty lines that set the table apart from others.
+    text.extend_from_slice(table.trim_ascii());
+    text.push(b'\n');
+    Ok(())
 }

@@ -169,11 +169,7 @@ impl Image {
                 line(&mut entry, "exit = 0", "its exit status");
             }
             Fate::Window(window) => {
-                line(
-                    &mut entry,
-                    &format!("for = {}", quoted(window)),
-                    "instructions: it had not ended by itself then",
-                );
+                line(&mut entry, &format!("for = {}", quoted(window)), "instructions: it had not ended by then");
             }
             Fate::LeftOut { ending: None, .. } => {}
             Fate::LeftOut { ending: Some(Ending::Status(status)), .. } => {

@@ -155,11 +155,11 @@ mod tests {
         let line = "note: `harness annotate firmware.profile crc32` shows it, `as` words\n";
         assert_eq!(
             shown(line, Some(50)),
-            "note:\n  `harness annotate firmware.profile crc32` shows\n  it, `as` words\n"
+            "note: `harness annotate firmware.profile crc32`\n  shows it, `as` words\n"
         );
         assert_eq!(words("one ` two", 5), ["one `", "two"]);
         for width in 30..100 {
-            assert!(shown(line, Some(width)).lines().all(|line| columns(line) <= width.max(43)), "{width}");
+            assert!(shown(line, Some(width)).lines().all(|line| columns(line) <= width.max(45)), "{width}");
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use harness::analysis::{crosscheck, functions};
 
-use crate::common::run;
+use crate::common::built::{riscv, scratch};
+use crate::common::{run, run_file};
 
 #[test]
 fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {
@@ -26,6 +27,35 @@ fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {
         let check = crosscheck::check(&profile, &functions::table(&profile));
         assert!(check.aliased.is_empty(), "{name}: {check}");
         assert!(dithered.stdout.contains("samples agree"), "{}", dithered.stdout);
+    }
+}
+
+/// Does a third of what is executed from one byte to the next because of a byte.
+const WORKS_ON_BYTES: &str = r#"
+__attribute__((noinline)) static void work(void) {
+    for (int turns = 300; turns--;) __asm__ volatile("nop\n nop\n nop");
+}
+void reset(void) {
+    volatile unsigned char *uart = (void *)0x10000000;
+    for (;;) {
+        while (!(uart[5] & 1)) {}
+        if (uart[0] == '.') work();
+    }
+}
+"#;
+
+#[test]
+fn what_is_done_about_a_typed_byte_keeps_no_step_with_the_samples() {
+    let dir = scratch();
+    let elf = riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir.path(), "typed", WORKS_ON_BYTES);
+    for bytes in [200, 400, 800] {
+        let (text, insns) = (format!("10k:{}", ".".repeat(bytes)), (bytes * 4_000).to_string());
+        let profile = run_file(&elf, &["--input", &text, "--for", &insns]).expect_code(0).profile();
+        let table = functions::table(&profile);
+        let work = table.rows.iter().find(|row| row.name == "work").unwrap();
+        assert!(work.self_insns * 4 > table.total_insns, "{bytes} bytes: {work:?}");
+        // Nearer than chance brings it: 5,000 instructions from one byte to the next were 15 off and more.
+        assert!(work.z.abs() < 1.0, "{bytes} bytes: {work:?}");
     }
 }
 

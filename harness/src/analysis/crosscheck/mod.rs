@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(names, ["cold", "hot"]);
         let text = check.to_string();
         assert!(text.contains("ALIASING in 2 of 2 functions") && text.contains("--seeded-jitter"), "{text}");
-        assert!(text.contains("hot: 1,000 samples where 899.6 are expected (z +"), "{text}");
+        assert!(text.contains("hot: 1,000 samples where 899.6 are expected (+10.6 standard deviations)"), "{text}");
     }
 
     #[test]
