@@ -205,3 +205,17 @@ fn a_run_without_a_timeline_says_so() {
         assert!(!output.status.success() && error.contains("ask for it with --timeline"), "{error}");
     }
 }
+
+#[test]
+fn several_cpus_have_a_track_each() {
+    let run = run("cortex-m33-an521-amp", &["--timeline"]).expect_code(0);
+    let profile = run.profile();
+    let mut handlers = [0, 0];
+    for event in profile.timeline.as_ref().unwrap().events() {
+        handlers[event.vcpu as usize] += u64::from(matches!(event.what, What::Left));
+    }
+    assert!(handlers.iter().all(|&count| count > 100), "{handlers:?}");
+    let rows = tools::export(&run.dir, "timeline", &[]);
+    let text = String::from_utf8(rows).unwrap();
+    assert!(["0", "1"].iter().all(|cpu| text.lines().any(|line| line.split(',').nth(2) == Some(cpu))), "{text}");
+}
