@@ -5,6 +5,7 @@
 //   report.mjs compared PAGE EXPECTED the comparison with another run
 //   report.mjs names PAGE NAMES       names that hurt are text; NAMES is a JSON file of functions' names
 //   report.mjs large PAGE             a page of many functions keeps its document small
+//   report.mjs timeline PAGE          its rows are drawn, zoom, move and say what is under the pointer
 //   report.mjs read PAGE              the page opens; prints what it says
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -497,6 +498,31 @@ async function large(file) {
     });
 }
 
+async function timeline(file) {
+    return opened(file, async (page) => {
+        const canvas = page.locator('#timeline canvas');
+        await canvas.scrollIntoViewIfNeeded();
+        const range = () => page.textContent('#timeline p');
+        const [whole, all] = [await range(), await picture(page, '#timeline canvas')];
+        await canvas.focus();
+        await page.keyboard.press('+');
+        await page.keyboard.press('+');
+        const near = await picture(page, '#timeline canvas');
+        promise(near !== all, 'zooming in changes nothing');
+        promise((await range()) !== whole, 'the range is the same');
+        await page.keyboard.press('ArrowRight');
+        promise((await picture(page, '#timeline canvas')) !== near, 'moving changes nothing');
+        await page.keyboard.press('0');
+        same([await range(), await picture(page, '#timeline canvas')], [whole, all], 'all of it again');
+        const box = await canvas.boundingBox();
+        await page.mouse.move(box.x + box.width / 2, box.y + 9);
+        await page.waitForTimeout(50);
+        const tip = await page.textContent('#tip');
+        promise(tip.length > 5 && !(await page.$eval('#tip', (element) => element.hidden)), `nothing is said: ${tip}`);
+        return { range: whole, tip, note: await page.textContent('#timeline .bar .quiet') };
+    });
+}
+
 async function read(file) {
     return opened(file, async (page) => page.evaluate(() => ({
         headline: document.getElementById('summary').textContent,
@@ -505,4 +531,4 @@ async function read(file) {
     })));
 }
 
-main(([what, ...args]) => ({ look, compared, names, large, read })[what](...args));
+main(([what, ...args]) => ({ look, compared, names, large, timeline, read })[what](...args));

@@ -5,6 +5,7 @@
 //! Events are handed on one by one: there may be ten million.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use wire::heap;
 use wire::timeline::{Event, ObjectKind, What, Why};
@@ -343,6 +344,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
         sizes: HashMap::new(),
         held_bytes: 0,
         phase: None,
+        has_cpus: profile.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0).count() > 1,
         out: Vec::new(),
     };
     walk.begin(profile);
@@ -370,6 +372,8 @@ struct Walk<'a> {
     sizes: HashMap<u64, u64>,
     held_bytes: u64,
     phase: Option<u32>,
+    /// More than one CPU has executed.
+    has_cpus: bool,
     out: Vec<Moment>,
 }
 
@@ -402,7 +406,13 @@ impl Walk<'_> {
             return track;
         }
         let number = self.tables.tracks.len() as u32;
-        let name = name(&self.words);
+        let mut name = name(&self.words);
+        // What each CPU has of its own is told apart by it.
+        let is_own = matches!(key.0, Kind::Interrupt | Kind::Masked | Kind::Waits | Kind::Host | Kind::Idle)
+            || (key.0 == Kind::Task && task == Some(0));
+        if self.has_cpus && is_own {
+            let _ = write!(name, ", CPU {}", key.1);
+        }
         self.tables.tracks.push(Track { kind: key.0, vcpu: key.1, name, parent, task });
         self.numbers.insert(key, number);
         number

@@ -7,9 +7,9 @@ use std::process::Stdio;
 
 use harness::profile::Profile;
 use serde_json::Value;
-use wire::timeline::What;
+use wire::timeline::{Encoder, Event, What};
 
-use crate::common::{run, tools};
+use crate::common::{run, tools, viewer};
 
 const IMAGES: [(&str, &[&str]); 2] =
     [("riscv64-zones-tasks", &["--trace", "shuffle"]), ("cortex-m3-heap4", &["--timeline", "--heap"])];
@@ -204,4 +204,62 @@ fn a_run_without_a_timeline_says_so() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && error.contains("ask for it with --timeline"), "{error}");
     }
+}
+
+#[test]
+fn several_cpus_have_a_track_each() {
+    let run = run("cortex-m33-an521-amp", &["--timeline"]).expect_code(0);
+    let profile = run.profile();
+    let mut handlers = [0, 0];
+    for event in profile.timeline.as_ref().unwrap().events() {
+        handlers[event.vcpu as usize] += u64::from(matches!(event.what, What::Left));
+    }
+    assert!(handlers.iter().all(|&count| count > 100), "{handlers:?}");
+    let rows = tools::export(&run.dir, "timeline", &[]);
+    let text = String::from_utf8(rows).unwrap();
+    assert!(["0", "1"].iter().all(|cpu| text.lines().any(|line| line.split(',').nth(2) == Some(cpu))), "{text}");
+}
+
+#[test]
+fn the_page_draws_it_zooms_and_stays_small() {
+    let run = run("riscv64-zones-tasks", &["--trace", "crunch"]).expect_code(0);
+    let profile = run.profile();
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let report = |profile: &Path| {
+        let output = crate::common::harness().arg("report").arg(profile).arg("-o").arg(&page).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        viewer("report.mjs", &["timeline", page.to_str().unwrap()])
+    };
+    let seen = report(&run.dir);
+    assert_eq!(seen["note"], "every event");
+    let end = harness::text::number::group(profile.vcpus[0].clock_insns);
+    assert!(seen["range"].as_str().unwrap().starts_with(&format!("instructions 0 to {end}, ")), "{seen}");
+    // A million stretches of a run that repeats itself.
+    let mut encoder = Encoder::default();
+    let mut long = profile.clone();
+    let timeline = long.timeline.as_mut().unwrap();
+    timeline.events.clear();
+    for n in 0..1_000_000 {
+        for (at_insns, what) in [(n * 100, What::Begun { name: 1 }), (n * 100 + 60, What::Ended { name: 1 })] {
+            encoder.put(&Event { vcpu: 0, at_insns, what }, &mut timeline.events).unwrap();
+        }
+    }
+    long.vcpus[0].clock_insns = 100_000_000;
+    let saved = dir.path().join("long.fwp");
+    fs::write(&saved, long.to_bytes().unwrap()).unwrap();
+    let seen = report(&saved);
+    assert!(seen["note"].as_str().unwrap().starts_with("every event; short stretches within "), "{seen}");
+    assert!(fs::metadata(&page).unwrap().len() < 10_000_000);
+}
+
+#[test]
+fn without_a_timeline_the_page_draws_tasks_from_samples() {
+    let run = run("cortex-m3-zones-tasks", &[]).expect_code(0);
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let output = crate::common::harness().arg("report").arg(&run.dir).arg("-o").arg(&page).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen = viewer("report.mjs", &["timeline", page.to_str().unwrap()]);
+    assert_eq!(seen["note"], "from samples; --timeline records every event");
 }

@@ -5,5 +5,6 @@ mod common;
 
 mod asked;
 mod exports;
+mod gate;
 mod reasons;
 mod truth;

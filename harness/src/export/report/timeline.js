@@ -26,7 +26,7 @@ if (data.timeline) {
             row.starts[index] = last + number();
             row.ends[index] = last = row.starts[index] + number();
             row.counts[index] = number();
-            row.names[index] = row.counts[index] === 1 ? number() : -1;
+            row.names[index] = number() - 1;
             if (valued && row.counts[index] === 1) {
                 const zigzag = number();
                 row.values[index] = zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
@@ -41,11 +41,11 @@ if (data.timeline) {
     const range = make('span', { class: 'quiet', 'aria-live': 'polite' });
     const button = (text, label, onclick) => make('button', { type: 'button', 'aria-label': label, onclick }, text);
     const notes = [timeline.exact ? 'every event' : 'from samples; --timeline records every event'];
-    if (timeline.merged_insns) notes.push(`stretches below ${plural(timeline.merged_insns, 'instruction')} beside each other are drawn as one`);
+    if (timeline.merged_insns) notes.push(`short stretches within ${plural(timeline.merged_insns, 'instruction')} are drawn as one`);
     if (timeline.more) notes.push(`${plural(timeline.more, 'row')} left out`);
     const section = make('section', { id: 'timeline', 'aria-labelledby': 'timeline-title' },
         make('div', { class: 'bar' }, make('h2', { id: 'timeline-title' }, 'Timeline'), make('span', { class: 'quiet' }, notes.join('; ')),
-            button('−', 'Zoom out', () => zoom(2)), button('+', 'Zoom in', () => zoom(0.5)), button('All', 'Show all', () => show(0, end))),
+            make('span', {}, button('−', 'Zoom out', () => zoom(2)), ' ', button('+', 'Zoom in', () => zoom(0.5)), ' ', button('All', 'Show all', () => show(0, end)))),
         canvas, make('p', {}, range));
     by('functions').before(section);
     nav.insertBefore(make('a', { href: '#timeline', onclick: (event) => {
@@ -77,15 +77,17 @@ if (data.timeline) {
     function hue(name) {
         if (!hueOf.has(name)) {
             let hash = 7;
-            for (const character of timeline.names[name] ?? '') hash = (hash * 31 + character.codePointAt(0)) % 360;
+            for (const character of name) hash = (hash * 31 + character.codePointAt(0)) % 360;
             hueOf.set(name, hash);
         }
         return hueOf.get(name);
     }
-    function fill(name, kind, dark) {
+    function fill(name, { kind, label: own }, dark) {
         if (name < 0) return dark ? '#777' : '#aaa';
         if (kind === 'interrupt') return dark ? '#d0704a' : '#e07b50';
-        return dark ? `hsl(${hue(name)} 40% 45%)` : `hsl(${hue(name)} 60% 68%)`;
+        // All of a task's are its own.
+        const of = hue(kind === 'task' ? own : timeline.names[name] ?? '');
+        return dark ? `hsl(${of} 40% 45%)` : `hsl(${of} 60% 68%)`;
     }
     function draw() {
         asked = 0;
@@ -115,8 +117,8 @@ if (data.timeline) {
             pen.rect(left, y, wide, ROW);
             pen.clip();
             for (let at = first(row.ends, view[0]); at < row.starts.length && row.starts[at] <= view[1];) {
-                const [from, to] = [Math.max(left, x(row.starts[at])), Math.min(left + wide, x(row.ends[at]))];
-                pen.fillStyle = fill(row.names[at], row.kind, dark);
+                const [from, to] = [Math.min(left + wide - 1, Math.max(left, x(row.starts[at]))), Math.min(left + wide, x(row.ends[at]))];
+                pen.fillStyle = fill(row.names[at], row, dark);
                 pen.fillRect(from, y + 2, Math.max(1, to - from), ROW - 4);
                 if (to - from > 30 && row.names[at] >= 0 && row.names[at] < timeline.names.length) {
                     pen.fillStyle = dark ? '#fff' : '#000';
@@ -176,10 +178,11 @@ if (data.timeline) {
         const at = row && event.offsetX >= label() ? first(row.ends, insns - 2 * perPixel) : -1;
         if (!row || at < 0 || at >= row.starts.length || row.starts[at] > insns + 2 * perPixel) return hideTip();
         const length = row.ends[at] - row.starts[at];
-        const name = row.names[at] < 0 ? `${group(row.counts[at])} short ones` : visible(timeline.names[row.names[at]] ?? row.label);
+        const own = row.names[at] < 0 ? '' : visible(timeline.names[row.names[at]] ?? row.label);
+        const name = row.counts[at] > 1 ? `${group(row.counts[at])} short ones ${own}` : own;
         const lines = [`at ${group(row.starts[at])}, ${time(row.starts[at])}`];
         if (length) lines.push(`${plural(length, 'instruction')}, ${time(length)}`);
-        if (row.values && row.names[at] >= 0) lines.push(`value ${group(row.values[at])}`);
+        if (row.values && row.counts[at] === 1) lines.push(`value ${group(row.values[at])}`);
         return showTip(event, name, lines);
     });
     canvas.addEventListener('pointerleave', hideTip);

@@ -12,7 +12,7 @@ use crate::analysis::trace::{Happens, Kind, walk};
 use crate::profile::Profile;
 
 /// Most stretches of a page; each takes some eight bytes.
-const MAX_STRETCHES: usize = 400_000;
+const MAX_STRETCHES: usize = 500_000;
 
 /// Most rows: traced calls may nest deeply.
 const MAX_ROWS: usize = 200;
@@ -44,8 +44,8 @@ struct Row {
     /// Whether each has a number.
     valued: bool,
     count: usize,
-    /// From the last one's end to its start, its length, how many it stands for; the name's number where that is one,
-    /// and with a number that, its sign in the lowest bit.
+    /// From the last one's end to its start, its length, how many it stands for; the name's number from 1, 0 where they
+    /// have several; of one with a number that, its sign in the lowest bit.
     stretches: String,
 }
 
@@ -107,11 +107,9 @@ impl Row {
             put(&mut bytes, start.saturating_sub(last));
             put(&mut bytes, end.saturating_sub(start));
             put(&mut bytes, count);
-            if count == 1 {
-                put(&mut bytes, name.into());
-                if valued {
-                    put(&mut bytes, ((value << 1) ^ (value >> 63)) as u64);
-                }
+            put(&mut bytes, name.wrapping_add(1).into());
+            if count == 1 && valued {
+                put(&mut bytes, ((value << 1) ^ (value >> 63)) as u64);
             }
             last = end;
         }
@@ -233,21 +231,29 @@ fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     (names, rows)
 }
 
-/// The stretches with short ones beside each other as one.
+/// The stretches, of which short ones that begin within the same so many instructions are one.
 fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
     let is_short = |stretch: &Stretch| stretch.count > 1 || stretch.end - stretch.start < insns;
     let mut merged: Vec<Stretch> = Vec::new();
     for stretch in stretches {
-        match merged.last_mut() {
-            Some(last) if is_short(last) && is_short(stretch) && stretch.start.saturating_sub(last.end) < insns => {
+        let is_near =
+            |last: &&mut Stretch| is_short(last) && is_short(stretch) && last.start / insns == stretch.start / insns;
+        match merged.last_mut().filter(is_near) {
+            Some(last) => {
                 last.end = last.end.max(stretch.end);
                 last.count += stretch.count;
+                if last.name != stretch.name {
+                    last.name = MIXED;
+                }
             }
-            _ => merged.push(*stretch),
+            None => merged.push(*stretch),
         }
     }
     merged
 }
+
+/// The name of stretches of different names.
+const MIXED: u32 = u32::MAX;
 
 /// Appends a number as LEB128.
 fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -289,9 +295,10 @@ mod tests {
     #[test]
     fn short_stretches_beside_each_other_become_one_and_none_is_lost() {
         let stretch = |start, end| Stretch { start, end, name: 1, value: 0, count: 1 };
-        let all = [stretch(0, 2), stretch(3, 4), stretch(4, 100), stretch(100, 101), stretch(150, 151)];
+        let other = Stretch { name: 2, ..stretch(105, 106) };
+        let all = [stretch(0, 2), stretch(3, 4), stretch(4, 100), stretch(100, 101), other, stretch(110, 111)];
         let merged = merged(&all, 10);
-        let parts: Vec<_> = merged.iter().map(|one| (one.start, one.end, one.count)).collect();
-        assert_eq!(parts, [(0, 4, 2), (4, 100, 1), (100, 101, 1), (150, 151, 1)]);
+        let parts: Vec<_> = merged.iter().map(|one| (one.start, one.end, one.count, one.name)).collect();
+        assert_eq!(parts, [(0, 4, 2, 1), (4, 100, 1, 1), (100, 106, 2, MIXED), (110, 111, 1, 1)]);
     }
 }
