@@ -228,7 +228,7 @@ impl Data {
             remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
             time: time::sentence(profile),
             per_call: per_call(profile, &rows, functions.name.len()),
-            zones: Zones::new(profile),
+            zones: Zones::new(profile, &tree),
             console: extras.console.and_then(|bytes| Console::new(profile, bytes)),
             compare,
             saved: Saved::new(profile)?,
@@ -381,9 +381,12 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     }
     let mut with_rests = Vec::with_capacity(paths.len() + rests.len());
     let mut moved = vec![0_u32; paths.len() + 1];
-    let after_all = |number: u32, with_rests: &mut Vec<Path>, parent: u32| {
+    // The number of what stands for the narrow ones within each.
+    let mut rest_of = vec![0_u32; paths.len() + 1];
+    let mut after_all = |number: u32, with_rests: &mut Vec<Path>, parent: u32| {
         if let Some(&(insns, samples)) = rests.get(&number) {
             with_rests.push(Path { parent, member: narrow, insns, samples });
+            rest_of[number as usize] = with_rests.len() as u32;
         }
     };
     // Directly behind the path itself, which is an order of siblings as good as any.
@@ -396,6 +399,11 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
         after_all(index as u32 + 1, &mut with_rests, number);
     }
     tree.paths = with_rests;
+    for sample in &mut tree.samples {
+        let is_narrow = sample.checked_sub(1).is_some_and(|index| sums[index as usize] < least_insns);
+        let kept = numbers[*sample as usize] as usize;
+        *sample = if is_narrow { rest_of[kept] } else { moved[kept] };
+    }
     merged
 }
 
@@ -528,6 +536,11 @@ mod tests {
         assert_eq!(merge_narrow(&mut tree, before.paths.len()), 0);
         assert_eq!(tree, before);
         let merged = merge_narrow(&mut tree, 12);
+        // Each sample is still where one was counted.
+        let mut taken = vec![0; tree.paths.len() + 1];
+        tree.samples.iter().for_each(|&path| taken[path as usize] += 1);
+        let counted = tree.paths.iter().map(|path| path.samples);
+        assert_eq!(taken[1..].to_vec(), counted.collect::<Vec<u64>>());
         assert!(merged > 10 && tree.paths.len() <= 12, "{merged} of {} merged: {tree:#?}", before.paths.len());
         let total =
             |tree: &CallTree| tree.paths.iter().fold((0, 0), |sum, path| (sum.0 + path.insns, sum.1 + path.samples));

@@ -145,7 +145,7 @@ const flames = (() => {
                 pen.strokeRect(left + 1, y + 1, Math.max(2, right - left - gap - 2), FRAME_PX - 3);
             }
         };
-        if (tree.hasAll) put(0, width, 0, dark ? '#3a3d40' : '#e8e8e8', scope.task ? 'all of the task' : 'all', false, at < 0);
+        if (tree.hasAll) put(0, width, 0, dark ? '#3a3d40' : '#e8e8e8', scope.part ? `all of ${scope.part.noun}` : 'all', false, at < 0);
         const lowest = (top + height) / FRAME_PX + tree.highest;
         for (let path = 0; path < tree.count;) {
             const x = (tree.start[path] - start) * scale;
@@ -179,10 +179,10 @@ const flames = (() => {
         return null;
     }
 
-    const nameOf = (path) => (path < 0 ? (scope.task ? 'all of the task' : 'all') : memberNames[tree.member[path]]);
+    const nameOf = (path) => (path < 0 ? (scope.part ? `all of ${scope.part.noun}` : 'all') : memberNames[tree.member[path]]);
     const numbersOf = (path) => {
         const [insns, samples, self] = path < 0
-            ? [tree.total, scope.task ? tree.taken.reduce((sum, taken, of) => (tree.parent[of] < 0 ? sum + taken : sum), 0) : data.total_samples, 0]
+            ? [tree.total, scope.part ? tree.taken.reduce((sum, taken, of) => (tree.parent[of] < 0 ? sum + taken : sum), 0) : data.total_samples, 0]
             : [tree.width[path], tree.taken[path], tree.self[path]];
         const parts = [`${plural(insns, 'instruction')}, ${percent(insns, scope.total)}`];
         if (self > 0 && self < insns) parts.push(`${group(self)} of them self`);

@@ -6,11 +6,11 @@ let codeTables = [];
 
 /** Callers or callees: of the whole run, or those that one task has, with their instructions in it. */
 function arcTable(host, label, arcs, end, inclusive) {
-    const insnsOf = (arc) => (scope.task ? inclusive.get(end[arc]) : data.arcs.inclusive[arc]);
-    const rows = scope.task ? arcs.filter((arc) => inclusive.has(end[arc])) : arcs;
+    const insnsOf = (arc) => (scope.part ? inclusive.get(end[arc]) : data.arcs.inclusive[arc]);
+    const rows = scope.part ? arcs.filter((arc) => inclusive.has(end[arc])) : arcs;
     const columns = [
         { name: label, width: 'minmax(8rem, 1fr)', class: 'mono', cell: (arc) => endName(end[arc]), key: (arc) => endName(end[arc]), title: (arc) => endName(end[arc]) },
-        { name: scope.task ? 'Calls (run)' : 'Calls', width: '6rem', number: true, cell: (arc) => group(data.arcs.calls[arc]), key: (arc) => data.arcs.calls[arc], hint: scope.task ? 'Exact, in the whole run.' : 'Exact.' },
+        { name: scope.part ? 'Calls (run)' : 'Calls', width: '6rem', number: true, cell: (arc) => group(data.arcs.calls[arc]), key: (arc) => data.arcs.calls[arc], hint: scope.part ? 'Exact, in the whole run.' : 'Exact.' },
     ];
     if (rows.some((arc) => data.arcs.tail_calls[arc] > 0)) {
         columns.push({ name: 'by jump', width: '5rem', number: true, cell: (arc) => group(data.arcs.tail_calls[arc]), key: (arc) => data.arcs.tail_calls[arc], hint: 'Tail calls: the last thing that another function did was to jump there.' });
@@ -49,10 +49,10 @@ function showFunction() {
     const numbers = [];
     const say = (value, text) => numbers.push(numbers.length ? ' · ' : '', make('b', {}, value), ` ${text}`);
     const self = scope.self[row];
-    say(group(self), `self (${percent(self, scope.total)}${scope.task ? ' of the task' : ''})`);
+    say(group(self), `self (${percent(self, scope.total)}${scope.part ? ` of ${scope.part.noun}` : ''})`);
     if (data.stacked) say(group(scope.inclusive[row]), `inclusive${data.exact ? '' : ', estimated from samples'}`);
     const samples = scope.samples[row];
-    if (scope.task) say(group(functions.self[row]), 'self in the whole run');
+    if (scope.part) say(group(functions.self[row]), 'self in the whole run');
     if (functions.is_function[row]) say(group(functions.calls[row]), functions.calls[row] === 1 ? 'call' : 'calls');
     if (functions.calls[row] > 0) say(group(Math.round(functions.self[row] / functions.calls[row])), 'self per call');
     const call = perCall(row);
@@ -61,7 +61,7 @@ function showFunction() {
     if (functions.start[row]) numbers.push(` · ${functions.start[row]}`);
     if (place(row)) numbers.push(` · ${place(row)}`);
     by('function-numbers').replaceChildren(...numbers);
-    const near = scope.task ? neighbours(row) : { callers: null, callees: null };
+    const near = scope.part ? neighbours(row) : { callers: null, callees: null };
     const callers = arcTable(by('callers'), 'Caller', callersOf.get(row) ?? [], data.arcs.caller, near.callers);
     const callees = arcTable(by('callees'), 'Callee', calleesOf.get(row) ?? [], data.arcs.callee, near.callees);
     by('callers-title').textContent = `Callers (${group(callers)})`;
@@ -204,7 +204,7 @@ function showListing(row) {
     codeTable.show(code.map((_, at) => at));
     codeTables = [sourceTable, codeTable];
     by('source').parentElement.hidden = source.length === 0;
-    const run = scope.task ? ' (whole run)' : '';
+    const run = scope.part ? ' (whole run)' : '';
     by('source-title').textContent = `Source: instructions by line${run}`;
     by('code-title').textContent = `Machine code: ${plural(insns.count.length, 'instruction')}${run}`;
     if (data.source_notes.length && lines.line.length && lines.text.every((text) => text === null)) {

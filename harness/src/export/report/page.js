@@ -81,7 +81,7 @@ data.arcs.caller.forEach((caller, arc) => {
 
 /** The chosen function's row, the path that is zoomed to, what is searched for, the view of the call paths, and the task
  * that alone is shown. */
-let state = { f: null, z: null, q: '', v: '', t: null };
+let state = { f: null, z: null, q: '', v: '', t: null, s: null };
 
 function readHash() {
     const fields = new URLSearchParams(location.hash.slice(1));
@@ -90,16 +90,17 @@ function readHash() {
         return text !== null && /^\d+$/.test(text) && Number(text) < most ? Number(text) : null;
     };
     const view = VIEWS.some(([view]) => view === fields.get('v')) ? fields.get('v') : '';
-    return { f: number('f', rowCount), z: number('z', 1e9), q: fields.get('q') ?? '', v: view, t: number('t', data.tasks.length) };
+    return { f: number('f', rowCount), z: number('z', 1e9), q: fields.get('q') ?? '', v: view, t: number('t', data.tasks.length), s: sliceRange(fields.get('s')) };
 }
 
-function hashOf({ f, z, q, v, t }) {
+function hashOf({ f, z, q, v, t, s }) {
     const fields = new URLSearchParams();
     if (f !== null) fields.set('f', f);
     if (z !== null) fields.set('z', z);
     if (q) fields.set('q', q);
     if (v) fields.set('v', v);
     if (t !== null) fields.set('t', t);
+    if (s !== null) fields.set('s', s.join('-'));
     return `#${fields}`;
 }
 
@@ -115,7 +116,7 @@ function go(change, replace = false) {
 function enter(next) {
     const last = state;
     state = next;
-    const isOther = last.t !== next.t;
+    const isOther = last.t !== next.t || String(last.s) !== String(next.s);
     if (isOther) rescope();
     if (isOther || last.v !== next.v || (next.v === 'both' && last.f !== next.f)) flames.changed();
     else if (last.z !== next.z) flames.zoomed();
@@ -219,9 +220,9 @@ function search() {
     const insns = flames.mark(test);
     by('matched').textContent = test ? `${percent(insns, scope.total)} matched` : '';
     const shown = [];
-    const last = by('never').checked && !scope.task ? rowCount : functions.executed;
+    const last = by('never').checked && !scope.part ? rowCount : functions.executed;
     // Of a task, those that executed in it.
-    for (let row = 0; row < last; row++) if (!scope.task || scope.inclusive[row] > 0 || scope.self[row] > 0) shown.push(row);
+    for (let row = 0; row < last; row++) if (!scope.part || scope.inclusive[row] > 0 || scope.self[row] > 0) shown.push(row);
     const all = shown.length;
     const rows = test ? shown.filter((row) => test(names[row])) : shown;
     functionTable.show(rows);
@@ -407,12 +408,12 @@ function showHeadline() {
     headline.replaceChildren();
     const { total } = scope;
     if (total === 0) {
-        headline.append(scope.task ? 'No sample was taken in this task.' : 'No instruction was executed in the measuring window.');
+        headline.append(scope.part ? `No sample was taken in ${scope.part.noun}.` : 'No instruction was executed in the measuring window.');
         return;
     }
     const executed = [];
-    for (let row = 0; row < functions.executed; row++) if (!scope.task || scope.self[row] > 0) executed.push(row);
-    if (scope.task) executed.sort((one, other) => scope.self[other] - scope.self[one]);
+    for (let row = 0; row < functions.executed; row++) if (!scope.part || scope.self[row] > 0) executed.push(row);
+    if (scope.part) executed.sort((one, other) => scope.self[other] - scope.self[one]);
     const top = executed.slice(0, 3).filter((row) => scope.self[row] > 0);
     headline.append(make('b', {}, group(total)), ` ${total === 1 ? 'instruction' : 'instructions'}: `);
     top.forEach((row, index) => {
@@ -421,7 +422,7 @@ function showHeadline() {
     });
     const rest = executed.length - top.length;
     headline.append(rest > 0 ? `; the rest in ${plural(rest, 'other function')}.` : '.');
-    const idle = scope.task ? [] : data.tasks.filter((task) => task.idle);
+    const idle = scope.part ? [] : data.tasks.filter((task) => task.idle);
     const parts = [];
     if (idle.length) {
         const insns = idle.reduce((sum, task) => sum + task.insns, 0);
@@ -429,7 +430,7 @@ function showHeadline() {
     }
     const interrupts = [...scope.interrupts.values()].reduce((sum, [insns]) => sum + insns, 0);
     if (data.interrupts.length) parts.push(`${percent(interrupts, total)} in interrupts${data.exact ? '' : ' (by samples)'}`);
-    if (data.unnamed_insns > 0 && !scope.task) parts.push(`${percent(data.unnamed_insns, total)} in code without a name`);
+    if (data.unnamed_insns > 0 && !scope.part) parts.push(`${percent(data.unnamed_insns, total)} in code without a name`);
     if (parts.length) headline.append(` ${parts.join(', ')}.`);
 }
 
@@ -549,7 +550,7 @@ document.addEventListener('keydown', (event) => {
         else if (state.f !== null) leaveFunction();
         else if (state.z !== null) go({ z: null });
         else if (state.q) go({ q: '' }, true);
-        else if (state.t !== null) go({ t: null });
+        else if (state.t !== null || state.s !== null) go({ t: null, s: null });
         event.preventDefault();
         return;
     }

@@ -6,7 +6,7 @@ const taskLink = (number) => make('button', {
     type: 'button',
     title: 'Show only what belongs to this task',
     'aria-pressed': String(state.t === number),
-    onclick: () => go({ t: state.t === number ? null : number, z: null }),
+    onclick: () => go({ t: state.t === number ? null : number, s: null, z: null }),
 }, visible(data.tasks[number].name));
 
 /** Marks a frame in the call paths. */
@@ -35,7 +35,7 @@ function showTasks() {
         host.replaceChildren();
         const rows = data.interrupts.filter((interrupt) => scope.interrupts.has(visible(interrupt.name)));
         // How long they took is known of the whole run only.
-        const withSpans = hasSpans && !scope.task;
+        const withSpans = hasSpans && !scope.part;
         plainTable(host, ['Interrupt', data.exact ? 'Instructions' : 'Instructions ≈', 'Share', 'Samples',
             ...(withSpans ? ['Times', 'Shortest', 'Mean', 'Longest'] : [])], rows.map((interrupt) => {
             const [insns, samples] = scope.interrupts.get(visible(interrupt.name));
@@ -55,22 +55,22 @@ if (!data.tasks.length && !data.interrupts.length && data.remarks.length) {
     for (const remark of data.remarks) by('tasks').querySelector('.plain').append(make('p', {}, visible(remark)));
 }
 
-/** Scopes by their tasks: made once. */
-const scopes = new Map([[null, wholeRun]]);
+/** Scopes by their tasks and slices: made once. */
+const scopes = new Map([[',', wholeRun]]);
 
-/** Shows the whole run, or one task: pictures, tables and sentences that can be told apart by task. */
+/** Shows the whole run, one task or some slices: pictures, tables and sentences that can be told apart by that. */
 function rescope() {
-    if (!scopes.has(state.t)) scopes.set(state.t, taskScope(state.t));
-    scope = scopes.get(state.t);
-    const { task } = scope;
-    document.body.classList.toggle('filtered', task !== null);
-    by('filter').hidden = task === null;
-    if (task) {
-        by('filter').replaceChildren('Only ', make('b', {}, `task ${visible(task.name)}`),
-            `: ${plural(scope.total, 'instruction')}${data.exact ? '' : ' by its samples'}, ${percent(scope.total, data.total_insns)} of the run; shares are of the task `,
-            make('button', { type: 'button', onclick: () => go({ t: null, z: null }) }, 'Show everything'));
+    const key = `${state.t ?? ''},${state.s ?? ''}`;
+    if (!scopes.has(key)) scopes.set(key, state.s ? sliceScope(state.s) : taskScope(state.t));
+    scope = scopes.get(key);
+    const { part } = scope;
+    document.body.classList.toggle('filtered', part !== null);
+    by('filter').hidden = part === null;
+    if (part) {
+        by('filter').replaceChildren('Only ', make('b', {}, part.title),
+            `: ${plural(Math.round(scope.total), 'instruction')}${part.isSampled ? ' by samples' : ''}, ${percent(scope.total, data.total_insns)} of the run; shares are of ${part.noun} `,
+            make('button', { type: 'button', onclick: () => go({ t: null, s: null, z: null }) }, 'Show everything'));
     }
     showHeadline();
     showTasks();
 }
-

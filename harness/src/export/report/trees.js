@@ -185,7 +185,7 @@ function sandwich(tree, row) {
     return both;
 }
 
-// What is looked at: the whole run, or one task ---------------------------------------------------------------------------
+// What is looked at: the whole run, one task, or some slices ---------------------------------------------------------------------------
 
 /** Where the paths of each task are: its outermost frames. */
 const taskRanges = (() => {
@@ -206,8 +206,8 @@ const taskRanges = (() => {
 
 /** The paths of one task as a tree, and its numbers by row and by interrupt. */
 function taskScope(number) {
-    const task = data.tasks[number];
-    const ranges = taskRanges.get(`task ${visible(task.name)}`) ?? [];
+    const title = `task ${visible(data.tasks[number].name)}`;
+    const ranges = taskRanges.get(title) ?? [];
     const columns = { depth: [], member: [], own: [], samples: [] };
     for (const [from, to] of ranges) {
         for (let path = from; path < to; path++) {
@@ -217,6 +217,35 @@ function taskScope(number) {
             columns.samples.push(data.paths.samples[path]);
         }
     }
+    return scopeOf({ noun: 'the task', title, isSampled: !data.exact }, columns);
+}
+
+/** Some columns of slices as they are in the page's address: the first and the last. */
+function sliceRange(text) {
+    const columns = data.zones.slices?.taken ? data.zones.slices.insns.length : 0;
+    const range = (text ?? '').split('-').map(Number);
+    return range.length === 2 && range.every((at) => Number.isInteger(at) && at >= 0 && at < columns) && range[0] <= range[1] ? range : null;
+}
+
+/** The paths of the samples that were taken in some slices; each stands for as many of their instructions. */
+function sliceScope([from, until]) {
+    const { slice_insns, count, per_column, insns, taken } = data.zones.slices;
+    const samples = new Array(data.paths.depth.length).fill(0);
+    let all = 0;
+    for (let at = taken.first[from]; at < taken.first[until + 1]; at++) {
+        samples[taken.paths[at]] += taken.samples[at];
+        all += taken.samples[at];
+    }
+    const executed = insns.slice(from, until + 1).reduce((one, other) => one + other, 0);
+    const own = samples.map((number) => (all > 0 ? (number * executed) / all : 0));
+    const [first, last] = [from * per_column, Math.min(count, (until + 1) * per_column) - 1];
+    const title = first === last ? `slice ${first}` : `slices ${first} to ${last}`;
+    const noun = first === last ? 'the slice' : 'these slices';
+    return scopeOf({ noun, title: `${title} of ${group(slice_insns)} instructions`, isSampled: true }, { depth: data.paths.depth, member: data.paths.member, own, samples });
+}
+
+/** A part of the run by its call paths. */
+function scopeOf(part, columns) {
     const tree = treeOf(columns);
     const [self, inclusive, samples] = [0, 1, 2].map(() => new Float64Array(rowCount));
     const interrupts = new Map();
@@ -243,11 +272,11 @@ function taskScope(number) {
             inclusive[of] += own;
         }
     }
-    return { task, tree, total: tree.total, self, inclusive, samples, interrupts };
+    return { part, tree, total: tree.total, self, inclusive, samples, interrupts };
 }
 
 const wholeRun = {
-    task: null,
+    part: null,
     tree: paths,
     total: data.total_insns,
     self: functions.self,

@@ -44,6 +44,12 @@
                 .filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]).slice(0, 12);
             chosen.replaceChildren(make('p', {}, `${sliceNames(...range)}: ${plural(insns, 'instruction')}, idle ${percent(sum(slices.idle, ...range), insns)}, in interrupts ${percent(sum(slices.interrupts, ...range), insns)}`));
             plainTable(chosen, ['Function', 'Instructions', 'Share'], rows.map(([name, count]) => [visible(name), group(count), percent(count, insns)]));
+            if (slices.taken && (range[0] > 0 || range[1] < columns - 1)) {
+                chosen.append(make('button', { type: 'button', onclick: () => {
+                    go({ s: [...range], t: null, z: null });
+                    by('flamegraph').scrollIntoView({ block: 'start' });
+                } }, 'Show only these, in all of the page'));
+            }
             chosen.append(make('p', { class: 'mono quiet' }, `harness export PROFILE --format folded --slice ${first(range[0])}..${last(range[1])}`));
             maps.forEach((map) => map.draw());
         }
@@ -97,7 +103,7 @@
         }
         const maps = [heatMap('Functions', slices.functions), heatMap('Addresses', slices.addresses)];
         host.append(chosen);
-        choose(0, columns - 1);
+        choose(...(state.s ?? [0, columns - 1]));
         new ResizeObserver(() => maps.forEach((map) => map.draw())).observe(host);
         new MutationObserver(() => maps.forEach((map) => map.draw())).observe(document.documentElement, { attributes: true });
     }

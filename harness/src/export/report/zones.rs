@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::calltree::CallTree;
 use crate::analysis::part::{ByFunction, idle_insns, phases};
 use crate::analysis::zone::{remarks, table};
 use crate::profile::Profile;
@@ -18,6 +19,9 @@ const MAX_FUNCTIONS: usize = 40;
 
 /// Most rows of the other: ranges of addresses.
 const MAX_RANGES: usize = 64;
+
+/// Most different call paths of all columns; each takes some ten bytes.
+const MAX_TAKEN: usize = 100_000;
 
 /// What the rest of the functions is called.
 const OTHERS: &str = "[all others]";
@@ -47,6 +51,40 @@ struct Slices {
     interrupts: Vec<u64>,
     functions: Map,
     addresses: Map,
+    /// None: there is no room for it.
+    taken: Option<Taken>,
+}
+
+/// Samples of each column, by call path.
+#[derive(Debug, Default, Serialize)]
+struct Taken {
+    /// Where each column begins in the other two, and where the last one ends.
+    first: Vec<usize>,
+    /// The path, as the page counts them from 0.
+    paths: Vec<u32>,
+    samples: Vec<u64>,
+}
+
+impl Taken {
+    /// The page's call paths have the numbers that the tree's samples say.
+    fn new(profile: &Profile, tree: &CallTree, columns: usize, column: impl Fn(u32) -> usize) -> Option<Taken> {
+        let mut counts: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); columns];
+        for (&path, part) in tree.samples.iter().zip(profile.parts.of_samples()) {
+            let slice = profile.parts.list.get(part as usize)?.slice;
+            *counts.get_mut(column(slice))?.entry(path.checked_sub(1)?).or_default() += 1;
+        }
+        if counts.iter().map(BTreeMap::len).sum::<usize>() > MAX_TAKEN {
+            return None;
+        }
+        let mut taken = Taken::default();
+        for counts in counts {
+            taken.first.push(taken.paths.len());
+            taken.paths.extend(counts.keys());
+            taken.samples.extend(counts.values());
+        }
+        taken.first.push(taken.paths.len());
+        Some(taken)
+    }
 }
 
 /// Rows by name, each with a number for each column.
@@ -58,7 +96,7 @@ struct Map {
 
 impl Zones {
     /// Those of a profile.
-    pub(super) fn new(profile: &Profile) -> Zones {
+    pub(super) fn new(profile: &Profile, tree: &CallTree) -> Zones {
         let rows = table(profile);
         let numbers = |counts: &ZoneCounts| {
             let ZoneCounts { calls, total_insns, own_insns, min_insns, max_insns, .. } = *counts;
@@ -83,13 +121,13 @@ impl Zones {
             zones,
             remarks: remarks(&rows),
             phases: phases(profile).into_iter().map(phase).collect(),
-            slices: Slices::new(profile),
+            slices: Slices::new(profile, tree),
         }
     }
 }
 
 impl Slices {
-    fn new(profile: &Profile) -> Option<Slices> {
+    fn new(profile: &Profile, tree: &CallTree) -> Option<Slices> {
         let (slice_insns, count) = (profile.parts.slice_insns?, profile.parts.slices());
         if count == 0 {
             return None;
@@ -131,6 +169,7 @@ impl Slices {
             interrupts,
             functions: hottest(named.collect(), columns),
             addresses: Map { rows, cells },
+            taken: Taken::new(profile, tree, columns, column),
         })
     }
 }
@@ -181,13 +220,17 @@ mod tests {
         let counts = || PartCounts::new(50, (0..50).map(|index| (index, 1)), std::iter::empty());
         profile.parts.list =
             (0..3000).map(|slice| Part { slice, vcpus: vec![counts()], ..Part::default() }).collect();
-        let slices = Slices::new(&profile).unwrap();
+        let tree = CallTree { samples: vec![2; 3000], ..CallTree::default() };
+        profile.parts.samples = (0..3000).map(|part| (part, 1)).collect();
+        let slices = Slices::new(&profile, &tree).unwrap();
+        let taken = slices.taken.as_ref().unwrap();
+        assert_eq!((taken.first.len(), &taken.paths[..], &taken.samples[..]), (1001, &[1; 1000][..], &[3; 1000][..]));
         assert_eq!((slices.count, slices.per_column, slices.insns.len()), (3000, 3, 1000));
         assert_eq!((slices.functions.rows.len(), slices.functions.rows[40].as_str()), (41, OTHERS));
         for map in [&slices.functions, &slices.addresses] {
             assert!(map.rows.len() <= MAX_RANGES && map.rows.len() == map.cells.len());
             assert_eq!(map.cells.iter().flatten().sum::<u64>(), 150_000);
         }
-        assert!(Slices::new(&empty()).is_none());
+        assert!(Slices::new(&empty(), &CallTree::default()).is_none());
     }
 }
