@@ -192,7 +192,8 @@ mod tests {
         let mut profile = empty().function(name, 0x40, 0x10).caller(0, 0x44).executed(0x42, 10, 1, 0);
         profile.facts.image_name = format!("{name}.elf");
         let mut page = Vec::new();
-        report::write(&profile, View::default(), &report::Extras::default(), &mut Sources::default(), &mut page).unwrap();
+        report::write(&profile, View::default(), &report::Extras::default(), &mut Sources::default(), &mut page)
+            .unwrap();
         let frame = |name: &str| Frame { name: name.to_owned(), role: FrameRole::Function };
         let side = |insns| differential::Side::new(name, [(vec![frame(name)], insns)]);
         let mut difference = Vec::new();

@@ -600,8 +600,8 @@ mod proto {
         pub(super) has_inline_frames: bool,
     }
 
-    /// Without the mapping that it is of: where the image lies in the directory, `go tool pprof` would read its lines anew,
-    /// from what it takes the code for (ARM instead of Thumb; nothing at all on RISC-V).
+    /// Without the mapping that it is of: where the image lies in the directory, `go tool pprof` would read its lines
+    /// anew, from what it takes the code for (ARM instead of Thumb; nothing at all on RISC-V).
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Location {
         #[prost(uint64, tag = "1")]

@@ -186,7 +186,7 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
     }
 }
 
-/// Instructions of each line as the page of sources says them (`/source` of `-http`, which `-weblist` writes to a file).
+/// Instructions of each line as the page of sources says them (`/source` of `-http`, which `-weblist` writes).
 fn source_view(directory: &Path, file: &tempfile::NamedTempFile) -> BTreeMap<(String, u32), u64> {
     let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
     pprof_in(directory, file, &["-weblist=.", "-output", page.path().to_str().unwrap()]);

@@ -244,6 +244,16 @@ fn the_page_has_what_was_printed_and_when_where_that_is_known() {
     let at = lines.iter().position(|line| *line == "ab").unwrap_or_else(|| panic!("{lines:?}"));
     assert_eq!(lines[at - 2..=at], ["1", "2,000", "ab"]);
     assert!(lines.contains(&"<b>x"), "{lines:?}");
+
+    // Every run knows when, unless its samples are so many that it would cost something.
+    for (args, is_known) in [(&["--for", "3M"][..], true), (&["--for", "3M", "--period", "100"], false)] {
+        let run = run("cortex-m3-freertos", args).expect_code(0);
+        let profile = run.profile();
+        let marks = &profile.console_marks;
+        assert!(marks.is_sorted_by_key(|mark| mark.1) && marks.is_empty() != is_known, "{args:?}: {marks:?}");
+        let end = (profile.total_insns(), run.console().len() as u64);
+        assert_eq!(marks.last().copied(), is_known.then_some(end), "{args:?}");
+    }
 }
 
 /// As the page shows what cannot be seen.

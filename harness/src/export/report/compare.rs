@@ -1,4 +1,5 @@
-//! Another run beside the one that the page shows, as its script reads it: what changed, by function, task and call path.
+//! Another run beside the one that the page shows, as its script reads it: what changed, by function, task and call
+//! path.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The report: one HTML page that needs nothing else, neither a network nor a server nor this tool.
 //!
 //! The page is its data, as JSON, and a script that draws them; the script, in parts by what they draw, and the styles
-//! are files of their own beside this one. Whatever a name holds stays data: no `<` is left in the JSON, so that no name can end the
-//! element that it is in, the script writes names as text only, and the page's policy lets no other script run and
-//! nothing be fetched.
+//! are files of their own beside this one. Whatever a name holds stays data: no `<` is left in the JSON, so that no
+//! name can end the element that it is in, the script writes names as text only, and the page's policy lets no other
+//! script run and nothing be fetched.
 
 mod compare;
 mod console;
