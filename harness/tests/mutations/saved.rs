@@ -280,7 +280,8 @@ pub(crate) fn show(profile: &Profile) {
     let table = functions::table(profile);
     let check = crosscheck::check(profile, &table);
     check.counts_agree();
-    drop(overview::write(profile, &table, &check, TableSize { top_rows: None, is_wide: true }, None, &mut out));
+    let size = TableSize { top_rows: None, is_wide: true, is_verbose: true };
+    drop(overview::write(profile, &table, &check, size, None, &mut out));
     ExitCode::of_end(&profile.facts.end);
     evidence::cut(profile);
     let bins = BinsTable { bin_bytes: 64, top_rows: Some(10), order: Order::Count, width_columns: Some(80) };
