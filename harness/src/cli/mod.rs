@@ -76,7 +76,7 @@ pub enum Command {
     /// Run one image in QEMU and profile it
     #[command(after_help = examples::PROFILE)]
     Profile(ProfileArgs),
-    /// Write a first suite for the firmware that is there: run it once, and keep its numbers as the baseline
+    /// Write a first suite for the firmware that is there: run it, and keep its numbers as the baseline
     #[command(after_help = examples::INIT)]
     Init(InitArgs),
     /// Run a suite of images, check expectations, and compare with a baseline
@@ -95,13 +95,13 @@ pub enum Command {
     #[command(after_help = examples::ANNOTATE)]
     Annotate(AnnotateArgs),
     /// Show instructions and samples by address, as a histogram
-    #[command(after_help = examples::BINS)]
+    #[command(after_help = examples::BINS, override_usage = "harness bins [OPTIONS] <PROFILE>")]
     Bins(BinsArgs),
     /// Show who held the memory of a run with --heap: peak, leaks, failures, bad frees
     #[command(after_help = examples::HEAP)]
     Heap(HeapArgs),
     /// Show who calls a function, what it calls, and what that costs
-    #[command(after_help = examples::CALLERS)]
+    #[command(after_help = examples::CALLERS, override_usage = "harness callers [OPTIONS] <PROFILE> <FUNCTION>")]
     Callers(CallersArgs),
     /// Write a saved profile as one page for the browser, to look around in
     #[command(after_help = examples::REPORT)]

@@ -12,13 +12,13 @@ use harness::analysis::stacks::View;
 use harness::analysis::{crosscheck, evidence, functions, lookup};
 use harness::exit_code::ExitCode;
 use harness::export::differential::{self, Side};
-use harness::export::{Format, Settings, flamegraph, report};
+use harness::export::{Format, Settings, flamegraph, json_bins, json_callers, report};
 use harness::gate::baseline::Baseline;
 use harness::profile::{InTarget, Profile, SpanKind};
 use harness::show::bins::{self, BinsTable, Order};
 use harness::show::callers::{self, CallersLimits};
 use harness::show::overview::{self, TableSize};
-use harness::show::{annotation, diff};
+use harness::show::{annotation, diff, listing};
 use sha2::{Digest as _, Sha256};
 
 use crate::made;
@@ -280,16 +280,20 @@ pub(crate) fn show(profile: &Profile) {
     let table = functions::table(profile);
     let check = crosscheck::check(profile, &table);
     check.counts_agree();
-    drop(overview::write(profile, &table, &check, TableSize { top_rows: None, is_wide: true }, None, &mut out));
+    let size = TableSize { top_rows: None, is_wide: true, is_verbose: true };
+    drop(overview::write(profile, &table, &check, size, None, &mut out));
     ExitCode::of_end(&profile.facts.end);
     evidence::cut(profile);
     let bins = BinsTable { bin_bytes: 64, top_rows: Some(10), order: Order::Count, width_columns: Some(80) };
     drop(bins::write(profile, bins, &mut out));
+    drop(json_bins::write(profile, 64, &mut out));
+    drop(listing::functions(&profile.names.functions, Some(profile), &mut out));
     let view = View { fold_irqs: profile.samples.len().is_multiple_of(2) };
     let mut sources = Sources::new(SourceMap::default());
     for row in table.rows.iter().step_by((table.rows.len() / 4).max(1)) {
         let Ok(places) = lookup::places(profile, &row.name) else { continue };
         drop(callers::write(profile, &places, CallersLimits { depth: 3, top: 4 }, &mut out));
+        drop(json_callers::write(profile, &places, 3, &mut out));
         let Ok(lister) = Lister::new(profile) else { continue };
         let listings: Vec<_> = places.iter().take(2).map(|&place| lister.list(place, &mut sources)).collect();
         drop(annotation::write_all(&listings, annotation::Screen { color: true, width_columns: Some(80) }, &mut out));
