@@ -13,7 +13,7 @@ pub struct Zones {
     pub marks: Vec<Mark>,
     /// Zones within zones, as samples find them under way; a sample's `zone` n is `paths[n - 1]`.
     pub paths: Vec<ZonePath>,
-    /// Instructions of exceptions, sorted by number; empty where neither zones nor slices were asked for.
+    /// Instructions of exceptions, sorted by number; empty where neither zones, slices nor a timeline were asked for.
     pub exceptions: Vec<Exception>,
 }
 
