@@ -450,7 +450,7 @@ fn what_a_zone_takes_is_kept_in_baselines_limited_and_compared() {
         assert!(said.contains(&format!("{what} +2.50 %, allowed 0% (40 \u{2192} 41)")), "{what}: {said}");
     }
     // Two profiles side by side.
-    let run = crate::common::run("cortex-m3-zones", &[]).expect_code(0);
+    let run = run("cortex-m3-zones", &[]).expect_code(0);
     let other = crate::common::run("cortex-m3-zones", &["--for", "500k"]);
     let mut command = crate::common::harness();
     let output = command.arg("diff").args([&other.dir, &run.dir]).output().unwrap();
