@@ -683,8 +683,8 @@ mod tests {
         // Samples that say something else.
         let mut profile = followed().caller(0, 0x64).taken(5, 0x50, 1, 0);
         let expected = [
-            ("task blink;crc", 8),
-            ("task blink;crc;rotate+", 2),
+            ("task blink;crc", 7),
+            ("task blink;crc;rotate+", 3),
             ("task blink;main", 10),
             ("task blink;main;crc", 68),
             ("task blink;main;crc;[irq UART0];UART0_Handler", 6),

@@ -20,7 +20,7 @@ use crate::text::number::{parse_insns, parse_number};
 
 /// Shortest period with which each sample also looks at how much has been printed: less often that costs nothing that
 /// can be measured.
-const MARKED_PERIOD_INSNS: u64 = 1_000;
+const MARKED_PERIOD_INSNS: u64 = 10_000;
 
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
 const MAX_BIN_BYTES: u64 = 1 << 30;
