@@ -134,7 +134,9 @@ fn chromes_trace_has_the_same_slices() {
     for (image, args) in IMAGES {
         let run = run(image, args).expect_code(0);
         let profile = run.profile();
-        let trace: Value = serde_json::from_slice(&tools::export(&run.dir, "chrome", &[])).unwrap();
+        let trace: Value = serde_json::from_slice(&tools::export(&run.dir, "chrome", &["--clock-hz", "1M"])).unwrap();
+        // A microsecond is an instruction.
+        let micros = |event: &Value| event["ts"].as_f64().unwrap();
         let (mut names, mut since, mut lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["pid"] == 0) {
             let track = event["tid"].as_u64().unwrap();
@@ -143,17 +145,18 @@ fn chromes_trace_has_the_same_slices() {
                     names.insert(track, event["args"]["name"].as_str().unwrap().to_owned());
                 }
                 "B" if event["name"] == "runs" => {
-                    since.insert(track, event["ts"].as_u64().unwrap());
+                    since.insert(track, micros(event));
                 }
                 "E" => {
                     if let Some(since) = since.remove(&track) {
-                        *lengths.entry(names[&track].clone()).or_default() += event["ts"].as_u64().unwrap() - since;
+                        *lengths.entry(names[&track].clone()).or_default() += micros(event) - since;
                     }
                 }
                 _ => {}
             }
         }
-        let expected: BTreeMap<String, u64> = running(&profile).into_iter().filter(|(_, insns)| *insns > 0).collect();
+        let expected = running(&profile).into_iter().filter(|(_, insns)| *insns > 0);
+        let expected: BTreeMap<String, f64> = expected.map(|(name, insns)| (name, insns as f64)).collect();
         assert_eq!(lengths, expected, "{image}");
     }
 }
