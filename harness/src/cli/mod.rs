@@ -323,7 +323,7 @@ pub struct ExportArgs {
     /// Print the JSON Schema of the format json
     #[arg(long, conflicts_with_all = ["profile", "format"])]
     pub schema: bool,
-    /// File to write [default: standard output]
+    /// File to write, or directory where the format is one [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Show interrupts under a root of their own instead of on top of what they interrupted

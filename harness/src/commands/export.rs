@@ -13,7 +13,7 @@ use crate::cli::{ExportArgs, Split, resolve};
 use crate::commands::list::formats;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::{Settings, json};
+use crate::export::{Settings, Writer, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
 use crate::text::number::parse_number;
@@ -52,11 +52,19 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     }
     source_map.relocate(&mut profile.names);
     let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
-    if path == Path::new(STDOUT) && format.is_binary() && stdout().is_terminal() {
+    let is_file = matches!(format.writer(), Writer::File(_));
+    if path == Path::new(STDOUT) && is_file && format.is_binary() && stdout().is_terminal() {
         let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
         return Err(InputError::new(why).into());
     }
-    write_to(path, |out| format.write(&profile, &settings, out))?;
+    match format.writer() {
+        Writer::File(write) => write_to(path, |out| write(&profile, &settings, out))?,
+        Writer::Directory(_) if path == Path::new(STDOUT) => {
+            let why = "this format is a directory: name one with --output DIRECTORY";
+            return Err(InputError::new(why).into());
+        }
+        Writer::Directory(write) => write(&profile, &settings, path)?,
+    }
     Ok(ExitCode::Good)
 }
 

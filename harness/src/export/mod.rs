@@ -4,6 +4,7 @@
 pub mod callgrind;
 pub mod chrome;
 pub mod csv;
+pub mod ctf;
 pub mod differential;
 pub mod flamegraph;
 pub mod folded;
@@ -25,6 +26,7 @@ pub mod speedscope;
 pub mod timeline;
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -75,11 +77,20 @@ pub struct Format {
     help: &'static str,
     /// Whether it is no text, which a terminal is not shown.
     is_binary: bool,
-    write: Writer,
+    writer: Writer,
 }
 
 /// Writes a profile in one format.
-type Writer = fn(&Profile, &Settings, &mut dyn Write) -> Result<()>;
+#[derive(Clone, Copy, Debug)]
+pub enum Writer {
+    /// As a file.
+    File(WriteFile),
+    /// As a directory.
+    Directory(fn(&Profile, &Settings, &Path) -> Result<()>),
+}
+
+/// Writes a file's bytes.
+pub type WriteFile = fn(&Profile, &Settings, &mut dyn Write) -> Result<()>;
 
 /// The formats, by name.
 pub const FORMATS: &[Format] = &[
@@ -90,6 +101,12 @@ pub const FORMATS: &[Format] = &[
     ),
     text("chrome", "Chrome trace events, for ui.perfetto.dev: samples on the firmware's time axis", chrome::write),
     text("csv", "The table of functions, for spreadsheets and scripts", csv::write),
+    Format {
+        name: "ctf",
+        help: "The timeline as a Common Trace Format directory, for babeltrace2 and Trace Compass (needs --timeline)",
+        is_binary: true,
+        writer: Writer::Directory(ctf::write),
+    },
     text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write),
     binary("gmon", "gmon.out of GNU gprof: gprof firmware.elf gmon.out", gmon::write),
     text(
@@ -112,22 +129,20 @@ pub const FORMATS: &[Format] = &[
 ];
 
 /// A format whose files are text.
-const fn text(name: &'static str, help: &'static str, write: Writer) -> Format {
-    Format { name, help, is_binary: false, write }
+const fn text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
+    Format { name, help, is_binary: false, writer: Writer::File(write) }
 }
 
 /// A format whose files are no text.
-const fn binary(name: &'static str, help: &'static str, write: Writer) -> Format {
-    Format { name, help, is_binary: true, write }
+const fn binary(name: &'static str, help: &'static str, write: WriteFile) -> Format {
+    Format { name, help, is_binary: true, writer: Writer::File(write) }
 }
 
 impl Format {
-    /// Writes a profile in this format, piece by piece: the whole text is never in memory.
-    ///
-    /// # Errors
-    /// What `out` reports, or that the profile lacks what the format is about.
-    pub fn write(self, profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
-        (self.write)(profile, settings, out)
+    /// What writes a profile in this format, piece by piece: the whole text is never in memory. It fails where that cannot
+    /// be written, and where the profile lacks what the format is about.
+    pub fn writer(self) -> Writer {
+        self.writer
     }
 
     /// Its name on the command line.
@@ -174,10 +189,11 @@ mod tests {
     fn what_is_binary_is_no_text_and_every_format_can_write_nothing() {
         for format in FORMATS {
             for profile in [empty(), freertos()] {
+                let Writer::File(write) = format.writer else { continue };
                 let mut bytes = Vec::new();
                 // An image without source lines is an error to lcov, a run that did not
                 // follow the heap to two others, one without a timeline to two more.
-                let written = format.write(&profile, &Settings::default(), &mut bytes).is_ok();
+                let written = write(&profile, &Settings::default(), &mut bytes).is_ok();
                 let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));

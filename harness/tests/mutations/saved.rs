@@ -12,7 +12,7 @@ use harness::analysis::stacks::View;
 use harness::analysis::{crosscheck, evidence, functions, lookup};
 use harness::exit_code::ExitCode;
 use harness::export::differential::{self, Side};
-use harness::export::{Format, Settings, flamegraph, json_bins, json_callers, report};
+use harness::export::{Format, Settings, Writer, flamegraph, json_bins, json_callers, report};
 use harness::gate::baseline::Baseline;
 use harness::profile::{InTarget, Profile, SpanKind};
 use harness::show::bins::{self, BinsTable, Order};
@@ -299,7 +299,12 @@ pub(crate) fn show(profile: &Profile) {
         drop(annotation::write_all(&listings, annotation::Screen { color: true, width_columns: Some(80) }, &mut out));
     }
     for format in Format::value_variants() {
-        drop(format.write(profile, &Settings { view, ..Settings::default() }, &mut out));
+        let settings = Settings { view, ..Settings::default() };
+        match format.writer() {
+            Writer::File(write) => drop(write(profile, &settings, &mut out)),
+            Writer::Directory(_) if profile.timeline.is_none() => {}
+            Writer::Directory(write) => drop(write(profile, &settings, tempfile::tempdir().unwrap().path())),
+        }
     }
     drop(flamegraph::svg(profile, view));
     drop(flamegraph::chart(profile, view));

@@ -447,7 +447,7 @@ fn what_a_zone_takes_is_kept_in_baselines_limited_and_compared() {
     let (code, said) = test(all, &[]);
     assert_eq!(code, 3, "{said}");
     for what in ["mean instructions of zone exactly", "most instructions of zone exactly"] {
-        assert!(said.contains(&format!("{what} +2.50 %, allowed 0% (40 \u{2192} 41)")), "{what}: {said}");
+        assert!(said.contains(&format!("{what} +2.50 %, allowed 0 % (40 \u{2192} 41)")), "{what}: {said}");
     }
     // Two profiles side by side.
     let run = run("cortex-m3-zones", &[]).expect_code(0);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use harness::analysis::trace::{self, Happens};
 use harness::profile::Profile;
 use serde_json::Value;
 use wire::timeline::{Encoder, Event, What};
 
-use crate::common::{run, tools, viewer};
+use crate::common::{harness, run, tools, viewer};
 
 const IMAGES: [(&str, &[&str]); 2] =
     [("riscv64-zones-tasks", &["--trace", "shuffle"]), ("cortex-m3-heap4", &["--timeline", "--heap"])];
@@ -159,6 +160,62 @@ fn chromes_trace_has_the_same_slices() {
         let expected: BTreeMap<String, f64> = expected.map(|(name, insns)| (name, insns as f64)).collect();
         assert_eq!(lengths, expected, "{image}");
     }
+}
+
+#[test]
+fn babeltrace_reads_every_event_of_every_cpu() {
+    let an521: (&str, &[&str]) = ("cortex-m33-an521-amp", &["--timeline"]);
+    for (image, args) in IMAGES.into_iter().chain([an521]) {
+        let run = run(image, args);
+        let profile = run.profile();
+        let directory = run.dir.join("ctf");
+        let export = || {
+            let mut command = harness();
+            command.args(["export", "-f", "ctf", "-o"]).arg(&directory).arg(&run.dir).output().unwrap()
+        };
+        let output = export();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut command = Command::new("babeltrace2");
+        command.args(["--clock-seconds", "--no-delta", "--color=never"]).arg(&directory);
+        let output = command.output().expect("babeltrace2 runs; ci/setup --tests installs it");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{said}");
+        let mut expected = Vec::new();
+        let walked: Result<bool, ()> = trace::walk(&profile, |tables, moment| {
+            let ns = moment.at_insns << profile.facts.icount_shift;
+            let at = format!("[{}.{:09}]", ns / 1_000_000_000, ns % 1_000_000_000);
+            let track = &tables.tracks[moment.track as usize].name;
+            let name = |name: u32| &tables.names[name as usize];
+            let (event, fields) = match moment.what {
+                Happens::Begins(of) => ("begins", format!(", name = \"{}\"", name(of))),
+                Happens::Ends(why) => ("ends", format!(", why = \"{}\"", why.map_or("", |why| name(why).as_str()))),
+                Happens::Is(of, None) => ("is", format!(", name = \"{}\"", name(of))),
+                Happens::Is(of, Some(value)) => {
+                    ("is_with_value", format!(", name = \"{}\", value = {value}", name(of)))
+                }
+                Happens::Counts(value) => ("counts", format!(", value = {value}")),
+            };
+            expected.push(format!("{at} {event}: {{ cpu_id = {} }}, {{ track = \"{track}\"{fields} }}", moment.vcpu));
+            Ok(())
+        });
+        assert_eq!(walked, Ok(true));
+        let read = String::from_utf8(output.stdout).unwrap();
+        // Cpu ids are in hexadecimal; of one instant on several CPUs it chooses the order.
+        let read = read.lines().map(|line| line.replace("cpu_id = 0x", "cpu_id = "));
+        let sorted = |mut lines: Vec<String>| {
+            lines.sort();
+            lines
+        };
+        assert!(expected.len() > 100, "{image}: {}", expected.len());
+        assert_eq!(sorted(read.collect()), sorted(expected), "{image}");
+        // Nothing is put beside what is there.
+        let output = export();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("is not empty"), "{said}");
+    }
+    let output = harness().args(["export", "-f", "ctf"]).arg(&run("riscv64-bare", &[]).dir).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("--output DIRECTORY"), "{said}");
 }
 
 #[test]
