@@ -110,6 +110,14 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// A track's name behind that of the one that it belongs to: of zones and calls that tells them apart.
+    pub fn title(&self, track: &Track) -> String {
+        match track.parent {
+            Some(parent) => format!("{}: {}", self.tracks[parent as usize].name, track.name),
+            None => track.name.clone(),
+        }
+    }
+
     fn name(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;

@@ -166,9 +166,7 @@ fn write_timeline(profile: &Profile, clock: Clock, out: &mut dyn Write) -> Resul
     let mut described = 0;
     trace::walk(profile, |tables, moment| {
         for (number, track) in tables.tracks.iter().enumerate().skip(described) {
-            let parent =
-                track.parent.map(|parent| format!("{}: {}", tables.tracks[parent as usize].name, track.name));
-            let name = parent.as_deref().unwrap_or(&track.name);
+            let name = &tables.title(track);
             let tid = number as u32 + 1;
             let thread = Metadata { ph: "M", pid: TIMELINE_PID, tid, name: "thread_name", args: Named { name } };
             out.write_all(b",\n")?;

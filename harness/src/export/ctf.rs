@@ -96,7 +96,7 @@ fn stream(profile: &Profile, vcpu: u32, out: &mut dyn Write) -> Result<()> {
             return Ok(());
         }
         let ns = u64::try_from(u128::from(moment.at_insns) << profile.facts.icount_shift.min(63)).unwrap_or(u64::MAX);
-        let track = tables.tracks[moment.track as usize].name.as_str();
+        let track = &*tables.title(&tables.tracks[moment.track as usize]);
         let name = |number: u32| tables.names[number as usize].as_str();
         let (id, texts, value) = match moment.what {
             Happens::Begins(number) => (0, [track, name(number)], None),

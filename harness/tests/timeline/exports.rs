@@ -184,7 +184,7 @@ fn babeltrace_reads_every_event_of_every_cpu() {
         let walked: Result<bool, ()> = trace::walk(&profile, |tables, moment| {
             let ns = moment.at_insns << profile.facts.icount_shift;
             let at = format!("[{}.{:09}]", ns / 1_000_000_000, ns % 1_000_000_000);
-            let track = &tables.tracks[moment.track as usize].name;
+            let track = tables.title(&tables.tracks[moment.track as usize]);
             let name = |name: u32| &tables.names[name as usize];
             let (event, fields) = match moment.what {
                 Happens::Begins(of) => ("begins", format!(", name = \"{}\"", name(of))),
@@ -260,7 +260,7 @@ fn csv_has_a_line_for_each_event() {
 fn a_run_without_a_timeline_says_so() {
     let run = run("cortex-m3-exit0", &[]).expect_code(0);
     for format in ["perfetto", "timeline"] {
-        let output = crate::common::harness().args(["export", "-f", format]).arg(&run.dir).output().unwrap();
+        let output = harness().args(["export", "-f", format]).arg(&run.dir).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && error.contains("ask for it with --timeline"), "{error}");
     }
@@ -287,7 +287,7 @@ fn the_page_draws_it_zooms_and_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("page.html");
     let report = |profile: &Path| {
-        let output = crate::common::harness().arg("report").arg(profile).arg("-o").arg(&page).output().unwrap();
+        let output = harness().arg("report").arg(profile).arg("-o").arg(&page).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         viewer("report.mjs", &["timeline", page.to_str().unwrap()])
     };
@@ -318,7 +318,7 @@ fn without_a_timeline_the_page_draws_tasks_from_samples() {
     let run = run("cortex-m3-zones-tasks", &[]).expect_code(0);
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("page.html");
-    let output = crate::common::harness().arg("report").arg(&run.dir).arg("-o").arg(&page).output().unwrap();
+    let output = harness().arg("report").arg(&run.dir).arg("-o").arg(&page).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen = viewer("report.mjs", &["timeline", page.to_str().unwrap()]);
     assert_eq!(seen["note"], "from samples; --timeline records every event");
