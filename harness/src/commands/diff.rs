@@ -16,6 +16,7 @@ use crate::export::differential::{self, Side};
 use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
 use crate::run::directory::write_file;
+use crate::run::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
 use crate::text::terminal;
@@ -25,12 +26,14 @@ use crate::text::terminal;
 /// # Errors
 /// When a profile cannot be read or the picture not be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
+    let busy = Busy::new("comparing the profiles");
     let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
     if args.output.is_some() {
         one_kind_of_stacks([(&args.before, &before), (&args.after, &after)])?;
     }
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
+    drop(busy);
     let mut out = terminal::stdout();
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;
@@ -40,12 +43,14 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let size = TableSize { top_rows: (args.top > 0).then_some(args.top), width_columns: terminal::width_columns() };
     heap::write_difference(&before, &after, size, &mut out)?;
     if let Some(path) = &args.output {
+        let busy = Busy::new(&format!("writing {}", path.display()));
         let side = |path: &Path, profile: &Profile| {
             let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();
             Side::new(&path.display().to_string(), stacks)
         };
         let (before, after) = (side(&args.before, &before), side(&args.after, &after));
         write_file(path, |out| differential::svg(&before, &after, out))?;
+        drop(busy);
         writeln!(out, "picture in {}", path.display())?;
     }
     Ok(ExitCode::Good)

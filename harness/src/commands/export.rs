@@ -16,6 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::export::{Settings, Writer, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
+use crate::run::progress::Busy;
 use crate::text::number::parse_number;
 use crate::text::terminal;
 
@@ -43,6 +44,8 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     };
     let settings = settings(args)?;
     let source_map = SourceMap::parse(&args.source_map)?;
+    let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
+    let _busy = (path != Path::new(STDOUT)).then(|| Busy::new(&format!("writing {}", path.display())));
     let mut profile = Profile::load(profile)?;
     if let Some(text) = &args.slice {
         profile = resolve::slices(text, &profile)?;
@@ -51,7 +54,6 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         profile = zone::framed(&profile);
     }
     source_map.relocate(&mut profile.names);
-    let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
     let is_file = matches!(format.writer(), Writer::File(_));
     if path == Path::new(STDOUT) && is_file && format.is_binary() && stdout().is_terminal() {
         let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";

@@ -17,6 +17,7 @@ use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
 use crate::profile::files::CONSOLE;
 use crate::run::directory::{STDOUT, write_to};
+use crate::run::progress::Busy;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -27,6 +28,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     if args.open && args.output.as_os_str() == STDOUT {
         return Err(InputError::new("--open shows a file: name one with --output FILE, not -").into());
     }
+    let busy = (args.output.as_os_str() != STDOUT).then(|| Busy::new(&format!("writing {}", args.output.display())));
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
@@ -41,6 +43,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     });
     let extras = Extras { console: console.as_deref(), before };
     write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
+    drop(busy);
     if args.output.as_os_str() != STDOUT {
         // A closed standard error is no reason to fail: the page is written.
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());

@@ -2,6 +2,8 @@
 //! terminal, never wider than that, and never in an output.
 
 use std::cell::Cell;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use console::Term;
@@ -16,6 +18,61 @@ const DEFAULT_COLUMNS: usize = 80;
 
 /// Least and most columns of the bar itself.
 const BAR_COLUMNS: (usize, usize) = (6, 30);
+
+/// How long something takes before it is said to be under way, and how often that is said then.
+const PATIENCE: Duration = Duration::from_secs(1);
+const REDRAWN_EVERY: Duration = Duration::from_millis(200);
+
+/// A line that says what is under way, where that is known to take a while only as it does: there until it is dropped.
+#[derive(Debug)]
+pub struct Busy {
+    /// Dropping it ends the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    /// Of something like `writing report.html`.
+    pub fn new(what: &str) -> Busy {
+        if !Term::stderr().is_term() {
+            return Busy { stop: None, thread: None };
+        }
+        let what = printable(what).into_owned();
+        let (stop, stopped) = mpsc::channel();
+        let goes_on = move |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+        let since = Instant::now();
+        let thread = thread::spawn(move || {
+            if !goes_on(PATIENCE) {
+                return;
+            }
+            let bar = Bar::new("", 0).bar;
+            loop {
+                let width = width_columns();
+                bar.set_message(shorten(&format!("{what}: {} s", since.elapsed().as_secs()), width));
+                bar.tick();
+                if !goes_on(REDRAWN_EVERY) {
+                    break;
+                }
+            }
+            bar.finish_and_clear();
+        });
+        Busy { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // It has nothing to say of how it ended.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Columns of the terminal but the last: one where that is used may go on to the next line.
+fn width_columns() -> usize {
+    let width = Term::stderr().size_checked().map_or(DEFAULT_COLUMNS, |(_, columns)| usize::from(columns));
+    width.saturating_sub(1)
+}
 
 /// A bar for each of several runs, and one for all.
 #[derive(Debug)]
@@ -95,9 +152,7 @@ impl Bar {
             self.opened.set(Some(Instant::now()));
         }
         let elapsed = self.opened.get().map_or_else(|| self.bar.elapsed(), |opened| opened.elapsed());
-        let width = Term::stderr().size_checked().map_or(DEFAULT_COLUMNS, |(_, columns)| usize::from(columns));
-        // A terminal whose last column is used may go on to the next line.
-        self.bar.set_message(line(&self.name, self.window_insns, progress, elapsed, width.saturating_sub(1)));
+        self.bar.set_message(line(&self.name, self.window_insns, progress, elapsed, width_columns()));
     }
 
     /// Prints without disturbing the bar.

@@ -2,6 +2,7 @@
 //! is wider than the terminal, and a word that is not where it belongs is pointed at.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -86,6 +87,34 @@ fn on_terminal(columns: usize, dir: &Path, words: &str) -> Screen {
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(dir);
     script.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
     Screen::of(&script.stdin(Stdio::null()).output().unwrap().stdout, columns)
+}
+
+#[test]
+fn what_takes_long_is_said_to_be_under_way_until_it_is_done() {
+    let temp = tempfile::tempdir().unwrap();
+    let profile = crate::common::run("riscv64-bare", &[]).dir;
+    let pipe = temp.path().join("slow");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for words in ["export --format folded", "report"] {
+        let harness = env!("CARGO_BIN_EXE_harness");
+        let line = format!("stty rows 24 cols 80; exec {harness} {words} {} -o slow", profile.display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(&temp);
+        let mut script = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shown = Vec::new();
+        // It waits until somebody reads.
+        for byte in script.stdout.as_mut().unwrap().bytes() {
+            shown.push(byte.unwrap());
+            if shown.ends_with(b"writing slow: ") {
+                break;
+            }
+        }
+        assert!(!fs::read(&pipe).unwrap().is_empty());
+        script.stdout.take().unwrap().read_to_end(&mut shown).unwrap();
+        assert!(script.wait().unwrap().success());
+        let lines = Screen::of(&shown, 80).lines.join("\n");
+        assert!(shown.windows(8).any(|part| part == b"writing ") && !lines.contains("writing"), "{words}: {lines}");
+    }
 }
 
 #[test]
