@@ -48,7 +48,7 @@ impl Busy {
             let bar = Bar::new("", 0).bar;
             loop {
                 let width = width_columns();
-                bar.set_message(shorten(&format!("{what}: {} s", since.elapsed().as_secs()), width));
+                bar.set_message(shorten(&format!("{what}: {} s", since.elapsed().as_secs()), width).into_owned());
                 bar.tick();
                 if !goes_on(REDRAWN_EVERY) {
                     break;
