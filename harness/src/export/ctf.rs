@@ -1,7 +1,8 @@
 //! The timeline in the Common Trace Format 1.8 (<https://diamon.org/ctf/v1.8.3/>), for babeltrace2 and Trace Compass: a
 //! directory with `metadata`, which says what the bytes of the others are, and a stream for each CPU.
 //!
-//! An event says on which track something begins, ends, is, or has another value; times are the firmware's virtual
+//! An event says on which track something begins, ends, is, or has another value; a text is never empty, for babeltrace2
+//! 2.0 shows the last one's instead. Times are the firmware's virtual
 //! nanoseconds since the window opened. Events are in packets, whose sizes come first.
 
 use std::fs;
@@ -52,10 +53,11 @@ stream {
 };
 
 event { id = 0; name = "begins"; stream_id = 0; fields := struct { string track; string name; }; };
-event { id = 1; name = "ends"; stream_id = 0; fields := struct { string track; string why; }; };
+event { id = 1; name = "ends"; stream_id = 0; fields := struct { string track; }; };
 event { id = 2; name = "is"; stream_id = 0; fields := struct { string track; string name; }; };
 event { id = 3; name = "is_with_value"; stream_id = 0; fields := struct { string track; string name; int64_t value; }; };
 event { id = 4; name = "counts"; stream_id = 0; fields := struct { string track; int64_t value; }; };
+event { id = 5; name = "ends_since"; stream_id = 0; fields := struct { string track; string why; }; };
 "#;
 
 /// Begins each packet.
@@ -98,14 +100,14 @@ fn stream(profile: &Profile, vcpu: u32, out: &mut dyn Write) -> Result<()> {
         let ns = u64::try_from(u128::from(moment.at_insns) << profile.facts.icount_shift.min(63)).unwrap_or(u64::MAX);
         let track = &*tables.title(&tables.tracks[moment.track as usize]);
         let name = |number: u32| tables.names[number as usize].as_str();
-        let (id, texts, value) = match moment.what {
-            Happens::Begins(number) => (0, [track, name(number)], None),
-            Happens::Ends(why) => (1, [track, why.map_or("", name)], None),
-            Happens::Is(number, None) => (2, [track, name(number)], None),
-            Happens::Is(number, Some(value)) => (3, [track, name(number)], Some(value)),
-            Happens::Counts(value) => return packet.add(ns, 4, &[track], Some(value), out),
-        };
-        packet.add(ns, id, &texts, value, out)
+        match moment.what {
+            Happens::Begins(number) => packet.add(ns, 0, &[track, name(number)], None, out),
+            Happens::Ends(None) => packet.add(ns, 1, &[track], None, out),
+            Happens::Is(number, None) => packet.add(ns, 2, &[track, name(number)], None, out),
+            Happens::Is(number, Some(value)) => packet.add(ns, 3, &[track, name(number)], Some(value), out),
+            Happens::Counts(value) => packet.add(ns, 4, &[track], Some(value), out),
+            Happens::Ends(Some(why)) => packet.add(ns, 5, &[track, name(why)], None, out),
+        }
     })?;
     packet.write(out)
 }
@@ -130,6 +132,7 @@ impl Packet {
         self.events.push(id);
         self.events.extend(ns.to_le_bytes());
         for text in texts {
+            let text = if text.is_empty() { "?" } else { text };
             self.events.extend(text.bytes().filter(|&byte| byte != 0));
             self.events.push(0);
         }
