@@ -2,7 +2,7 @@
 //! is wider than the terminal, and a word that is not where it belongs is pointed at.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -103,7 +103,8 @@ fn what_takes_long_is_said_to_be_under_way_until_it_is_done() {
         let mut script = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut shown = Vec::new();
         // It waits until somebody reads.
-        for byte in script.stdout.as_mut().unwrap().bytes() {
+        let mut screen = BufReader::new(script.stdout.take().unwrap());
+        for byte in screen.by_ref().bytes() {
             shown.push(byte.unwrap());
             if shown.ends_with(b"writing slow: ") {
                 break;
@@ -111,7 +112,7 @@ fn what_takes_long_is_said_to_be_under_way_until_it_is_done() {
         }
         assert!(shown.ends_with(b"writing slow: "), "{}", String::from_utf8_lossy(&shown));
         assert!(!fs::read(&pipe).unwrap().is_empty());
-        script.stdout.take().unwrap().read_to_end(&mut shown).unwrap();
+        screen.read_to_end(&mut shown).unwrap();
         assert!(script.wait().unwrap().success());
         let lines = Screen::of(&shown, 80).lines.join("\n");
         assert!(!lines.contains("writing"), "{words}: {lines}");
