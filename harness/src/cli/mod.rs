@@ -338,8 +338,8 @@ pub struct ExportArgs {
     /// Only what executed in slice N, or in N..M: folded, csv, speedscope, pprof
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
-    /// Instructions per second, for gmon and chrome, where 1M makes 1 us of each [default: the machine's virtual clock,
-    /// 1e9 / 2^shift]
+    /// Instructions per second, for gmon, chrome (1M makes 1 us of each), perfetto, ctf and timeline (1G makes 1 ns of
+    /// each) [default: the machine's virtual clock, 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
     /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated

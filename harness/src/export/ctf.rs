@@ -73,7 +73,7 @@ const PACKET_BYTES: usize = 1 << 16;
 ///
 /// # Errors
 /// That it has files, that they cannot be written, and that there is no timeline.
-pub fn write(profile: &Profile, _settings: &Settings, directory: &Path) -> Result<()> {
+pub fn write(profile: &Profile, settings: &Settings, directory: &Path) -> Result<()> {
     if profile.timeline.is_none() {
         bail!(NOT_RECORDED);
     }
@@ -85,19 +85,19 @@ pub fn write(profile: &Profile, _settings: &Settings, directory: &Path) -> Resul
     }
     write_file(&directory.join("metadata"), |out| Ok(out.write_all(METADATA.as_bytes())?))?;
     for vcpu in (0..profile.vcpus.len() as u32).filter(|&vcpu| profile.vcpus[vcpu as usize].clock_insns > 0) {
-        write_file(&directory.join(format!("cpu{vcpu}")), |out| stream(profile, vcpu, out))?;
+        write_file(&directory.join(format!("cpu{vcpu}")), |out| stream(profile, settings, vcpu, out))?;
     }
     Ok(())
 }
 
 /// Writes what happens on one CPU.
-fn stream(profile: &Profile, vcpu: u32, out: &mut dyn Write) -> Result<()> {
+fn stream(profile: &Profile, settings: &Settings, vcpu: u32, out: &mut dyn Write) -> Result<()> {
     let mut packet = Packet { vcpu, since_ns: 0, until_ns: 0, events: Vec::new() };
     walk(profile, |tables, moment| {
         if moment.vcpu != vcpu {
             return Ok(());
         }
-        let ns = u64::try_from(u128::from(moment.at_insns) << profile.facts.icount_shift.min(63)).unwrap_or(u64::MAX);
+        let ns = settings.ns(profile, moment.at_insns);
         let track = &*tables.title(&tables.tracks[moment.track as usize]);
         let name = |number: u32| tables.names[number as usize].as_str();
         match moment.what {

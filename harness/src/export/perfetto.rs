@@ -49,11 +49,11 @@ fn uuid(track: u32) -> u64 {
 ///
 /// # Errors
 /// What `out` reports, and that there is no timeline.
-pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if profile.timeline.is_none() {
         bail!(NOT_RECORDED);
     }
-    let mut writer = Writer { shift: profile.facts.icount_shift, tracks: 0, names: 0, bytes: Vec::new(), out };
+    let mut writer = Writer { tracks: 0, names: 0, bytes: Vec::new(), out };
     writer.begin(&profile.facts.image_name)?;
     walk(profile, |tables, moment| {
         let interned_data = writer.describe(tables)?;
@@ -88,7 +88,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
                 event.counter_value = Some(value);
             }
         }
-        let timestamp = Some(moment.at_insns.wrapping_shl(writer.shift.into()));
+        let timestamp = Some(settings.ns(profile, moment.at_insns));
         writer.put(proto::TracePacket {
             timestamp,
             track_event: Some(event),
@@ -100,7 +100,6 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
 }
 
 struct Writer<'a> {
-    shift: u8,
     /// Tracks and names that have been described.
     tracks: usize,
     names: usize,

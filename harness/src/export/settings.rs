@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::analysis::stacks::View;
+use crate::profile::Profile;
 
 /// How an export is written, where formats leave a choice.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,4 +14,15 @@ pub struct Settings {
     pub clock_hz: Option<NonZeroU32>,
     /// Phases are apart, where a format can have them so.
     pub by_phase: bool,
+}
+
+impl Settings {
+    /// Nanoseconds that so many instructions of a profile take.
+    pub(super) fn ns(&self, profile: &Profile, insns: u64) -> u64 {
+        let ns = match self.clock_hz {
+            Some(hz) => u128::from(insns) * 1_000_000_000 / u128::from(hz.get()),
+            None => u128::from(insns) << profile.facts.icount_shift.min(63),
+        };
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
 }

@@ -18,7 +18,7 @@ use wire::timeline::What;
 ///
 /// # Errors
 /// What `out` reports, and that there is no timeline.
-pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
+pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let Some(recorded) = recorded(profile) else { bail!(NOT_RECORDED) };
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(["insns", "ns", "cpu", "context", "event", "name", "value", "why"])?;
@@ -43,7 +43,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
         if row.event.is_empty() {
             continue;
         }
-        let ns = u128::from(at_insns) << profile.facts.icount_shift.min(63);
+        let ns = settings.ns(profile, at_insns);
         csv.write_record([
             &at_insns.to_string(),
             &ns.to_string(),

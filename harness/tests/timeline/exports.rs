@@ -228,6 +228,12 @@ fn csv_has_a_line_for_each_event() {
     for (image, args) in IMAGES {
         let run = run(image, args).expect_code(0);
         let profile = run.profile();
+        // Of 1 ns for each instruction, if that is asked for.
+        let by_insns = tools::export(&run.dir, "timeline", &["--clock-hz", "1G"]);
+        for record in csv::Reader::from_reader(&by_insns[..]).records() {
+            let record = record.unwrap();
+            assert_eq!(record[0], record[1], "{image}: {record:?}");
+        }
         let bytes = tools::export(&run.dir, "timeline", &[]);
         let mut lines: BTreeMap<String, u64> = BTreeMap::new();
         let mut last = 0;
