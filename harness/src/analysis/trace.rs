@@ -378,7 +378,8 @@ struct Walk<'a> {
     open: BTreeMap<u32, Vec<u32>>,
     /// Blocks of the heap.
     sizes: HashMap<u64, u64>,
-    held_bytes: u64,
+    /// Sizes are as they were asked for, and a rule of the user's may take anything for one.
+    held_bytes: u128,
     phase: Option<u32>,
     /// More than one CPU has executed.
     has_cpus: bool,
@@ -618,20 +619,18 @@ impl Walk<'_> {
 
     /// Bytes that are held after an event of the heap.
     fn account(&mut self, event: &heap::Event) {
-        let mut hold = |address: u64, size_bytes: u64| {
-            self.held_bytes += size_bytes;
-            self.held_bytes -= self.sizes.insert(address, size_bytes).unwrap_or(0);
+        let (given_back, given_out) = match event.what {
+            heap::What::Allocated { address, size_bytes, .. } => (None, Some((address, size_bytes))),
+            heap::What::Freed { address } => (Some(address), None),
+            heap::What::Moved { old, address, size_bytes } => (Some(old), Some((address, size_bytes))),
+            heap::What::Opened | heap::What::Failed { .. } | heap::What::Left { .. } => (None, None),
         };
-        match event.what {
-            heap::What::Allocated { address, size_bytes, .. } => hold(address, size_bytes),
-            heap::What::Freed { address } => self.held_bytes -= self.sizes.remove(&address).unwrap_or(0),
-            heap::What::Moved { old, address, size_bytes } => {
-                self.held_bytes -= self.sizes.remove(&old).unwrap_or(0);
-                self.held_bytes += size_bytes;
-                self.held_bytes -= self.sizes.insert(address, size_bytes).unwrap_or(0);
-            }
-            heap::What::Opened | heap::What::Failed { .. } | heap::What::Left { .. } => {}
-        }
+        let freed = given_back.and_then(|address| self.sizes.remove(&address));
+        let replaced = given_out.and_then(|(address, size_bytes)| {
+            self.held_bytes += u128::from(size_bytes);
+            self.sizes.insert(address, size_bytes)
+        });
+        self.held_bytes -= u128::from(freed.unwrap_or(0)) + u128::from(replaced.unwrap_or(0));
     }
 
     fn heap(&mut self, event: &heap::Event) {
@@ -641,7 +640,7 @@ impl Walk<'_> {
         let name = self.tables.name(word);
         self.push(0, event.at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
         let track = self.plain_track(Kind::Heap, 0, "bytes of heap");
-        let held = self.held_bytes as i64;
+        let held = i64::try_from(self.held_bytes).unwrap_or(i64::MAX);
         self.push(0, event.at_insns, track, Happens::Counts(held));
     }
 
@@ -668,5 +667,45 @@ pub fn of_heap(what: &heap::What) -> (&'static str, Option<u64>) {
         heap::What::Moved { size_bytes, .. } => ("reallocated", Some(size_bytes)),
         heap::What::Failed { size_bytes, .. } => ("allocation failed", Some(size_bytes)),
         heap::What::Left { size_bytes } => ("allocation left", Some(size_bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+    use crate::profile::{Heap, Timeline};
+
+    #[test]
+    fn whatever_size_is_asked_for_the_bytes_that_are_held_have_no_bound() {
+        let allocated = |address, size_bytes| heap::What::Allocated { address, size_bytes, align_bytes: 0 };
+        let whats = [
+            heap::What::Opened,
+            allocated(0x100, u64::MAX),
+            allocated(0x200, u64::MAX),
+            heap::What::Moved { old: 0x100, address: 0x300, size_bytes: 8 },
+            heap::What::Freed { address: 0x200 },
+            // The same block once more: it was given back unseen.
+            allocated(0x300, 5),
+        ];
+        let mut encoder = heap::Encoder::default();
+        let mut profile = empty();
+        let mut events = Vec::new();
+        for (at_insns, what) in (1..).zip(whats) {
+            encoder.put(&heap::Event { at_insns, site: 1, what }, &mut events).unwrap();
+        }
+        profile.heap = Some(Heap { events, ..Heap::default() });
+        profile.timeline = Some(Timeline::default());
+        let mut held = Vec::new();
+        let walked = walk(&profile, |tables, moment| {
+            if tables.tracks[moment.track as usize].kind == Kind::Heap
+                && let Happens::Counts(bytes) = moment.what
+            {
+                held.push(bytes);
+            }
+            Ok::<(), ()>(())
+        });
+        assert_eq!(walked, Ok(true));
+        assert_eq!(held, [i64::MAX, i64::MAX, i64::MAX, 8, 5]);
     }
 }

@@ -247,6 +247,15 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     });
 }
 
+/// What is asked for ends with 2, and the message has all of these.
+#[track_caller]
+pub fn refused(name: &str, args: &[&str], expected: &[&str]) {
+    let run = run_file(&image(name), args).expect_code(2);
+    for part in expected {
+        assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
+    }
+}
+
 /// How the firmware's own counts compare with the exact ones.
 pub fn comparison(profile: &Profile) -> Comparison {
     let check = crosscheck::check(profile, &functions::table(profile));

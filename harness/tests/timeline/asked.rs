@@ -1,14 +1,6 @@
 //! What is asked for and is not there ends with 2 and says why.
 
-use crate::common::{image, run_file};
-
-#[track_caller]
-fn refused(name: &str, args: &[&str], expected: &[&str]) {
-    let run = run_file(&image(name), args).expect_code(2);
-    for part in expected {
-        assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
-    }
-}
+use crate::common::refused;
 
 #[test]
 fn a_trace_that_matches_nothing_names_what_is_near() {

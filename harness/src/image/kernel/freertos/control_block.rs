@@ -93,6 +93,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         }
         Ok(found)
     }
+
     pub(super) fn new(dwarf: &'d gimli::Dwarf<Slice<'a>>, pointer_bytes: u64) -> Self {
         let mut scan = Scan { dwarf, units: Vec::new(), pointer_bytes, found: Described::default() };
         let mut headers = dwarf.units();
