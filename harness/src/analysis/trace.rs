@@ -692,7 +692,8 @@ mod tests {
         let mut profile = empty();
         let mut events = Vec::new();
         for (at_insns, what) in (1..).zip(whats) {
-            encoder.put(&heap::Event { at_insns, site: 1, what }, &mut events).unwrap();
+            let site = u32::from(what != heap::What::Opened);
+            encoder.put(&heap::Event { at_insns, site, what }, &mut events).unwrap();
         }
         profile.heap = Some(Heap { events, ..Heap::default() });
         profile.timeline = Some(Timeline::default());
