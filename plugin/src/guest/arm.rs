@@ -19,6 +19,8 @@ static FACTS: Facts = Facts {
     registers: &[
         "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc", "xpsr",
     ],
+    // pc is not written back for a callback.
+    registers_in_a_row: 15,
     sp: 13,
     return_addr: 14,
     second_return_addr: None,

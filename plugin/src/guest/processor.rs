@@ -68,6 +68,8 @@ pub(crate) enum Stored {
 pub(crate) struct Facts {
     /// Names of the integer registers by number, as QEMU gives them, and of others that are read as often.
     pub(super) registers: &'static [&'static str],
+    /// How many of them QEMU keeps in a row, from the first one on.
+    pub(super) registers_in_a_row: usize,
     pub(super) sp: u8,
     pub(super) return_addr: u8,
     /// Number of the register that millicode returns by.
@@ -214,6 +216,8 @@ pub(crate) struct Guest {
     vcpu: u32,
     others: HashMap<u32, Registers>,
     is_readable: bool,
+    /// Registers are asked for one by one, as the API has it.
+    is_oracle: bool,
     /// See [`Guest::epoch`].
     epoch: u16,
 }
@@ -232,13 +236,15 @@ impl Guest {
             vcpu: 0,
             others: HashMap::new(),
             is_readable: true,
+            is_oracle: request.is_oracle,
             epoch: 1,
         }
     }
 
     /// Looks the registers up: a vCPU is about to run on this thread.
     pub(crate) fn appear(&mut self) {
-        self.registers.get_or_insert_with(|| Registers::find(self.facts.registers));
+        let in_a_row = if self.is_oracle { 0 } else { self.facts.registers_in_a_row };
+        self.registers.get_or_insert_with(|| Registers::find(self.facts.registers, in_a_row));
     }
 
     /// Another one of several vCPUs executes.

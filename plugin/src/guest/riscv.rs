@@ -19,6 +19,7 @@ static FACTS: Facts = Facts {
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
         "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
     ],
+    registers_in_a_row: 32,
     sp: 2,
     return_addr: 1,
     second_return_addr: Some(5),

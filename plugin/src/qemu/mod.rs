@@ -14,6 +14,7 @@ mod fork;
 mod hooks;
 mod install;
 mod raw;
+mod register_file;
 mod registers;
 mod reserve;
 mod socket;

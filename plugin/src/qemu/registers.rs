@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_uint};
 use super::raw::{
     self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
 };
+use super::register_file::RegisterFile;
 use super::versions::{self, Description};
 
 /// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
@@ -16,6 +17,7 @@ pub(crate) const MAX_READ_BYTES: usize = 4096;
 pub(crate) struct Registers {
     handles: HashMap<String, *mut raw::Register>,
     general: Vec<Option<Register>>,
+    file: RegisterFile,
     /// All of them, in QEMU's order: feature, name, handle.
     all: Vec<(String, String, Register)>,
     buffer: *mut GByteArray,
@@ -39,8 +41,8 @@ unsafe impl Send for Register {}
 
 impl Registers {
     /// Reads the list of the executing vCPU's registers, in a callback of its. `general` are the names of the integer
-    /// registers by number.
-    pub(crate) fn find(general: &[&str]) -> Self {
+    /// registers by number, of which QEMU keeps so many in a row.
+    pub(crate) fn find(general: &[&str], in_a_row: usize) -> Self {
         let mut handles = HashMap::new();
         let mut all = Vec::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
@@ -64,7 +66,7 @@ impl Registers {
         // SAFETY: no precondition; kept for the life of the process.
         let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
         let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
-        Registers { handles, general, all, buffer }
+        Registers { handles, general, file: RegisterFile::new(in_a_row), all, buffer }
     }
 
     /// The first register of that name.
@@ -74,8 +76,30 @@ impl Registers {
 
     /// Reads an integer register; only inside callbacks of the vCPU.
     pub(crate) fn read_general(&mut self, number: u8) -> Option<u64> {
+        if let Some(value) = self.file.get(number) {
+            return Some(value);
+        }
+        if self.file.is_time() {
+            self.compare();
+        }
         let register = (*self.general.get(usize::from(number))?)?;
         self.read(register)
+    }
+
+    /// Compares the registers with the place where they may be.
+    fn compare(&mut self) {
+        let (mut values, mut value_bytes) = (Vec::new(), 0);
+        for number in 0..self.file.count() {
+            let register = self.general.get(number).copied().flatten();
+            if let Some(value) = register.and_then(|register| self.read(register)) {
+                values.push(value);
+            }
+            // SAFETY: the buffer is glib's; it has what was read last.
+            value_bytes = unsafe { (*self.buffer).len } as usize;
+        }
+        if values.len() == self.file.count() {
+            self.file.compare(&values, value_bytes);
+        }
     }
 
     /// Feature, name and handle of all of them, in QEMU's order.
