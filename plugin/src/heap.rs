@@ -8,8 +8,6 @@
 //! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
 //! has interrupted cost nothing, and are told apart by their stack pointers.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind};
 use wire::heap::{Allocator, Argument, Event, What};
@@ -19,7 +17,7 @@ use crate::code::Code;
 use crate::follow::context::Core;
 use crate::guest::{Context, Guest};
 use crate::ledger::Ledger;
-use crate::stack::{Stack, Stacks};
+use crate::stack::{Stacks, Taken};
 
 /// Most calls that are under way at a time, of all tasks and interrupts; the oldest is given up.
 const MAX_OPEN: usize = 512;
@@ -29,7 +27,7 @@ const MAX_INNER: usize = 64;
 
 /// The calls of allocation functions that are under way.
 pub(crate) struct Heap {
-    allocators: BTreeMap<u64, Allocator>,
+    allocators: FxHashMap<u64, Allocator>,
     /// Counters of the calls that are to return to an address, by the address.
     awaited: FxHashMap<u64, u32>,
     /// In the order in which they began.
@@ -49,6 +47,8 @@ struct Open {
     place: Place,
     sp: u64,
     return_addr: u64,
+    /// The counter of the calls that are to return there.
+    awaited: u32,
     /// Instructions before it.
     began_insns: u64,
     site: u32,
@@ -100,8 +100,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn take(&mut self, context: Context) -> Stack {
-        self.stacks.take_from(self.core, context, self.by_transfer, self.guest, self.code, self.ledger)
+    fn take(&mut self, context: Context) -> Taken {
+        self.stacks.take_at_entry(self.core, context, self.by_transfer, self.guest, self.code, self.ledger)
     }
 }
 
@@ -165,8 +165,10 @@ impl Heap {
             } else if sp > open.sp {
                 false
             } else {
-                self.is_called_by_one(place, return_addr, walk.code)
-                    || shows(stack.get_or_insert_with(|| walk.take(context)), open.return_addr)
+                self.is_called_by_one(place, return_addr, walk.code) || {
+                    let stack = stack.get_or_insert_with(|| walk.take(context));
+                    shows(walk.stacks.frames(stack), open.return_addr)
+                }
             };
             if is_within {
                 parent = Some(index);
@@ -180,14 +182,12 @@ impl Heap {
         if takes_back_only && asked.old == 0 {
             return;
         }
-        let frames = match (parent, stack) {
-            // Most of these are never heard of again.
-            (Some(_), None) => Stack::new(),
-            (_, Some(stack)) => stack,
-            (None, None) if self.is_window_open => walk.take(context),
-            (None, None) => Stack::new(),
-        };
-        let frames = if self.is_window_open { walk.stacks.id(&frames, walk.ledger) } else { 0 };
+        // Of most that are made by others nothing is ever heard again.
+        if stack.is_none() && parent.is_none() && self.is_window_open {
+            stack = Some(walk.take(context));
+        }
+        let stack = stack.filter(|_| self.is_window_open);
+        let frames = stack.map_or(0, |stack| walk.stacks.id_of(&stack, walk.ledger));
         let site = match parent {
             Some(parent) if frames == 0 => self.open[parent].site,
             _ => self.site(pc, frames, walk.core.task, walk.ledger),
@@ -206,6 +206,7 @@ impl Heap {
             place,
             sp,
             return_addr,
+            awaited,
             began_insns: now,
             site,
             asked,
@@ -241,8 +242,8 @@ impl Heap {
             open.inner.clear();
         }
         // The counters have been cleared.
-        for awaited in self.open.iter().filter_map(|open| self.awaited.get(&open.return_addr)) {
-            ledger.add(*awaited, 0, 1);
+        for open in &self.open {
+            ledger.add(open.awaited, 0, 1);
         }
         self.is_window_open = true;
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
@@ -313,9 +314,7 @@ impl Heap {
 
     fn remove(&mut self, index: usize, ledger: &Ledger) -> Open {
         let open = self.open.remove(index);
-        if let Some(&awaited) = self.awaited.get(&open.return_addr) {
-            ledger.set(awaited, 0, ledger.get(awaited, 0).saturating_sub(1));
-        }
+        ledger.set(open.awaited, 0, ledger.get(open.awaited, 0).saturating_sub(1));
         open
     }
 
@@ -329,7 +328,7 @@ impl Heap {
 }
 
 /// Whether a stack has a call that returns there, or is not known far enough to say that it has none.
-fn shows(stack: &Stack, return_addr: u64) -> bool {
+fn shows(stack: &[FrameKind], return_addr: u64) -> bool {
     stack.iter().any(|frame| match *frame {
         FrameKind::Caller { return_addr: other } => other == return_addr,
         FrameKind::Unknown(_) => true,

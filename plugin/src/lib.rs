@@ -48,7 +48,7 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | what is due when; it says so, and acts on nothing |
 //! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
-//! | [`stack`] [`transfer`] [`marks`] [`timeline`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`recall`] [`stack`] [`transfer`] [`marks`] [`timeline`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
@@ -69,6 +69,7 @@ mod marks;
 mod output;
 mod prediction;
 mod qemu;
+mod recall;
 mod records;
 mod semihosting;
 mod slice;

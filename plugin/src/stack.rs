@@ -17,6 +17,7 @@ use crate::code::{Code, Place};
 use crate::follow::context::Core;
 use crate::guest::{Context, Guest};
 use crate::ledger::Ledger;
+use crate::recall::{Recall, Recalled, Trail};
 
 /// Guest memory is read in pieces of this size: one for most stacks.
 const PIECE_BYTES: u64 = 512;
@@ -38,6 +39,10 @@ pub(crate) struct Stacks {
     /// The stack that was written last, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
+    /// None: every stack is walked.
+    recall: Option<Recall>,
+    /// What the walk that is under way has used.
+    trail: Trail,
     /// What each vCPU came out of reset with, as it says at its first stack.
     reset: FxHashMap<u32, Option<(u64, u64)>>,
 }
@@ -57,8 +62,27 @@ struct Memory {
     pieces: usize,
 }
 
+/// Where a walk has a frame pointer from.
+#[derive(Clone, Copy)]
+enum FramePointer {
+    /// It is that of the context that the walk began in.
+    Context,
+    /// A function had saved it there.
+    Word { address: u64 },
+    /// It was kept, or is lost.
+    Kept,
+}
+
 /// What a walk found: its frames from the innermost caller outwards.
 pub(crate) type Stack = Vec<FrameKind>;
+
+/// A stack where many are taken.
+pub(crate) enum Taken {
+    /// One that is kept.
+    Recalled(Recalled),
+    /// One that is not.
+    Walked(Stack),
+}
 
 impl Stacks {
     /// No stack yet. None: none are to be taken.
@@ -70,6 +94,8 @@ impl Stacks {
             frames: FxHashMap::default(),
             last: Vec::new(),
             memory: Memory::default(),
+            recall: (!request.is_oracle).then(Recall::default),
+            trail: Trail::default(),
             reset: FxHashMap::default(),
         })
     }
@@ -102,8 +128,61 @@ impl Stacks {
         self.take_from(core, context, by_transfer, guest, code, ledger)
     }
 
+    /// The same at the first instruction of a function that is called often, where the registers have been read.
+    pub(crate) fn take_at_entry(
+        &mut self,
+        core: &Core,
+        context: Context,
+        by_transfer: bool,
+        guest: &mut Guest,
+        code: &mut Code,
+        ledger: &Ledger,
+    ) -> Taken {
+        // What is interrupted is not in the registers.
+        let is_plain = core.exceptions.is_empty();
+        let mut recall = self.recall.as_mut().filter(|_| is_plain);
+        if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(&context, guest)) {
+            core.note_stack_pointer(context.sp, ledger);
+            return Taken::Recalled(recalled);
+        }
+        let stack = self.take_from(core, context, by_transfer, guest, code, ledger);
+        let is_whole = !matches!(stack.last(), Some(FrameKind::Unknown(_)));
+        // One of a function that keeps no return address may start without a call.
+        let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
+        let recall = self.recall.as_mut().filter(|_| is_told);
+        match recall.and_then(|recall| recall.keep(&context, &self.trail, &stack, guest)) {
+            Some(recalled) => Taken::Recalled(recalled),
+            None => Taken::Walked(stack),
+        }
+    }
+
+    /// The frames of a stack.
+    pub(crate) fn frames<'a>(&'a self, taken: &'a Taken) -> &'a [FrameKind] {
+        match taken {
+            Taken::Recalled(recalled) => self.recall.as_ref().map_or(&[], |recall| recall.stack(*recalled)),
+            Taken::Walked(stack) => stack,
+        }
+    }
+
+    /// Its id, see [`Stacks::id`].
+    pub(crate) fn id_of(&mut self, taken: &Taken, ledger: &mut Ledger) -> u32 {
+        let known = match (taken, &self.recall) {
+            (Taken::Recalled(recalled), Some(recall)) => recall.id(*recalled),
+            _ => None,
+        };
+        if let Some(id) = known {
+            return id;
+        }
+        let stack = self.frames(taken).to_vec();
+        let id = self.id(&stack, ledger);
+        if let (Taken::Recalled(recalled), Some(recall)) = (taken, &mut self.recall) {
+            recall.set_id(*recalled, id);
+        }
+        id
+    }
+
     /// The same where the registers have been read.
-    pub(crate) fn take_from(
+    fn take_from(
         &mut self,
         core: &Core,
         mut context: Context,
@@ -126,6 +205,7 @@ impl Stacks {
         }
         self.memory = Memory { bytes: std::mem::take(&mut self.memory.bytes), ..Memory::default() };
         self.memory.bytes.clear();
+        self.trail.clear();
         // As many as most have.
         let mut stack = Vec::with_capacity(16);
         if let Err(why) = self.walk(core, context, &mut stack, guest, code) {
@@ -152,6 +232,8 @@ impl Stacks {
         let mut has_link = false;
         // A frame was passed by assumption: what does not add up after it says nothing of the stack.
         let mut assumed = false;
+        // Where the frame pointer was read: often no frame is found by it, and what a function has in it is its own.
+        let mut frame_pointer_from = FramePointer::Context;
         loop {
             if stack.len() >= self.max_depth {
                 return Err(Unknown::TooDeep);
@@ -192,22 +274,37 @@ impl Stacks {
                 return Err(Unknown::NoUnwindInfo);
             };
             let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
-            let from = if base == Base::StackPointer { at.sp } else { at.frame_pointer };
+            let from = if base == Base::StackPointer {
+                at.sp
+            } else {
+                match frame_pointer_from {
+                    FramePointer::Context => self.trail.use_frame_pointer(),
+                    FramePointer::Word { address } => self.trail.read(address, at.frame_pointer),
+                    FramePointer::Kept => self.trail.leave_open(),
+                }
+                at.frame_pointer
+            };
             let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
             if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
                 return Err(broken);
             }
-            let kept = function.and_then(|entry| self.kept.get(&(cfa, entry)).copied());
             let caller = match return_addr {
                 Saved::AtCfa(offset_bytes) => {
-                    self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
+                    let address = cfa.wrapping_add_signed(offset_bytes.into());
+                    let word = self.stack_word(address, guest).ok_or(broken)?;
+                    self.trail.read(address, word);
+                    word
                 }
                 Saved::Register if (innermost || has_link) && !is_forgetful => at.return_addr,
-                Saved::SecondLink if innermost => at.second_return_addr,
+                Saved::SecondLink if innermost => {
+                    self.trail.leave_open();
+                    at.second_return_addr
+                }
                 Saved::Register | Saved::Lost | Saved::SecondLink => {
+                    self.trail.leave_open();
                     // A loop to the function's start finds what the function's own calls left.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
-                    match kept.map(|kept| kept.return_addr) {
+                    match self.kept(function, cfa).map(|kept| kept.return_addr) {
                         kept if innermost && function == Some(at.pc) => {
                             kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
                         }
@@ -236,6 +333,7 @@ impl Stacks {
                 let interrupted = if level > 0 {
                     cross(core, level, stack)
                 } else {
+                    self.trail.leave_open();
                     Some(cross_unseen(cfa, caller, stack, guest).ok_or(broken)?)
                 };
                 match interrupted {
@@ -260,9 +358,14 @@ impl Stacks {
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,
                 Saved::AtCfa(offset_bytes) => {
-                    self.stack_word(cfa.wrapping_add_signed(offset_bytes.into()), guest).ok_or(broken)?
+                    let address = cfa.wrapping_add_signed(offset_bytes.into());
+                    frame_pointer_from = FramePointer::Word { address };
+                    self.stack_word(address, guest).ok_or(broken)?
                 }
-                Saved::Lost | Saved::SecondLink => kept.map_or(0, |kept| kept.frame_pointer),
+                Saved::Lost | Saved::SecondLink => {
+                    frame_pointer_from = FramePointer::Kept;
+                    self.kept(function, cfa).map_or(0, |kept| kept.frame_pointer)
+                }
             };
             stack.push(FrameKind::Caller { return_addr: caller });
             has_link = return_addr == Saved::SecondLink;
@@ -270,6 +373,11 @@ impl Stacks {
             at = Context { pc: caller, sp: cfa, return_addr: link, second_return_addr: 0, frame_pointer };
             innermost = false;
         }
+    }
+
+    /// What was kept of a function's call that has this canonical frame address.
+    fn kept(&self, function: Option<u64>, cfa: u64) -> Option<Kept> {
+        function.and_then(|entry| self.kept.get(&(cfa, entry)).copied())
     }
 
     /// A word of the stack, read in pieces.
