@@ -6,7 +6,7 @@ use wire::sample::Sample;
 
 use crate::common::{image_args, in_parallel, is_dozen, run, selected};
 
-fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
+fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
     assert_eq!(fast.facts.end, oracle.facts.end, "{context}: end");
     assert_eq!(fast.total_insns(), oracle.total_insns(), "{context}: total");
@@ -44,18 +44,28 @@ fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) 
 /// Its stacks are not compared, and at every sample they would take most of the time.
 const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
 
-fn compare(options: &[&str], fast_options: &[&str]) {
+/// `periods` are multiples of the first one, of which the oracle's samples at the others are some: it is asked once.
+fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
     in_parallel(&selected(), |name| {
         // An image that never ends has a --for of its own.
         let own_end = image_args(name).contains(&"--for");
-        let options: Vec<&str> = match options {
-            [others @ .., "--for", _] if own_end => others.to_vec(),
-            _ => options.to_vec(),
+        let options: &[&str] = if own_end { &[] } else { options };
+        let measured = |period: u64, others: &[&str]| {
+            let period = period.to_string();
+            run(name, &[&["--period", &period], options, others].concat()).profile()
         };
-        let fast = run(name, &[&options[..], fast_options].concat()).profile();
-        let oracle = run(name, &[&options[..], &ORACLE].concat()).profile();
-        assert_equal(name, &options, &fast, &oracle);
+        let mut oracle = measured(periods[0], &ORACLE);
+        for &period in periods {
+            assert!(period.is_multiple_of(periods[0]) && period >= oracle.facts.period_insns, "{periods:?}");
+            oracle.samples.retain(|sample| sample.at_insns.is_multiple_of(period));
+            assert_equal(name, &options_of(period, options), &measured(period, fast_options), &oracle);
+        }
     });
+}
+
+/// As they are shown where something differs.
+fn options_of(period: u64, options: &[&str]) -> Vec<String> {
+    [format!("--period {period}")].into_iter().chain(options.iter().map(|&option| option.to_owned())).collect()
 }
 
 // All of it, however long, at the default period; at shorter ones the first part, for the tests' time, and less of it
@@ -63,22 +73,17 @@ fn compare(options: &[&str], fast_options: &[&str]) {
 
 #[test]
 fn period_1_equals_the_oracle() {
-    compare(&["--period", "1", "--for", if is_dozen() { "1M" } else { "4M" }], &["--no-stacks"]);
+    compare(&[1], &["--for", if is_dozen() { "1M" } else { "4M" }], &["--no-stacks"]);
 }
 
 #[test]
-fn period_97_equals_the_oracle() {
-    compare(&["--period", "97", "--for", if is_dozen() { "4M" } else { "8M" }], &[]);
-}
-
-#[test]
-fn period_997_equals_the_oracle() {
-    compare(&["--period", "997", "--for", "8M"], &[]);
+fn periods_97_and_970_equal_the_oracle() {
+    compare(&[97, 970], &["--for", "8M"], &[]);
 }
 
 #[test]
 fn the_default_period_equals_the_oracle() {
-    compare(&[], &[]);
+    compare(&[10_007], &[], &[]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::common::{self, Run, finish, image, image_args, in_parallel, selected};
 
@@ -35,11 +36,15 @@ fn run_elsewhere(name: &str) -> Run {
 fn two_runs_of_every_image_give_identical_bytes() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Another process's load, in effect: one core is always busy with something else.
+        // Another process's load, in effect: it comes and goes, so that QEMU's threads are held up anywhere, and leaves the
+        // sweep most of the machine.
         scope.spawn(|| {
             let mut work = 0u64;
             while !done.load(Ordering::Relaxed) {
-                work = std::hint::black_box(work.wrapping_mul(31) + 1);
+                for _ in 0..1 << 22 {
+                    work = std::hint::black_box(work.wrapping_mul(31) + 1);
+                }
+                std::thread::sleep(Duration::from_millis(7));
             }
         });
         in_parallel(&selected(), |name| {
