@@ -105,6 +105,11 @@ impl Ledger {
         self.records.control.set(word, value);
     }
 
+    /// Number of vCPUs.
+    pub(crate) fn vcpus(&self) -> u32 {
+        self.records.vcpus()
+    }
+
     /// Instructions that a vCPU has started since the window opened (since reset until it has).
     pub(crate) fn insns(&self, vcpu: u32) -> u64 {
         counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))

@@ -152,12 +152,6 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if vcpus > 1 && !request.heap.is_empty() {
         return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
     }
-    if is_shared && request.timeline.is_some() {
-        return Err(Refused(
-            Refusal::TimelineOfSharedVcpus,
-            "the timeline needs vCPUs that share no translations".into(),
-        ));
-    }
     let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
     let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
     let main_thread = MainThread::find();
@@ -604,6 +598,21 @@ impl State {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
     }
 
+    /// A vCPU's next block has begun, for which a callback was asked: looks what has changed.
+    pub(crate) fn look_again(&mut self, vcpu: u32) {
+        let State { guest, ledger, follow, timeline, .. } = self;
+        if follow.tree.is_some() || follow.has_contexts {
+            follow.leave_exceptions(vcpu, guest, ledger);
+        }
+        if let Some(masks) = follow.masks() {
+            masks.check_mask(vcpu, guest, ledger);
+        }
+        // A call of the host may have printed.
+        if let Some(timeline) = timeline {
+            timeline.look(vcpu, ledger);
+        }
+    }
+
     /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
     pub(crate) fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
         let reach = self.blocks.get(block).insns() - index;
@@ -682,7 +691,12 @@ impl State {
         if self.counting.by_blocks() {
             clock::recheck(TIMEKEEPER, &self.ledger);
         } else {
+            let called = clock::called(TIMEKEEPER, &self.ledger);
             self.clock.set(TIMEKEEPER, &self.ledger);
+            // Somebody else has asked for that.
+            if called.by_recheck {
+                clock::recheck(TIMEKEEPER, &self.ledger);
+            }
         }
     }
 

@@ -122,6 +122,11 @@ impl Timeline {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
     }
 
+    /// Whether a vCPU awaits that a call returns to this address.
+    pub(crate) fn awaits(&self, pc: u64, vcpu: u32, ledger: &Ledger) -> bool {
+        self.awaited.get(&pc).is_some_and(|&awaited| ledger.get(awaited, vcpu) > 0)
+    }
+
     /// At the first instruction of such a function, before it is counted.
     pub(crate) fn enter(&mut self, pc: u64, core: &Core, guest: &mut Guest, code: &Code, ledger: &mut Ledger) {
         let Some(&function) = self.functions.get(&pc) else { return };

@@ -24,8 +24,6 @@ pub enum Refusal {
     ExactOfSeveralVcpus,
     /// The heap, of several vCPUs.
     HeapOfSeveralVcpus,
-    /// The timeline, of several vCPUs that share their translations.
-    TimelineOfSharedVcpus,
     /// Several vCPUs, of which this QEMU does not say which executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
@@ -47,7 +45,6 @@ impl Refusal {
             Refusal::Host => 5,
             Refusal::UntoldVcpus => 6,
             Refusal::HeapOfSeveralVcpus => 7,
-            Refusal::TimelineOfSharedVcpus => 8,
         }
     }
 
@@ -91,7 +88,6 @@ impl Refusal {
             [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
             [MAGIC, 6, 0] => Ok(Some(Refusal::UntoldVcpus)),
             [MAGIC, 7, 0] => Ok(Some(Refusal::HeapOfSeveralVcpus)),
-            [MAGIC, 8, 0] => Ok(Some(Refusal::TimelineOfSharedVcpus)),
             [MAGIC, ..] => Err(malformed(8)),
             _ => Err(malformed(0)),
         }
@@ -102,12 +98,11 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const ALL: [Refusal; 8] = [
+    const ALL: [Refusal; 7] = [
         Refusal::Request,
         Refusal::SeveralVcpus,
         Refusal::ExactOfSeveralVcpus,
         Refusal::HeapOfSeveralVcpus,
-        Refusal::TimelineOfSharedVcpus,
         Refusal::UntoldVcpus,
         Refusal::Io { errno: 28 },
         Refusal::Host,
