@@ -39,6 +39,8 @@ pub(crate) struct Ledger {
     heap_encoder: heap::Encoder,
     /// None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
+    /// How far each vCPU is known to have come by the timeline.
+    timeline_insns: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -56,6 +58,7 @@ impl Ledger {
             samples: 0,
             heap_encoder: heap::Encoder::default(),
             timeline: None,
+            timeline_insns: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -251,15 +254,26 @@ impl Ledger {
     /// The timeline begins at this instruction, which is the window's first.
     pub(crate) fn open_timeline(&mut self) {
         self.timeline = Some(timeline::Encoder::default());
+        self.timeline_insns = vec![0; self.vcpus() as usize];
     }
 
-    /// Appends an event to the timeline, where there is one. All that has executed on this vCPU has been settled.
+    /// Appends an event to the timeline, where there is one. All that has executed on any vCPU has been settled.
     pub(crate) fn happened(&mut self, vcpu: u32, what: What) {
+        if self.timeline.is_none() {
+            return;
+        }
+        for other in (0..self.vcpus()).filter(|&other| other != vcpu) {
+            if self.insns(other) != self.timeline_insns[other as usize] {
+                self.append(other, What::Stopped);
+            }
+        }
+        self.append(vcpu, what);
+    }
+
+    fn append(&mut self, vcpu: u32, what: What) {
+        let at_insns = self.insns(vcpu);
         let Some(encoder) = &mut self.timeline else { return };
-        let at_insns = counters::insns(
-            self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed),
-            self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed),
-        );
+        self.timeline_insns[vcpu as usize] = at_insns;
         self.buffer.clear();
         valid(encoder.put(&Event { vcpu, at_insns, what }, &mut self.buffer));
         let written = self.records.timeline(&self.buffer);

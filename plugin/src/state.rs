@@ -149,9 +149,6 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if vcpus > 1 && request.is_exact {
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
-    if vcpus > 1 && !request.heap.is_empty() {
-        return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
-    }
     let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
     let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
     let main_thread = MainThread::find();
@@ -543,7 +540,7 @@ impl State {
         if let Some(heap) = &mut self.heap {
             heap.end(&self.ledger);
         }
-        self.report_heap();
+        self.report_heap(TIMEKEEPER);
         self.look_at_console(TIMEKEEPER);
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
@@ -646,13 +643,13 @@ impl State {
             let taken = snapshot.take(wire::SNAPSHOT_OPEN, &mut self.guest);
             self.ledger.written(taken.and_then(|()| snapshot.keep_counters()));
         }
-        let before = self.ledger.insns(TIMEKEEPER);
+        let before = self.ledger.insns_of_all();
         self.ledger.clear_counters();
         self.follow.restart(&self.ledger);
         if let Some(heap) = &mut self.heap {
             heap.restart(before, &self.ledger);
         }
-        self.report_heap();
+        self.report_heap(TIMEKEEPER);
         self.transfers.restart(&self.ledger);
         if let Some(slices) = &mut self.slices {
             slices.restart();
@@ -665,10 +662,15 @@ impl State {
         }
     }
 
-    /// Writes what has happened to the heap. Whatever else wants to know of it is told here.
-    pub(crate) fn report_heap(&mut self) {
+    /// Writes what has happened to the heap, by a vCPU. Whatever else wants to know of it is told here.
+    pub(crate) fn report_heap(&mut self, vcpu: u32) {
+        let has_vcpus = self.clock.vcpus() > 1;
         for event in self.heap.iter_mut().flat_map(Heap::take_events) {
             self.ledger.heap(&event);
+            // The heap's clock is that of all of them.
+            if has_vcpus {
+                self.ledger.happened(vcpu, What::Heap);
+            }
         }
     }
 

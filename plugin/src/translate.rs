@@ -392,7 +392,7 @@ fn register_at_block(
             let pc = plan[0].pc;
             if code.is_return_address(pc, guest) {
                 let awaited = heap.awaited_at(pc, ledger);
-                qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
+                call_awaited::<OnAllocated>(state, qemu_block, awaited, insn_id(block, 0));
             }
         }
         AtBlock::Returned => {
