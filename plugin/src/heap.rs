@@ -229,7 +229,9 @@ impl Heap {
         }
         let awaited = self.awaited_at(return_addr, walk.ledger);
         let vcpus = place.vcpus(walk.ledger.vcpus());
-        vcpus.for_each(|vcpu| drop(walk.ledger.add(awaited, vcpu, 1)));
+        for vcpu in vcpus {
+            walk.ledger.add(awaited, vcpu, 1);
+        }
         self.open.push(Open {
             allocator,
             place,
@@ -274,7 +276,9 @@ impl Heap {
         // The counters have been cleared.
         for open in &self.open {
             let Some(&awaited) = self.awaited.get(&open.return_addr) else { continue };
-            open.place.vcpus(ledger.vcpus()).for_each(|vcpu| drop(ledger.add(awaited, vcpu, 1)));
+            for vcpu in open.place.vcpus(ledger.vcpus()) {
+                ledger.add(awaited, vcpu, 1);
+            }
         }
         self.is_window_open = true;
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });

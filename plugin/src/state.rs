@@ -267,9 +267,10 @@ impl State {
     /// Handles the events that fell into the suspected block, now that the clock says how far it came; first what is left
     /// of the other vCPUs' turns.
     pub(crate) fn settle(&mut self, vcpu: u32) {
-        let others = (0..self.clock.vcpus()).filter(|&other| other != vcpu && self.counting.is_inline);
-        for other in others.collect::<Vec<_>>() {
-            self.settle_one(other);
+        for other in 0..self.clock.vcpus() {
+            if other != vcpu && self.counting.is_inline {
+                self.settle_one(other);
+            }
         }
         self.settle_one(vcpu);
     }

@@ -123,7 +123,6 @@ const AT_INSN: [AtInsn; 28] = [
     // ends here ends in the window that ends here; one that begins here begins in the window that begins here.
     AtInsn::Until,
     AtInsn::Bound,
-    AtInsn::Mask,
     AtInsn::From,
     // In the window that opens here.
     AtInsn::Traced,
@@ -135,6 +134,8 @@ const AT_INSN: [AtInsn; 28] = [
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
+    // The next segment, or block, looks what has changed.
+    AtInsn::Mask,
     // The alarm is added to a clock that has been counted up.
     AtInsn::Transfer,
     // From the next block on.

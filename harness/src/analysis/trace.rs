@@ -437,10 +437,11 @@ impl Walk<'_> {
         }
         let number = self.tables.tracks.len() as u32;
         let mut name = name(&self.words);
-        // What each CPU has of its own is told apart by it, and what has the time of each.
-        let is_shared = matches!(key.0, Kind::Cpu | Kind::Zones | Kind::Calls) || (key.0 == Kind::Task && task != Some(0));
-        let is_own = !is_shared;
-        if self.has_cpus && is_own {
+        // What each CPU has of its own is told apart by it, and so is what has the time of each. A task goes on on
+        // another one, and the track that zones and calls belong to says whose they are.
+        let has_one =
+            matches!(key.0, Kind::Cpu | Kind::Zones | Kind::Calls) || (key.0 == Kind::Task && task != Some(0));
+        if self.has_cpus && !has_one {
             let _ = write!(name, ", CPU {}", key.1);
         }
         self.tables.tracks.push(Track { kind: key.0, vcpu: key.1, name, parent, task });

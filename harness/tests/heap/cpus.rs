@@ -35,8 +35,11 @@ fn found(image: &str, args: &[&str]) -> (HeapUse, BTreeMap<String, u64>) {
 fn one_heap_of_two_cpus_is_what_its_table_says() {
     for image in IMAGES {
         let (found, truth) = found(image, &["--heap"]);
-        let expected: BTreeMap<String, u64> =
-            truth.iter().filter(|(name, _)| followed(&found).contains_key(*name)).map(|(k, v)| (k.clone(), *v)).collect();
+        let expected: BTreeMap<String, u64> = truth
+            .iter()
+            .filter(|(name, _)| followed(&found).contains_key(*name))
+            .map(|(k, v)| (k.clone(), *v))
+            .collect();
         assert_eq!(followed(&found), expected, "{image}");
         assert_eq!((found.double_frees, found.bad_frees, found.reissued), (0, 0, 0), "{image}");
         assert!(truth["strangers"] == 0 && truth["met"] > 10, "{image}: {truth:?}");
@@ -100,7 +103,8 @@ fn the_timeline_has_each_event_at_its_cpus_time_and_in_the_order_of_all() {
                 seen.push(event);
             }
         }
-        let events: Vec<_> = profile.heap.as_ref().unwrap().events().filter(|event| event.what != What::Opened).collect();
+        let events: Vec<_> =
+            profile.heap.as_ref().unwrap().events().filter(|event| event.what != What::Opened).collect();
         assert_eq!(seen, events, "{image}");
         assert!(by_cpu.iter().all(|&events| events > 1000), "{image}: {by_cpu:?}");
     }

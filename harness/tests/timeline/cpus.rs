@@ -124,10 +124,11 @@ fn the_events_of_each_add_up_to_the_tables() {
                 assert_eq!(sums.calls.get(&(number as u32)), Some(&row.calls), "{image}: {}", row.name);
             }
         }
-        assert_eq!(timeline.functions.len() > 10, true, "{image}");
+        assert!(timeline.functions.len() > 10, "{image}");
         if image.contains("-heap") {
-            // The table masks them at every call, on both.
-            assert!(sums.masked.iter().all(|&masked| masked > 1000), "{image}: {:?}", sums.masked);
+            // The table masks interrupts at every call. The second hart never allows them.
+            let masked = if image.starts_with("riscv") { &sums.masked[..1] } else { &sums.masked };
+            assert!(masked.iter().all(|&masked| masked > 1000), "{image}: {:?}", sums.masked);
         }
         // Nothing else is counted otherwise.
         let without = crate::common::measured(image, &[]).profile();
