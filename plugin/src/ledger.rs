@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustc_hash::FxHashMap;
 use wire::Malformed;
 use wire::control::{End, Word};
 use wire::counters::{self, CLOCK, ORIGIN};
-use wire::definition::{Definition, TransferKind};
+use wire::definition::{Definition, Transfer, TransferKind};
 use wire::heap;
 use wire::sample::{Encoder, Sample};
 use wire::slice::{self, Slice};
@@ -29,6 +30,8 @@ pub(crate) struct Ledger {
     segments: HashMap<Segment, u32>,
     /// Slots of the segments that end in a jump to their function's start.
     jumping: HashSet<u32>,
+    /// Counters of what leads to a function and has it return to an address, by both. None: nobody asks.
+    calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
     /// Counters that add up, in the order of their slots.
     growing: Vec<u32>,
     /// Notes already written.
@@ -51,6 +54,7 @@ impl Ledger {
             records,
             segments: HashMap::new(),
             jumping: HashSet::new(),
+            calls: None,
             growing: Vec::new(),
             notes: HashSet::new(),
             encoder: Encoder::default(),
@@ -215,8 +219,24 @@ impl Ledger {
     pub(crate) fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
         let slot = self.new_slot();
         self.growing.push(slot);
-        self.note(&definition(slot));
+        let definition = definition(slot);
+        if let (Some(calls), Some(call)) = (&mut self.calls, call(&definition)) {
+            calls.entry(call).or_default().push(slot);
+        }
+        self.note(&definition);
         slot
+    }
+
+    /// Keeps what [`Ledger::calls`] says, from now on.
+    pub(crate) fn keep_calls(&mut self) {
+        self.calls = Some(FxHashMap::default());
+    }
+
+    /// How often a vCPU has begun to go to a function that is to return to an address then: by calls and tail calls, and
+    /// not by what stays in the function.
+    pub(crate) fn calls(&self, target: u64, return_addr: u64, vcpu: u32) -> u64 {
+        let slots = self.calls.as_ref().and_then(|calls| calls.get(&(target, return_addr)));
+        slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
     }
 
     /// Appends a definition.
@@ -306,6 +326,17 @@ impl Ledger {
         self.say(Word::EndPc, pc);
         self.say(Word::End, end as u64);
         qemu::exit(0)
+    }
+}
+
+/// Where what a counter counts leads to, and where that returns to.
+fn call(definition: &Definition) -> Option<(u64, u64)> {
+    match definition {
+        Definition::Segment { pc, sizes, transfer: Some(Transfer { kind: TransferKind::Call, target }), .. } => {
+            Some((*target, pc + sizes.iter().map(|&size| u64::from(size)).sum::<u64>()))
+        }
+        &Definition::Arc { target, return_addr: Some(return_addr), .. } => Some((target, return_addr)),
+        _ => None,
     }
 }
 

@@ -151,6 +151,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     }
     let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
     let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
+    if request.timeline.as_ref().is_some_and(|wanted| !wanted.functions.is_empty()) {
+        ledger.keep_calls();
+    }
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;

@@ -612,7 +612,7 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 }
 
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, clock, counting, follow, heap, timeline, semihosting, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, timeline, semihosting, .. } = state;
     let (isa, exact) = (guest.isa, follow.tree.is_some());
     let follows_masks = follow.masks().is_some();
     let it_blocks = &mut counting.it_blocks;
@@ -650,7 +650,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         if let (Some(timeline), Flow::Jump { target } | Flow::Branch { target }) = (timeline.as_mut(), flow)
             && code.function_of(pc) == Some(target)
         {
-            timeline.loops_to(target);
+            timeline.loops_to(target, ledger);
         }
         let changes_mask = follows_masks && decode::changes_mask(isa, bytes);
         let may_store = decoded.may_leave && decoded.flow == Flow::Next;

@@ -7,5 +7,6 @@ mod asked;
 mod cpus;
 mod exports;
 mod gate;
+mod loops;
 mod reasons;
 mod truth;
