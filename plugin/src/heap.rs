@@ -7,6 +7,11 @@
 //! A return is awaited at its address alone: each block that a call may return to has a counter of the calls that are
 //! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
 //! has interrupted cost nothing, and are told apart by their stack pointers.
+//!
+//! Of several vCPUs each has stacks of its own, and calls that are under way on it; a task may return on another one than
+//! it called on. Their time is what all of them have executed, in the order of their turns.
+
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind};
@@ -49,8 +54,9 @@ struct Open {
     return_addr: u64,
     /// The counter of the calls that are to return there.
     awaited: u32,
-    /// Instructions before it.
+    /// Instructions before it, of all vCPUs and of its own.
     began_insns: u64,
+    began_own_insns: u64,
     site: u32,
     asked: Asked,
     /// Another call that is under way made it.
@@ -76,15 +82,33 @@ struct Asked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Task(u32),
-    Exception { number: u64, began_insns: u64 },
+    /// What is no task's is each vCPU's own.
+    Thread {
+        vcpu: u32,
+    },
+    Exception {
+        vcpu: u32,
+        number: u64,
+        began_insns: u64,
+    },
 }
 
 impl Place {
     fn of(core: &Core) -> Place {
-        core.exceptions.last().map_or(Place::Task(core.task), |active| Place::Exception {
-            number: active.number,
-            began_insns: active.began_at,
-        })
+        let vcpu = core.vcpu;
+        match core.exceptions.last() {
+            Some(active) => Place::Exception { vcpu, number: active.number, began_insns: active.began_at },
+            None if core.task != 0 => Place::Task(core.task),
+            None => Place::Thread { vcpu },
+        }
+    }
+
+    /// The vCPUs, of so many, that may execute it.
+    fn vcpus(self, count: u32) -> Range<u32> {
+        match self {
+            Place::Task(_) => 0..count,
+            Place::Thread { vcpu } | Place::Exception { vcpu, .. } => vcpu..vcpu + 1,
+        }
     }
 }
 
@@ -132,6 +156,11 @@ impl Heap {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
     }
 
+    /// Whether a vCPU awaits that a call returns to this address.
+    pub(crate) fn awaits(&self, pc: u64, vcpu: u32, ledger: &Ledger) -> bool {
+        self.awaited.get(&pc).is_some_and(|&awaited| ledger.get(awaited, vcpu) > 0)
+    }
+
     /// What has happened since this was asked last, in that order.
     pub(crate) fn take_events(&mut self) -> impl Iterator<Item = Event> {
         self.events.drain(..)
@@ -143,10 +172,10 @@ impl Heap {
         let place = Place::of(walk.core);
         let context = walk.guest.context(pc);
         let (sp, return_addr) = (context.sp, walk.guest.code_address(context.return_addr));
-        let now = walk.ledger.insns(walk.core.vcpu);
+        let (now, own_now) = (walk.ledger.insns_of_all(), walk.ledger.insns(walk.core.vcpu));
         let is_same = |open: &Open| (open.sp, open.return_addr, open.place) == (sp, return_addr, place);
         // One that an instruction was executed again for: an exception came first.
-        let is_again = |open: &Open| open.allocator.entry == pc && now.wrapping_sub(open.began_insns) <= 1;
+        let is_again = |open: &Open| open.allocator.entry == pc && own_now.wrapping_sub(open.began_own_insns) <= 1;
         if self.open.iter().any(|open| is_same(open) && is_again(open)) {
             return;
         }
@@ -200,7 +229,10 @@ impl Heap {
             self.give_up(0, walk.ledger);
         }
         let awaited = self.awaited_at(return_addr, walk.ledger);
-        walk.ledger.add(awaited, walk.core.vcpu, 1);
+        let vcpus = place.vcpus(walk.ledger.vcpus());
+        for vcpu in vcpus {
+            walk.ledger.add(awaited, vcpu, 1);
+        }
         self.open.push(Open {
             allocator,
             place,
@@ -208,6 +240,7 @@ impl Heap {
             return_addr,
             awaited,
             began_insns: now,
+            began_own_insns: own_now,
             site,
             asked,
             is_inner: parent.is_some(),
@@ -220,7 +253,8 @@ impl Heap {
     pub(crate) fn leave(&mut self, pc: u64, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
         let sp = guest.stack_pointer();
         // Those that follow by tail calls return with the first.
-        let returns = |open: &Open| open.return_addr == pc && open.sp == sp;
+        let may_be_here = |open: &Open| open.place.vcpus(ledger.vcpus()).contains(&vcpu);
+        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && may_be_here(open);
         let Some(index) = self.open.iter().position(returns) else { return };
         let place = self.open[index].place;
         // What it called has returned unseen.
@@ -229,7 +263,7 @@ impl Heap {
         }
         let open = self.remove(index, ledger);
         let parent = self.innermost(place).filter(|&parent| open.is_inner && parent < index);
-        let at_insns = ledger.insns(vcpu);
+        let at_insns = ledger.insns_of_all();
         if let Some(what) = outcome(&open, guest) {
             self.happened(parent, Event { at_insns, site: open.site, what });
         }
@@ -238,12 +272,14 @@ impl Heap {
     /// The window opens: what is under way began before.
     pub(crate) fn restart(&mut self, insns: u64, ledger: &Ledger) {
         for open in &mut self.open {
-            open.began_insns = 0;
+            (open.began_insns, open.began_own_insns) = (0, 0);
             open.inner.clear();
         }
         // The counters have been cleared.
         for open in &self.open {
-            ledger.add(open.awaited, 0, 1);
+            for vcpu in open.place.vcpus(ledger.vcpus()) {
+                ledger.add(open.awaited, vcpu, 1);
+            }
         }
         self.is_window_open = true;
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
@@ -314,7 +350,8 @@ impl Heap {
 
     fn remove(&mut self, index: usize, ledger: &Ledger) -> Open {
         let open = self.open.remove(index);
-        ledger.set(open.awaited, 0, ledger.get(open.awaited, 0).saturating_sub(1));
+        let one_less = |vcpu| ledger.set(open.awaited, vcpu, ledger.get(open.awaited, vcpu).saturating_sub(1));
+        open.place.vcpus(ledger.vcpus()).for_each(one_less);
         open
     }
 

@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustc_hash::FxHashMap;
 use wire::Malformed;
 use wire::control::{End, Word};
 use wire::counters::{self, CLOCK, ORIGIN};
-use wire::definition::{Definition, TransferKind};
+use wire::definition::{Definition, Transfer, TransferKind};
 use wire::heap;
 use wire::sample::{Encoder, Sample};
 use wire::slice::{self, Slice};
@@ -29,6 +30,8 @@ pub(crate) struct Ledger {
     segments: HashMap<Segment, u32>,
     /// Slots of the segments that end in a jump to their function's start.
     jumping: HashSet<u32>,
+    /// Counters of what leads to a function and has it return to an address, by both. None: nobody asks.
+    calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
     /// Counters that add up, in the order of their slots.
     growing: Vec<u32>,
     /// Notes already written.
@@ -39,6 +42,8 @@ pub(crate) struct Ledger {
     heap_encoder: heap::Encoder,
     /// None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
+    /// How far each vCPU is known to have come by the timeline.
+    timeline_insns: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -49,6 +54,7 @@ impl Ledger {
             records,
             segments: HashMap::new(),
             jumping: HashSet::new(),
+            calls: None,
             growing: Vec::new(),
             notes: HashSet::new(),
             encoder: Encoder::default(),
@@ -56,6 +62,7 @@ impl Ledger {
             samples: 0,
             heap_encoder: heap::Encoder::default(),
             timeline: None,
+            timeline_insns: Vec::new(),
             buffer: Vec::new(),
         }
     }
@@ -103,6 +110,11 @@ impl Ledger {
     /// Sets a word of the control page.
     pub(crate) fn say(&self, word: Word, value: u64) {
         self.records.control.set(word, value);
+    }
+
+    /// Number of vCPUs.
+    pub(crate) fn vcpus(&self) -> u32 {
+        self.records.vcpus()
     }
 
     /// Instructions that a vCPU has started since the window opened (since reset until it has).
@@ -207,8 +219,24 @@ impl Ledger {
     pub(crate) fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
         let slot = self.new_slot();
         self.growing.push(slot);
-        self.note(&definition(slot));
+        let definition = definition(slot);
+        if let (Some(calls), Some(call)) = (&mut self.calls, call(&definition)) {
+            calls.entry(call).or_default().push(slot);
+        }
+        self.note(&definition);
         slot
+    }
+
+    /// Keeps what [`Ledger::calls`] says, from now on.
+    pub(crate) fn keep_calls(&mut self) {
+        self.calls = Some(FxHashMap::default());
+    }
+
+    /// How often a vCPU has begun to go to a function that is to return to an address then: by calls and tail calls, and
+    /// not by what stays in the function.
+    pub(crate) fn calls(&self, target: u64, return_addr: u64, vcpu: u32) -> u64 {
+        let slots = self.calls.as_ref().and_then(|calls| calls.get(&(target, return_addr)));
+        slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
     }
 
     /// Appends a definition.
@@ -246,15 +274,26 @@ impl Ledger {
     /// The timeline begins at this instruction, which is the window's first.
     pub(crate) fn open_timeline(&mut self) {
         self.timeline = Some(timeline::Encoder::default());
+        self.timeline_insns = vec![0; self.vcpus() as usize];
     }
 
-    /// Appends an event to the timeline, where there is one. All that has executed on this vCPU has been settled.
+    /// Appends an event to the timeline, where there is one. All that has executed on any vCPU has been settled.
     pub(crate) fn happened(&mut self, vcpu: u32, what: What) {
+        if self.timeline.is_none() {
+            return;
+        }
+        for other in (0..self.vcpus()).filter(|&other| other != vcpu) {
+            if self.insns(other) != self.timeline_insns[other as usize] {
+                self.append(other, What::Stopped);
+            }
+        }
+        self.append(vcpu, what);
+    }
+
+    fn append(&mut self, vcpu: u32, what: What) {
+        let at_insns = self.insns(vcpu);
         let Some(encoder) = &mut self.timeline else { return };
-        let at_insns = counters::insns(
-            self.records.counter(CLOCK, vcpu).load(Ordering::Relaxed),
-            self.records.counter(ORIGIN, vcpu).load(Ordering::Relaxed),
-        );
+        self.timeline_insns[vcpu as usize] = at_insns;
         self.buffer.clear();
         valid(encoder.put(&Event { vcpu, at_insns, what }, &mut self.buffer));
         let written = self.records.timeline(&self.buffer);
@@ -287,6 +326,17 @@ impl Ledger {
         self.say(Word::EndPc, pc);
         self.say(Word::End, end as u64);
         qemu::exit(0)
+    }
+}
+
+/// Where what a counter counts leads to, and where that returns to.
+fn call(definition: &Definition) -> Option<(u64, u64)> {
+    match definition {
+        Definition::Segment { pc, sizes, transfer: Some(Transfer { kind: TransferKind::Call, target }), .. } => {
+            Some((*target, pc + sizes.iter().map(|&size| u64::from(size)).sum::<u64>()))
+        }
+        &Definition::Arc { target, return_addr: Some(return_addr), .. } => Some((target, return_addr)),
+        _ => None,
     }
 }
 

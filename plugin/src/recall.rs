@@ -18,6 +18,7 @@ pub(crate) struct Recall {
 
 /// A stack, and all that it follows from.
 struct Kept {
+    vcpu: u32,
     pc: u64,
     sp: u64,
     return_addr: u64,
@@ -70,11 +71,12 @@ impl Trail {
 }
 
 impl Recall {
-    /// The stack of this context outside of exceptions, if nothing that it follows from is different.
-    pub(crate) fn find(&mut self, context: &Context, guest: &mut Guest) -> Option<Recalled> {
+    /// The stack of this context of a vCPU's outside of exceptions, if nothing that it follows from is different.
+    pub(crate) fn find(&mut self, vcpu: u32, context: &Context, guest: &mut Guest) -> Option<Recalled> {
         let slot = slot(context);
         let kept = self.kept.get(slot)?.as_ref()?;
-        let is_same = (kept.pc, kept.sp, kept.return_addr) == (context.pc, context.sp, context.return_addr)
+        let is_same = kept.vcpu == vcpu
+            && (kept.pc, kept.sp, kept.return_addr) == (context.pc, context.sp, context.return_addr)
             && kept.frame_pointer.is_none_or(|frame_pointer| frame_pointer == context.frame_pointer);
         if !is_same {
             return None;
@@ -99,9 +101,10 @@ impl Recall {
         Some(Recalled(slot))
     }
 
-    /// Keeps the stack of a context outside of exceptions. None: it cannot be told by what was used.
+    /// Keeps the stack of a context of a vCPU's outside of exceptions. None: it cannot be told by what was used.
     pub(crate) fn keep(
         &mut self,
+        vcpu: u32,
         context: &Context,
         trail: &Trail,
         stack: &[FrameKind],
@@ -124,6 +127,7 @@ impl Recall {
         }
         let slot = slot(context);
         self.kept[slot] = Some(Kept {
+            vcpu,
             pc: context.pc,
             sp: context.sp,
             return_addr: context.return_addr,

@@ -141,7 +141,7 @@ impl Stacks {
         // What is interrupted is not in the registers.
         let is_plain = core.exceptions.is_empty();
         let mut recall = self.recall.as_mut().filter(|_| is_plain);
-        if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(&context, guest)) {
+        if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(core.vcpu, &context, guest)) {
             core.note_stack_pointer(context.sp, ledger);
             return Taken::Recalled(recalled);
         }
@@ -150,7 +150,7 @@ impl Stacks {
         // One of a function that keeps no return address may start without a call.
         let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
         let recall = self.recall.as_mut().filter(|_| is_told);
-        match recall.and_then(|recall| recall.keep(&context, &self.trail, &stack, guest)) {
+        match recall.and_then(|recall| recall.keep(core.vcpu, &context, &self.trail, &stack, guest)) {
             Some(recalled) => Taken::Recalled(recalled),
             None => Taken::Walked(stack),
         }

@@ -149,17 +149,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if vcpus > 1 && request.is_exact {
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
-    if vcpus > 1 && !request.heap.is_empty() {
-        return Err(Refused(Refusal::HeapOfSeveralVcpus, "the heap is followed on one vCPU".into()));
-    }
-    if is_shared && request.timeline.is_some() {
-        return Err(Refused(
-            Refusal::TimelineOfSharedVcpus,
-            "the timeline needs vCPUs that share no translations".into(),
-        ));
-    }
     let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
     let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
+    if request.timeline.as_ref().is_some_and(|wanted| !wanted.functions.is_empty()) {
+        ledger.keep_calls();
+    }
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
@@ -552,7 +546,7 @@ impl State {
         if let Some(heap) = &mut self.heap {
             heap.end(&self.ledger);
         }
-        self.report_heap();
+        self.report_heap(TIMEKEEPER);
         self.look_at_console(TIMEKEEPER);
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
@@ -607,6 +601,21 @@ impl State {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
     }
 
+    /// A vCPU's next block has begun, for which a callback was asked: looks what has changed.
+    pub(crate) fn look_again(&mut self, vcpu: u32) {
+        let State { guest, ledger, follow, timeline, .. } = self;
+        if follow.tree.is_some() || follow.has_contexts {
+            follow.leave_exceptions(vcpu, guest, ledger);
+        }
+        if let Some(masks) = follow.masks() {
+            masks.check_mask(vcpu, guest, ledger);
+        }
+        // A call of the host may have printed.
+        if let Some(timeline) = timeline {
+            timeline.look(vcpu, ledger);
+        }
+    }
+
     /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
     pub(crate) fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
         let reach = self.blocks.get(block).insns() - index;
@@ -640,13 +649,13 @@ impl State {
             let taken = snapshot.take(wire::SNAPSHOT_OPEN, &mut self.guest);
             self.ledger.written(taken.and_then(|()| snapshot.keep_counters()));
         }
-        let before = self.ledger.insns(TIMEKEEPER);
+        let before = self.ledger.insns_of_all();
         self.ledger.clear_counters();
         self.follow.restart(&self.ledger);
         if let Some(heap) = &mut self.heap {
             heap.restart(before, &self.ledger);
         }
-        self.report_heap();
+        self.report_heap(TIMEKEEPER);
         self.transfers.restart(&self.ledger);
         if let Some(slices) = &mut self.slices {
             slices.restart();
@@ -659,10 +668,15 @@ impl State {
         }
     }
 
-    /// Writes what has happened to the heap. Whatever else wants to know of it is told here.
-    pub(crate) fn report_heap(&mut self) {
+    /// Writes what has happened to the heap, by a vCPU. Whatever else wants to know of it is told here.
+    pub(crate) fn report_heap(&mut self, vcpu: u32) {
+        let has_vcpus = self.clock.vcpus() > 1;
         for event in self.heap.iter_mut().flat_map(Heap::take_events) {
             self.ledger.heap(&event);
+            // The heap's clock is that of all of them.
+            if has_vcpus {
+                self.ledger.happened(vcpu, What::Heap);
+            }
         }
     }
 
@@ -685,7 +699,12 @@ impl State {
         if self.counting.by_blocks() {
             clock::recheck(TIMEKEEPER, &self.ledger);
         } else {
+            let called = clock::called(TIMEKEEPER, &self.ledger);
             self.clock.set(TIMEKEEPER, &self.ledger);
+            // Somebody else has asked for that.
+            if called.by_recheck {
+                clock::recheck(TIMEKEEPER, &self.ledger);
+            }
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Timeline {
     functions: HashMap<u64, u32>,
     /// Those of them with a jump to their own entry, as far as they have been translated.
     loops: HashSet<u64>,
+    /// How often such a function had been called, to return to an address, by a vCPU, as it was noticed last.
+    seen_calls: HashMap<(u64, u64, u32), u64>,
     /// Counters of the calls that are to return to an address, by the address.
     awaited: HashMap<u64, u32>,
     /// Calls that are under way on each stack, the outermost first.
@@ -92,6 +94,7 @@ impl Timeline {
         Some(Timeline {
             functions: wanted.functions.iter().copied().zip(0..).collect(),
             loops: HashSet::new(),
+            seen_calls: HashMap::new(),
             awaited: HashMap::new(),
             open: HashMap::new(),
             parked: Vec::new(),
@@ -111,15 +114,29 @@ impl Timeline {
     }
 
     /// An instruction is translated that may jump to its own function's entry: getting there is no call.
-    pub(crate) fn loops_to(&mut self, entry: u64) {
-        if self.traces_at(entry) {
-            self.loops.insert(entry);
+    pub(crate) fn loops_to(&mut self, entry: u64, ledger: &Ledger) {
+        if self.traces_at(entry) && self.loops.insert(entry) {
+            for open in self.open.values().flatten().filter(|open| open.entry == entry) {
+                let calls = ledger.calls(entry, open.return_addr, open.vcpu);
+                self.seen_calls.insert((entry, open.return_addr, open.vcpu), calls);
+            }
         }
+    }
+
+    /// Whether a function that loops has been called since it was asked last.
+    fn is_called_again(&mut self, entry: u64, return_addr: u64, vcpu: u32, ledger: &Ledger) -> bool {
+        let calls = ledger.calls(entry, return_addr, vcpu);
+        self.seen_calls.insert((entry, return_addr, vcpu), calls).is_some_and(|seen| seen != calls)
     }
 
     /// The counter of the calls that are to return to this address.
     pub(crate) fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger) -> u32 {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
+    }
+
+    /// Whether a vCPU awaits that a call returns to this address.
+    pub(crate) fn awaits(&self, pc: u64, vcpu: u32, ledger: &Ledger) -> bool {
+        self.awaited.get(&pc).is_some_and(|&awaited| ledger.get(awaited, vcpu) > 0)
     }
 
     /// At the first instruction of such a function, before it is counted.
@@ -132,10 +149,13 @@ impl Timeline {
         if matches!(place, Place::Exception { .. }) && !self.open.contains_key(&place) {
             self.forget(core, ledger);
         }
+        // Getting there by a turn of its loop is no call. One from the same place after it was left otherwise is: that the
+        // call has executed is counted.
+        let is_turn = self.loops.contains(&pc) && !self.is_called_again(pc, return_addr, vcpu, ledger);
         while let Some(&top) = self.open.get(&place).and_then(|open| open.last()) {
             if (top.sp, top.return_addr, top.entry) == (sp, return_addr, pc) {
                 // One that an instruction was executed again for: an exception came first. Or a turn of its loop.
-                if now.wrapping_sub(top.began_insns) <= 1 || self.loops.contains(&pc) {
+                if now.wrapping_sub(top.began_insns) <= 1 || is_turn {
                     return;
                 }
             } else if top.sp > sp || (top.sp == sp && top.return_addr == return_addr) {
@@ -148,7 +168,7 @@ impl Timeline {
             self.lose(place, ledger);
         }
         ledger.happened(vcpu, What::Called { function });
-        if guest.is_exception_return(return_addr).is_none() {
+        if guest.is_exception_return(return_addr) != Some(true) {
             let awaited = self.awaited_at(return_addr, ledger);
             ledger.add(awaited, vcpu, 1);
         }
@@ -229,6 +249,7 @@ impl Timeline {
     pub(crate) fn restart(&mut self) {
         self.open.clear();
         self.parked.clear();
+        self.seen_calls.clear();
         self.console.look();
     }
 

@@ -24,7 +24,7 @@ use crate::hooks::{
     OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
-use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
+use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
 use crate::transfer::{Site, SiteKind};
 
@@ -123,7 +123,6 @@ const AT_INSN: [AtInsn; 28] = [
     // ends here ends in the window that ends here; one that begins here begins in the window that begins here.
     AtInsn::Until,
     AtInsn::Bound,
-    AtInsn::Mask,
     AtInsn::From,
     // In the window that opens here.
     AtInsn::Traced,
@@ -135,6 +134,8 @@ const AT_INSN: [AtInsn; 28] = [
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
+    // The next segment, or block, looks what has changed.
+    AtInsn::Mask,
     // The alarm is added to a clock that has been counted up.
     AtInsn::Transfer,
     // From the next block on.
@@ -331,6 +332,16 @@ fn cell(state: &State, slot: u32) -> Cell {
     state.counting.scoreboard.cell(state.ledger.address(slot, vcpu), vcpu)
 }
 
+/// Calls back at the start of a block that calls may return to, while some are awaited there. Where generated code does
+/// not know which vCPU executes it, the callback looks.
+fn call_awaited<H: Hook>(state: &State, qemu_block: &QemuBlock, awaited: u32, id: usize) {
+    if state.counting.is_inline {
+        qemu_block.call_when_at_least::<H>(cell(state, awaited), 1, id);
+    } else {
+        qemu_block.call::<H>(id);
+    }
+}
+
 /// What a block predicts of how control comes to it, where that spares callbacks: the prediction's number.
 fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
     let State { guest, code, ledger, counting, follow, transfers, predictions, .. } = state;
@@ -382,7 +393,7 @@ fn register_at_block(
             let pc = plan[0].pc;
             if code.is_return_address(pc, guest) {
                 let awaited = heap.awaited_at(pc, ledger);
-                qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
+                call_awaited::<OnAllocated>(state, qemu_block, awaited, insn_id(block, 0));
             }
         }
         AtBlock::Returned => {
@@ -391,7 +402,7 @@ fn register_at_block(
             let pc = plan[0].pc;
             if code.is_return_address(pc, guest) {
                 let awaited = timeline.awaited_at(pc, ledger);
-                qemu_block.call_when_at_least::<OnTracedReturn>(cell(state, awaited), 1, insn_id(block, 0));
+                call_awaited::<OnTracedReturn>(state, qemu_block, awaited, insn_id(block, 0));
             }
         }
         AtBlock::Events => {
@@ -601,7 +612,7 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 }
 
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, clock, counting, follow, heap, timeline, semihosting, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, timeline, semihosting, .. } = state;
     let (isa, exact) = (guest.isa, follow.tree.is_some());
     let follows_masks = follow.masks().is_some();
     let it_blocks = &mut counting.it_blocks;
@@ -639,7 +650,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
         if let (Some(timeline), Flow::Jump { target } | Flow::Branch { target }) = (timeline.as_mut(), flow)
             && code.function_of(pc) == Some(target)
         {
-            timeline.loops_to(target);
+            timeline.loops_to(target, ledger);
         }
         let changes_mask = follows_masks && decode::changes_mask(isa, bytes);
         let may_store = decoded.may_leave && decoded.flow == Flow::Next;

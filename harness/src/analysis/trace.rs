@@ -143,8 +143,15 @@ pub fn sentence(profile: &Profile) -> Option<String> {
 pub enum Recorded {
     /// Of the timeline.
     Event(Event),
-    /// Of the heap, which one vCPU has.
-    Heap(heap::Event),
+    /// Of the heap.
+    Heap {
+        /// The vCPU that it happened on.
+        vcpu: u32,
+        /// Instructions of the window that that vCPU had started.
+        at_insns: u64,
+        /// What happened, by the time of all vCPUs.
+        event: heap::Event,
+    },
 }
 
 impl Recorded {
@@ -152,18 +159,22 @@ impl Recorded {
     pub fn at(&self) -> (u32, u64) {
         match self {
             Recorded::Event(event) => (event.vcpu, event.at_insns),
-            Recorded::Heap(event) => (0, event.at_insns),
+            &Recorded::Heap { vcpu, at_insns, .. } => (vcpu, at_insns),
         }
     }
 }
 
-/// All events of the window in order; of equal instructions the timeline's first. None: there is no timeline.
+/// All events of the window in order; of equal instructions the timeline's first. Of several CPUs the order is that of
+/// their turns. None: there is no timeline.
 pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_> {
     let timeline = profile.timeline.as_ref()?;
     let mut allocations: Vec<heap::Event> = Vec::new();
     if let Some(heap) = &profile.heap {
         let opened = |event: &heap::Event| event.what != heap::What::Opened;
         allocations.extend(heap.events().skip_while(opened).filter(opened));
+    }
+    let is_one = profile.vcpus.len() <= 1;
+    if is_one {
         // What never returned is noticed late.
         allocations.sort_by_key(|event| event.at_insns);
     }
@@ -171,11 +182,18 @@ pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_
     let mut events = timeline.events().peekable();
     Some(std::iter::from_fn(move || {
         let heap_first = match (events.peek(), allocations.peek()) {
-            (Some(event), Some(allocation)) => event.vcpu == 0 && allocation.at_insns < event.at_insns,
-            (None, _) => true,
-            (Some(_), None) => false,
+            (Some(event), Some(allocation)) if is_one => allocation.at_insns < event.at_insns,
+            (Some(_), _) => false,
+            (None, _) => is_one,
         };
-        if heap_first { allocations.next().map(Recorded::Heap) } else { events.next().map(Recorded::Event) }
+        if heap_first {
+            let event = allocations.next()?;
+            return Some(Recorded::Heap { vcpu: 0, at_insns: event.at_insns, event });
+        }
+        let event = events.next()?;
+        let (vcpu, at_insns) = (event.vcpu, event.at_insns);
+        let allocation = (!is_one && event.what == What::Heap).then(|| allocations.next()).flatten();
+        Some(allocation.map_or(Recorded::Event(event), |event| Recorded::Heap { vcpu, at_insns, event }))
     }))
 }
 
@@ -352,6 +370,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
         sizes: HashMap::new(),
         held_bytes: 0,
         phase: None,
+        clocks: vec![0; profile.vcpus.len()],
         has_cpus: profile.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0).count() > 1,
         out: Vec::new(),
     };
@@ -360,7 +379,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
     for recorded in recorded {
         match recorded {
             Recorded::Event(event) => walk.event(profile, &event),
-            Recorded::Heap(event) => walk.heap(&event),
+            Recorded::Heap { vcpu, at_insns, event } => walk.heap(vcpu, at_insns, &event),
         }
         walk.hand_on(&mut take)?;
     }
@@ -381,6 +400,8 @@ struct Walk<'a> {
     /// Sizes are as they were asked for, and a rule of the user's may take anything for one.
     held_bytes: u128,
     phase: Option<u32>,
+    /// How far each CPU has come.
+    clocks: Vec<u64>,
     /// More than one CPU has executed.
     has_cpus: bool,
     out: Vec<Moment>,
@@ -416,10 +437,11 @@ impl Walk<'_> {
         }
         let number = self.tables.tracks.len() as u32;
         let mut name = name(&self.words);
-        // What each CPU has of its own is told apart by it.
-        let is_own = matches!(key.0, Kind::Interrupt | Kind::Masked | Kind::Waits | Kind::Host | Kind::Idle)
-            || (key.0 == Kind::Task && task == Some(0));
-        if self.has_cpus && is_own {
+        // What each CPU has of its own is told apart by it, and so is what has the time of each. A task goes on on
+        // another one, and the track that zones and calls belong to says whose they are.
+        let has_one =
+            matches!(key.0, Kind::Cpu | Kind::Zones | Kind::Calls) || (key.0 == Kind::Task && task != Some(0));
+        if self.has_cpus && !has_one {
             let _ = write!(name, ", CPU {}", key.1);
         }
         self.tables.tracks.push(Track { kind: key.0, vcpu: key.1, name, parent, task });
@@ -451,6 +473,12 @@ impl Walk<'_> {
 
     fn plain_track(&mut self, kind: Kind, vcpu: u32, name: &str) -> u32 {
         self.track((kind, vcpu, None, 0), None, None, |_| name.to_owned())
+    }
+
+    /// The CPU by whose time something is shown that is of the whole firmware: where several have executed, whichever it
+    /// happened on.
+    fn timekeeper(&self, vcpu: u32) -> u32 {
+        if self.has_cpus { vcpu } else { 0 }
     }
 
     fn push(&mut self, vcpu: u32, at_insns: u64, track: u32, what: Happens) {
@@ -509,6 +537,9 @@ impl Walk<'_> {
 
     fn event(&mut self, profile: &Profile, event: &Event) {
         let &Event { vcpu, at_insns, ref what } = event;
+        if let Some(clock) = self.clocks.get_mut(vcpu as usize) {
+            *clock = at_insns;
+        }
         let before = self.cursor.context(vcpu);
         let old = self.cursor.task(vcpu);
         self.cursor.pass(event);
@@ -565,14 +596,19 @@ impl Walk<'_> {
                 self.ends_named(vcpu, at_insns, track, &zone(name), Some(LEFT));
             }
             What::Phase { name } => {
-                let track = self.plain_track(Kind::Phases, 0, "phases");
                 if self.phase.replace(name) != Some(name) {
-                    self.ends(vcpu, at_insns, track, None);
-                    self.begins(vcpu, at_insns, track, &zone(name));
+                    let executed = |vcpu: &u32| profile.vcpus[*vcpu as usize].clock_insns > 0;
+                    let all: Vec<u32> = (0..profile.vcpus.len() as u32).filter(executed).collect();
+                    for vcpu in if self.has_cpus { all } else { vec![vcpu] } {
+                        let at_insns = self.clocks[vcpu as usize];
+                        let track = self.plain_track(Kind::Phases, self.timekeeper(vcpu), "phases");
+                        self.ends(vcpu, at_insns, track, None);
+                        self.begins(vcpu, at_insns, track, &zone(name));
+                    }
                 }
             }
             What::Mark { name, value } => {
-                let track = self.track((Kind::Mark, 0, None, name), None, None, |_| zone(name));
+                let track = self.track((Kind::Mark, self.timekeeper(vcpu), None, name), None, None, |_| zone(name));
                 self.push(vcpu, at_insns, track, Happens::Counts(value));
             }
             What::Called { function } => {
@@ -591,7 +627,7 @@ impl Walk<'_> {
                 self.ends_named(vcpu, at_insns, track, &name, Some(LEFT));
             }
             What::Printed { bytes } => {
-                let track = self.plain_track(Kind::Console, 0, "console");
+                let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
                 let name = self.tables.name("prints");
                 self.push(vcpu, at_insns, track, Happens::Is(name, Some(bytes as i64)));
             }
@@ -613,7 +649,7 @@ impl Walk<'_> {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
                 self.ends(vcpu, at_insns, track, None);
             }
-            What::Object { .. } => {}
+            What::Object { .. } | What::Heap | What::Stopped => {}
         }
     }
 
@@ -633,15 +669,15 @@ impl Walk<'_> {
         self.held_bytes -= u128::from(freed.unwrap_or(0)) + u128::from(replaced.unwrap_or(0));
     }
 
-    fn heap(&mut self, event: &heap::Event) {
+    fn heap(&mut self, vcpu: u32, at_insns: u64, event: &heap::Event) {
         self.account(event);
         let (word, bytes) = of_heap(&event.what);
-        let track = self.plain_track(Kind::Allocations, 0, "allocations");
+        let track = self.plain_track(Kind::Allocations, self.timekeeper(vcpu), "allocations");
         let name = self.tables.name(word);
-        self.push(0, event.at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
-        let track = self.plain_track(Kind::Heap, 0, "bytes of heap");
+        self.push(vcpu, at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
+        let track = self.plain_track(Kind::Heap, self.timekeeper(vcpu), "bytes of heap");
         let held = i64::try_from(self.held_bytes).unwrap_or(i64::MAX);
-        self.push(0, event.at_insns, track, Happens::Counts(held));
+        self.push(vcpu, at_insns, track, Happens::Counts(held));
     }
 
     /// The run ends.

@@ -29,7 +29,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         let context = cursor.context(vcpu);
         let mut row = Row::default();
         match &recorded {
-            Recorded::Heap(event) => {
+            Recorded::Heap { event, .. } => {
                 let (word, bytes) = of_heap(&event.what);
                 row.event = word;
                 row.value = bytes.map(|bytes| bytes.to_string());
@@ -98,7 +98,7 @@ impl Row {
             What::Waits => ("waits", String::new()),
             What::Masked => ("masked", String::new()),
             What::Unmasked => ("unmasked", String::new()),
-            What::Object { .. } => return,
+            What::Object { .. } | What::Heap | What::Stopped => return,
         };
         (self.event, self.name) = (event, name);
     }

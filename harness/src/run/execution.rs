@@ -165,15 +165,6 @@ impl Plan<'_> {
                                    with one";
                     InputError::new(message).into()
                 }
-                Some(Refusal::HeapOfSeveralVcpus) => {
-                    InputError::new("--heap: the heap is followed on one vCPU; leave --heap out, or take a machine with one")
-                        .into()
-                }
-                Some(Refusal::TimelineOfSharedVcpus) => InputError::new(
-                    "--timeline: this machine's CPUs share what QEMU has translated, and events of theirs cannot be told \
-                     apart; leave --timeline out, or take a machine with one CPU",
-                )
-                .into(),
                 Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
                     "{} does not say which of several CPUs executes, as Debian's does",
                     self.emulator.display()

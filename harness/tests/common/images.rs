@@ -173,7 +173,7 @@ pub fn has_several_cpus(name: &str) -> bool {
 /// that have none.
 pub fn image_args(name: &str) -> &'static [&'static str] {
     match name {
-        "riscv64-smp" | "riscv64-smp-remap" => &["--qemu-arg=-smp", "--qemu-arg=2"],
+        name if name.starts_with("riscv64-smp") => &["--qemu-arg=-smp", "--qemu-arg=2"],
         // RAM that the table of machines does not know.
         name if name.ends_with("-mirror") => &["--machine", "mps2-an385"],
         "cortex-m0-stacks-wide" => {

@@ -33,8 +33,6 @@ fn a_rule_that_cannot_be_read_shows_where() {
 }
 
 #[test]
-fn it_needs_call_stacks_and_one_vcpu() {
+fn it_needs_call_stacks() {
     refused("cortex-m3-heap4", &["--heap", "--no-stacks"], &["--heap needs call stacks"]);
-    let smp = ["--heap", "--heap-alloc", "main(size=8)", "--qemu-arg=-smp", "--qemu-arg=2"];
-    refused("riscv64-smp", &smp, &["--heap: the heap is followed on one vCPU"]);
 }

@@ -17,13 +17,13 @@ fn options(image: &str) -> Vec<&'static str> {
 }
 
 /// What the firmware has printed of its own table.
-fn counted(console: &str) -> BTreeMap<String, u64> {
+pub(crate) fn counted(console: &str) -> BTreeMap<String, u64> {
     let pairs = console.lines().filter_map(|line| line.split_once(": "));
     pairs.filter_map(|(name, number)| Some((name.to_owned(), number.trim().parse().ok()?))).collect()
 }
 
 /// The same of what was followed.
-fn followed(found: &HeapUse) -> BTreeMap<String, u64> {
+pub(crate) fn followed(found: &HeapUse) -> BTreeMap<String, u64> {
     let total = found.total;
     let numbers = [
         ("allocations", total.allocated.blocks),

@@ -29,3 +29,4 @@ mod tt;
 #[cfg(target_os = "linux")]
 mod walls;
 mod zones;
+mod zones_cpus;

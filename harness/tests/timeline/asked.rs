@@ -12,12 +12,3 @@ fn a_trace_that_matches_nothing_names_what_is_near() {
     refused("cortex-m3-bare", &["--trace", "crc32_tabel"], &["--trace crc32_tabel: ", "crc32_table"]);
     refused("cortex-m3-bare-stripped", &["--trace", "crc*"], &["--trace crc*: ", "no symbols"]);
 }
-
-#[test]
-fn processors_that_share_code_are_refused() {
-    refused(
-        "riscv64-smp",
-        &["--timeline", "--qemu-arg=-smp", "--qemu-arg=2"],
-        &["--timeline: this machine's CPUs share"],
-    );
-}

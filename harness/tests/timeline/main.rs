@@ -4,7 +4,9 @@
 mod common;
 
 mod asked;
+mod cpus;
 mod exports;
 mod gate;
+mod loops;
 mod reasons;
 mod truth;

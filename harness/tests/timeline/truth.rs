@@ -48,6 +48,8 @@ struct Sums {
     /// Zones that were left.
     left: BTreeMap<(u32, Context), u64>,
     calls: BTreeMap<u32, u64>,
+    /// How many of them returned, and how many were left otherwise.
+    ended: BTreeMap<u32, [u64; 2]>,
     marks: BTreeMap<u32, Vec<i64>>,
     printed: u64,
 }
@@ -117,6 +119,8 @@ fn sums(profile: &Profile) -> Sums {
             }
             What::Mark { name, value } => sums.marks.entry(name).or_default().push(value),
             What::Called { function } => *sums.calls.entry(function).or_default() += 1,
+            What::Returned { function } => sums.ended.entry(function).or_default()[0] += 1,
+            What::Unwound { function } => sums.ended.entry(function).or_default()[1] += 1,
             What::Printed { bytes } => sums.printed += bytes,
             What::Masked => assert_eq!(masked.replace(event.at_insns), None),
             What::Unmasked => sums.masked = count(sums.masked, event.at_insns - masked.take().expect("masked")),
@@ -209,7 +213,14 @@ fn every_call_of_every_function_is_traced() {
     ]) {
         let profile = measured(image, &with(args, &["--trace", "*"])).profile();
         let timeline = profile.timeline.as_ref().unwrap();
-        let calls = sums(profile).calls;
+        let Sums { calls, ended, .. } = sums(profile);
+        // What is left is by longjmp and exceptions, or a task that never comes back.
+        let [returned, left] = ended.values().fold([0, 0], |[a, b], [returned, left]| [a + returned, b + left]);
+        let all: u64 = calls.values().sum();
+        assert!(
+            returned + left <= all && returned >= all / 10 * 9,
+            "{image}: {returned} returned, {left} left of {all}"
+        );
         let mut traced: BTreeMap<u64, u64> = BTreeMap::new();
         for (function, calls) in calls {
             *traced.entry(timeline.functions[function as usize]).or_default() += calls;

@@ -65,33 +65,34 @@ impl Zones {
         self.events.contains_key(&pc)
     }
 
-    /// At an event, before it is counted. None: nothing has changed.
+    /// At an event of a vCPU, before it is counted. None: nothing has changed.
     pub(crate) fn at(
         &mut self,
-        core: &mut Core,
+        cores: &mut [Core],
+        vcpu: u32,
         pc: u64,
         guest: &mut Guest,
         code: &Code,
         ledger: &mut Ledger,
     ) -> Option<Happened> {
+        let core = &mut cores[vcpu as usize];
         let &Event { kind, name, .. } = self.events.get(&pc)?;
         let value = match kind {
             EventKind::Enter { scope } => return self.begin(core, (pc, name, Some(scope)), guest, code, ledger),
             EventKind::Begin => return self.begin(core, (pc, name, None), guest, code, ledger),
-            EventKind::Leave { scope } => return self.end(core, (pc, name, Some(scope)), guest, code, ledger),
-            EventKind::End => return self.end(core, (pc, name, None), guest, code, ledger),
+            EventKind::Leave { scope } => return self.end(cores, vcpu, (pc, name, Some(scope)), guest, code, ledger),
+            EventKind::End => return self.end(cores, vcpu, (pc, name, None), guest, code, ledger),
             EventKind::Phase => return Some(Happened::Phase { name }),
             EventKind::Register { register } => guest.signed_register(register),
             EventKind::Constant { value } => value,
         };
-        self.mark(core.vcpu, name, value, ledger);
+        self.mark(vcpu, name, value, ledger);
         Some(Happened::Mark { name, value })
     }
 
-    /// The stack pointer, where it tells which frames are gone.
-    fn stack_pointer(&self, core: &Core, guest: &mut Guest) -> Option<u64> {
-        let is_polled = self.are_tasks_polled && core.task != 0 && core.exceptions.is_empty();
-        (!is_polled).then(|| guest.stack_pointer())
+    /// Whether the stack pointer tells which frames are gone. To read it is half of what an event costs.
+    fn has_stack(&self, core: &Core) -> bool {
+        !(self.are_tasks_polled && core.task != 0 && core.exceptions.is_empty())
     }
 
     fn begin(
@@ -102,7 +103,7 @@ impl Zones {
         code: &Code,
         ledger: &mut Ledger,
     ) -> Option<Happened> {
-        let sp = self.stack_pointer(core, guest);
+        let sp = self.has_stack(core).then(|| guest.stack_pointer());
         let slot = self.slot(name, core.zone_context(), ledger);
         core.advance(ledger);
         let (vcpu, began_at) = (core.vcpu, ledger.insns(core.vcpu));
@@ -151,13 +152,15 @@ impl Zones {
 
     fn end(
         &mut self,
-        core: &mut Core,
+        cores: &mut [Core],
+        vcpu: u32,
         (pc, name, scope): (u64, u32, Option<u32>),
         guest: &mut Guest,
         code: &Code,
         ledger: &mut Ledger,
     ) -> Option<Happened> {
-        let sp = self.stack_pointer(core, guest);
+        let core = &mut cores[vcpu as usize];
+        let has_stack = self.has_stack(core);
         core.advance(ledger);
         let is_its = |open: &Open| {
             let of_scope = scope.is_none_or(|scope| scope == 0 || open.scope == 0 || open.scope == scope);
@@ -168,11 +171,18 @@ impl Zones {
                 && of_scope
                 && (is_told || code.function_of(open.pc) == code.function_of(pc))
         };
-        let vcpu = core.vcpu;
         let nest = core.nest()?;
-        let is_there = |open: &Open| sp.is_none_or(|sp| open.sp >= sp);
-        let index = nest.open.iter().rposition(|open| is_its(open) && is_there(open));
-        if let Some(index) = index.or_else(|| nest.open.iter().rposition(is_its)) {
+        let mut its = (0..nest.open.len()).rev().filter(|&index| is_its(&nest.open[index]));
+        let innermost = its.next();
+        let index = match its.next() {
+            // Of several it is the innermost one whose frame is there.
+            Some(_) if has_stack => {
+                let sp = guest.stack_pointer();
+                nest.open.iter().rposition(|open| is_its(open) && open.sp >= sp).or(innermost)
+            }
+            _ => innermost,
+        };
+        if let Some(index) = index {
             let name = nest.open[index].name;
             nest.abandon(index + 1, vcpu, ledger);
             nest.close(vcpu, ledger);
@@ -181,8 +191,9 @@ impl Zones {
         if name == 0 {
             return None;
         }
-        let is_elsewhere = core.nests().any(|nest| nest.open.iter().any(is_its));
-        let slot = self.slot(name, core.zone_context(), ledger);
+        let context = core.zone_context();
+        let is_elsewhere = cores.iter().flat_map(Core::nests).any(|nest| nest.open.iter().any(is_its));
+        let slot = self.slot(name, context, ledger);
         ledger.add(slot + ZoneCounter::Orphans as u32, vcpu, 1);
         ledger.add(slot + ZoneCounter::Foreign as u32, vcpu, is_elsewhere.into());
         None
@@ -209,6 +220,7 @@ impl Zones {
         for (counter, value) in [(MarkCounter::Max, above_lowest), (MarkCounter::MinComplement, !above_lowest)] {
             ledger.set(at(counter), vcpu, value.max(ledger.get(at(counter), vcpu)));
         }
-        ledger.set(at(MarkCounter::Last), vcpu, value as u64);
+        // Whichever of them it was that came last.
+        (0..ledger.vcpus()).for_each(|vcpu| ledger.set(at(MarkCounter::Last), vcpu, value as u64));
     }
 }

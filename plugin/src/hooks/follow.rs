@@ -160,7 +160,9 @@ pub(crate) struct OnMask;
 
 impl Hook for OnMask {
     const CALL: ExecCallback = |vcpu, pc| {
-        let State { ledger, follow, .. } = &mut *state::lock();
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        let State { ledger, follow, .. } = &mut *state;
         if let Some(masks) = follow.masks() {
             masks.mask_may_change(vcpu, pc as u64);
         }
@@ -211,9 +213,8 @@ impl Hook for OnZone {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;
         follow.leave_exceptions(here.vcpu, guest, ledger);
-        let core = &mut follow.cores[here.vcpu as usize];
         let zones = follow.zones.as_mut();
-        let happened = zones.and_then(|zones| zones.at(core, here.pc, guest, code, ledger));
+        let happened = zones.and_then(|zones| zones.at(&mut follow.cores, here.vcpu, here.pc, guest, code, ledger));
         let what = match happened {
             Some(Happened::Begun { name }) => What::Begun { name },
             Some(Happened::Ended { name }) => What::Ended { name },

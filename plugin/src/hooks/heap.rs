@@ -18,7 +18,7 @@ impl Hook for OnAllocator {
         let core = &follow.cores[here.vcpu as usize];
         let by_transfer = transfers.has_led_to(here.pc);
         heap.enter(here.pc, Walk { core, stacks, guest, code, ledger, by_transfer });
-        state.report_heap();
+        state.report_heap(here.vcpu);
     };
 }
 
@@ -28,10 +28,12 @@ pub(crate) struct OnAllocated;
 impl Hook for OnAllocated {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, heap, .. } = &mut *state;
-        if let Some(heap) = heap {
+        let State { guest, ledger, heap, counting, .. } = &mut *state;
+        if let Some(heap) = heap
+            && (counting.is_inline || heap.awaits(here.pc, here.vcpu, ledger))
+        {
             heap.leave(here.pc, here.vcpu, guest, ledger);
         }
-        state.report_heap();
+        state.report_heap(here.vcpu);
     };
 }

@@ -27,28 +27,19 @@ impl Hook for OnBlock {
 fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) {
     state.settle(vcpu);
     let called = clock::called(vcpu, &state.ledger);
-    let State { guest, code, ledger, blocks, follow, transfers, timeline, .. } = state;
-    let (pc, insns) = (blocks.get(block).pc, blocks.get(block).insns());
+    let (pc, insns) = (state.blocks.get(block).pc, state.blocks.get(block).insns());
     if called.by_recheck {
-        if follow.tree.is_some() || follow.has_contexts {
-            follow.leave_exceptions(vcpu, guest, ledger);
-        }
-        if let Some(masks) = follow.masks() {
-            masks.check_mask(vcpu, guest, ledger);
-        }
-        // A call of the host may have printed.
-        if let Some(timeline) = timeline {
-            timeline.look(vcpu, ledger);
-        }
+        state.look_again(vcpu);
     }
     if called.by_transfer {
+        let State { guest, code, ledger, transfers, .. } = state;
         transfers.resolve(vcpu, pc, guest.is_epoch(epoch), guest, code, ledger);
         ledger.set(LAST, vcpu, 0);
     }
     if called.for_event(insns) {
         state.suspect(vcpu, block, 0);
     } else {
-        called.go_on(vcpu, ledger);
+        called.go_on(vcpu, &state.ledger);
     }
 }
 
@@ -144,6 +135,11 @@ impl Hook for OnSegment {
             let State { guest, code, ledger, transfers, .. } = &mut *state;
             transfers.resolve(vcpu, here.pc, false, guest, code, ledger);
             ledger.set(LAST, vcpu, 0);
+        }
+        let called = clock::called(vcpu, &state.ledger);
+        if called.by_recheck {
+            called.go_on(vcpu, &state.ledger);
+            state.look_again(vcpu);
         }
         let (slot, length) = state.blocks.get(block).segment_at(index);
         let insns = state.ledger.insns(vcpu);

@@ -99,7 +99,7 @@ impl Allocator {
 /// Something that happened to the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Instructions that had started: since reset before [`What::Opened`], since then after it. Where memory is given
+    /// Instructions that had started, on all vCPUs: since reset before [`What::Opened`], since then after it. Where memory is given
     /// out, as the function returned; elsewhere as it was called.
     pub at_insns: u64,
     /// Where it was asked for: the id of a [`crate::definition::Definition::Site`]; 0 in [`What::Opened`].

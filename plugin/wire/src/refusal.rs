@@ -22,10 +22,6 @@ pub enum Refusal {
     SeveralVcpus,
     /// The exact call tree, of several vCPUs.
     ExactOfSeveralVcpus,
-    /// The heap, of several vCPUs.
-    HeapOfSeveralVcpus,
-    /// The timeline, of several vCPUs that share their translations.
-    TimelineOfSharedVcpus,
     /// Several vCPUs, of which this QEMU does not say which executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
@@ -46,8 +42,6 @@ impl Refusal {
             Refusal::Io { .. } => 4,
             Refusal::Host => 5,
             Refusal::UntoldVcpus => 6,
-            Refusal::HeapOfSeveralVcpus => 7,
-            Refusal::TimelineOfSharedVcpus => 8,
         }
     }
 
@@ -90,8 +84,6 @@ impl Refusal {
             }
             [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
             [MAGIC, 6, 0] => Ok(Some(Refusal::UntoldVcpus)),
-            [MAGIC, 7, 0] => Ok(Some(Refusal::HeapOfSeveralVcpus)),
-            [MAGIC, 8, 0] => Ok(Some(Refusal::TimelineOfSharedVcpus)),
             [MAGIC, ..] => Err(malformed(8)),
             _ => Err(malformed(0)),
         }
@@ -102,12 +94,10 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const ALL: [Refusal; 8] = [
+    const ALL: [Refusal; 6] = [
         Refusal::Request,
         Refusal::SeveralVcpus,
         Refusal::ExactOfSeveralVcpus,
-        Refusal::HeapOfSeveralVcpus,
-        Refusal::TimelineOfSharedVcpus,
         Refusal::UntoldVcpus,
         Refusal::Io { errno: 28 },
         Refusal::Host,

@@ -1,7 +1,7 @@
 //! The timeline: what happened at which instruction, each event of it, in order.
 //!
 //! Events are delta-coded by vCPU: three to six bytes each. What is allocated and freed is not among them: the heap's
-//! own stream ([`crate::heap`]) has it, at the same instructions. Nothing is written before the window opens; what is
+//! own stream ([`crate::heap`]) has it, at the same instructions; of several vCPUs the timeline says where. Nothing is written before the window opens; what is
 //! under way then comes first, at instruction 0.
 
 use crate::Malformed;
@@ -99,6 +99,11 @@ pub enum What {
     Masked,
     /// It does no more.
     Unmasked,
+    /// The next event of the heap in the window is this vCPU's, and is noticed here. Of one vCPU its own time says that.
+    Heap,
+    /// Nothing: this vCPU has come so far, and waits for its next turn, as the next event happens on another one. So it is
+    /// known at every event how far each of them has come.
+    Stopped,
     /// What tasks wait for is named: the n-th of these events is object n.
     Object {
         /// Address of the list of those who wait.
@@ -186,6 +191,8 @@ const WAITS: u8 = 13;
 const MASKED: u8 = 14;
 const UNMASKED: u8 = 15;
 const OBJECT: u8 = 16;
+const HEAP: u8 = 17;
+const STOPPED: u8 = 18;
 /// All of the first byte that says what happened.
 const KIND: u8 = 0x1f;
 /// It happened on another vCPU than the last event.
@@ -299,6 +306,8 @@ impl Encoder {
             What::Waits => WAITS,
             What::Masked => MASKED,
             What::Unmasked => UNMASKED,
+            What::Heap => HEAP,
+            What::Stopped => STOPPED,
             What::Object { .. } => OBJECT,
         };
         let is_elsewhere = event.vcpu != self.0.vcpu;
@@ -329,7 +338,7 @@ impl Encoder {
             }
             What::Printed { bytes } => varint::put(out, *bytes),
             What::Semihosting { operation } => varint::put(out, (*operation).into()),
-            What::Left | What::Waits | What::Masked | What::Unmasked => {}
+            What::Left | What::Waits | What::Masked | What::Unmasked | What::Heap | What::Stopped => {}
             What::Object { address, kind, whole, name } => {
                 varint::put(out, *address);
                 out.push(*kind as u8);
@@ -402,6 +411,8 @@ impl<'a> Decoder<'a> {
             WAITS => What::Waits,
             MASKED => What::Masked,
             UNMASKED => What::Unmasked,
+            HEAP => What::Heap,
+            STOPPED => What::Stopped,
             OBJECT => {
                 let address = self.reader.varint(WHAT)?;
                 let kind = usize::from(self.reader.byte(WHAT)?);
@@ -618,6 +629,8 @@ mod tests {
             event(0, 51, What::Semihosting { operation: 5 }),
             event(2, u64::MAX, What::Masked),
             event(2, u64::MAX, What::Unmasked),
+            event(1, 9, What::Heap),
+            event(2, u64::MAX, What::Stopped),
             event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
         ]
     }

@@ -1,0 +1,42 @@
+//! A turn of a function's loop to its own first instruction is told from a call of it, also where the call before was left
+//! by a longjmp and comes from the same place with the same stack; and what returns is told from what was left.
+
+use wire::timeline::What;
+
+use crate::common::measured;
+
+const IMAGES: [&str; 2] = ["riscv64-looped", "cortex-m3-looped"];
+
+#[test]
+fn each_call_is_one_and_each_return() {
+    for image in IMAGES {
+        for more in [&[][..], &["--oracle"], &["--from", "turns"], &["--trace", "*"]] {
+            let measured = measured(image, &[&["--trace", "turns"], more].concat());
+            measured.expect_code(0);
+            let profile = measured.profile();
+            let timeline = profile.timeline.as_ref().unwrap();
+            let turns = profile.names.functions.iter().find(|function| function.name == "turns").unwrap().start;
+            let number = timeline.functions.binary_search(&turns).unwrap() as u32;
+            let (mut called, mut returned, mut left) = (0, 0, 0);
+            for event in timeline.events() {
+                match event.what {
+                    What::Called { function } if function == number => called += 1,
+                    What::Returned { function } if function == number => returned += 1,
+                    What::Unwound { function } if function == number => left += 1,
+                    _ => {}
+                }
+            }
+            let table = harness::analysis::functions::table(profile);
+            let calls = |name: &str| table.rows.iter().find(|row| row.name == name).unwrap().calls;
+            // In a window that opens at its first instruction the call to it was before.
+            let before = u64::from(more.first() == Some(&"--from"));
+            assert_eq!(called, calls("turns") + before, "{image} {more:?}");
+            let console = measured.console();
+            let said: u64 = console.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap();
+            assert!(said > 50 && calls("leave") > 20, "{image}: {console}");
+            assert_eq!(returned, said, "{image} {more:?}");
+            // The last one may be left, and nothing comes after it that would notice.
+            assert!((calls("leave") - left) <= 1, "{image} {more:?}: {left}");
+        }
+    }
+}
