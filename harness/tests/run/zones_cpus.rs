@@ -84,7 +84,8 @@ fn one_callback_per_instruction_sees_the_same_zones() {
         assert_eq!(plain.zones.len(), oracle.zones.len(), "{name}");
         for (plain, oracle) in plain.zones.iter().zip(&oracle.zones) {
             assert_eq!((plain.name, plain.context), (oracle.name, oracle.context), "{name}");
-            let balance = |counts: &ZoneCounts| [counts.calls, counts.left, counts.orphans, counts.foreign, counts.open];
+            let balance =
+                |counts: &ZoneCounts| [counts.calls, counts.left, counts.orphans, counts.foreign, counts.open];
             assert_eq!(balance(&plain.counts), balance(&oracle.counts), "{name}");
             if matches!(plain.context, Context::Exception(_)) {
                 assert_eq!(plain.counts, oracle.counts, "{name}");
