@@ -9,9 +9,8 @@
 //! has interrupted cost nothing, and are told apart by their stack pointers.
 //!
 //! Of several vCPUs each has stacks of its own, and calls that are under way on it; a task may return on another one than
-//! it called on. Their time is what all of them have executed, in the order of their turns.
-
-use std::ops::Range;
+//! it called on, and generated code may not know which one executes it: all look where any has called. Their time is what
+//! all of them have executed, in the order of their turns.
 
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind};
@@ -103,11 +102,11 @@ impl Place {
         }
     }
 
-    /// The vCPUs, of so many, that may execute it.
-    fn vcpus(self, count: u32) -> Range<u32> {
+    /// Whether a vCPU may execute it.
+    fn may_be_on(self, executing: u32) -> bool {
         match self {
-            Place::Task(_) => 0..count,
-            Place::Thread { vcpu } | Place::Exception { vcpu, .. } => vcpu..vcpu + 1,
+            Place::Task(_) => true,
+            Place::Thread { vcpu } | Place::Exception { vcpu, .. } => vcpu == executing,
         }
     }
 }
@@ -154,11 +153,6 @@ impl Heap {
     /// The counter of the calls that are to return to this address.
     pub(crate) fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger) -> u32 {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
-    }
-
-    /// Whether a vCPU awaits that a call returns to this address.
-    pub(crate) fn awaits(&self, pc: u64, vcpu: u32, ledger: &Ledger) -> bool {
-        self.awaited.get(&pc).is_some_and(|&awaited| ledger.get(awaited, vcpu) > 0)
     }
 
     /// What has happened since this was asked last, in that order.
@@ -229,10 +223,7 @@ impl Heap {
             self.give_up(0, walk.ledger);
         }
         let awaited = self.awaited_at(return_addr, walk.ledger);
-        let vcpus = place.vcpus(walk.ledger.vcpus());
-        for vcpu in vcpus {
-            walk.ledger.add(awaited, vcpu, 1);
-        }
+        walk.ledger.await_one(awaited);
         self.open.push(Open {
             allocator,
             place,
@@ -253,8 +244,7 @@ impl Heap {
     pub(crate) fn leave(&mut self, pc: u64, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
         let sp = guest.stack_pointer();
         // Those that follow by tail calls return with the first.
-        let may_be_here = |open: &Open| open.place.vcpus(ledger.vcpus()).contains(&vcpu);
-        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && may_be_here(open);
+        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && open.place.may_be_on(vcpu);
         let Some(index) = self.open.iter().position(returns) else { return };
         let place = self.open[index].place;
         // What it called has returned unseen.
@@ -277,9 +267,7 @@ impl Heap {
         }
         // The counters have been cleared.
         for open in &self.open {
-            for vcpu in open.place.vcpus(ledger.vcpus()) {
-                ledger.add(open.awaited, vcpu, 1);
-            }
+            ledger.await_one(open.awaited);
         }
         self.is_window_open = true;
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
@@ -350,8 +338,7 @@ impl Heap {
 
     fn remove(&mut self, index: usize, ledger: &Ledger) -> Open {
         let open = self.open.remove(index);
-        let one_less = |vcpu| ledger.set(open.awaited, vcpu, ledger.get(open.awaited, vcpu).saturating_sub(1));
-        open.place.vcpus(ledger.vcpus()).for_each(one_less);
+        ledger.await_one_less(open.awaited);
         open
     }
 

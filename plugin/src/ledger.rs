@@ -87,6 +87,18 @@ impl Ledger {
         self.records.add(slot, vcpu, amount)
     }
 
+    /// One more call is to return where this counter is looked at, by whichever vCPU executes that: it is the same of all.
+    pub(crate) fn await_one(&self, slot: u32) {
+        for vcpu in 0..self.vcpus() {
+            self.add(slot, vcpu, 1);
+        }
+    }
+
+    /// One call less.
+    pub(crate) fn await_one_less(&self, slot: u32) {
+        (0..self.vcpus()).for_each(|vcpu| self.set(slot, vcpu, self.get(slot, vcpu).saturating_sub(1)));
+    }
+
     /// Address of one vCPU's counter, for generated code.
     pub(crate) fn address(&self, slot: u32, vcpu: u32) -> usize {
         self.records.address(slot, vcpu)

@@ -134,11 +134,6 @@ impl Timeline {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
     }
 
-    /// Whether a vCPU awaits that a call returns to this address.
-    pub(crate) fn awaits(&self, pc: u64, vcpu: u32, ledger: &Ledger) -> bool {
-        self.awaited.get(&pc).is_some_and(|&awaited| ledger.get(awaited, vcpu) > 0)
-    }
-
     /// At the first instruction of such a function, before it is counted.
     pub(crate) fn enter(&mut self, pc: u64, core: &Core, guest: &mut Guest, code: &Code, ledger: &mut Ledger) {
         let Some(&function) = self.functions.get(&pc) else { return };
@@ -158,6 +153,9 @@ impl Timeline {
                 if now.wrapping_sub(top.began_insns) <= 1 || is_turn {
                     return;
                 }
+                // What is there now was its own frame.
+                self.unwind(place, ledger);
+                continue;
             } else if top.sp > sp || (top.sp == sp && top.return_addr == return_addr) {
                 // A call within, or a tail call.
                 break;
@@ -170,7 +168,7 @@ impl Timeline {
         ledger.happened(vcpu, What::Called { function });
         if guest.is_exception_return(return_addr) != Some(true) {
             let awaited = self.awaited_at(return_addr, ledger);
-            ledger.add(awaited, vcpu, 1);
+            ledger.await_one(awaited);
         }
         let open = self.open.entry(place).or_default();
         open.push(Open { function, entry: pc, sp, return_addr, began_insns: now, vcpu });
@@ -214,12 +212,10 @@ impl Timeline {
 
     /// The innermost call is on its stack no more, as far as can be seen.
     fn lose(&mut self, place: Place, ledger: &mut Ledger) {
-        let Some(open) = self.open.get_mut(&place).and_then(Vec::pop) else { return };
         if self.knows_tasks || matches!(place, Place::Exception { .. }) {
-            ledger.happened(open.vcpu, What::Unwound { function: open.function });
-            self.gone(open, ledger);
-            return;
+            return self.unwind(place, ledger);
         }
+        let Some(open) = self.open.get_mut(&place).and_then(Vec::pop) else { return };
         if self.parked.len() >= MAX_OPEN {
             let oldest = self.parked.remove(0);
             ledger.happened(oldest.vcpu, What::Unwound { function: oldest.function });
@@ -228,10 +224,17 @@ impl Timeline {
         self.parked.push(open);
     }
 
+    /// The innermost call on a stack was left otherwise than by a return.
+    fn unwind(&mut self, place: Place, ledger: &mut Ledger) {
+        let Some(open) = self.open.get_mut(&place).and_then(Vec::pop) else { return };
+        ledger.happened(open.vcpu, What::Unwound { function: open.function });
+        self.gone(open, ledger);
+    }
+
     /// A call's return is awaited no more.
     fn gone(&mut self, open: Open, ledger: &Ledger) {
         if let Some(&awaited) = self.awaited.get(&open.return_addr) {
-            ledger.set(awaited, open.vcpu, ledger.get(awaited, open.vcpu).saturating_sub(1));
+            ledger.await_one_less(awaited);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::hooks::{
     OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
 use crate::prediction::Prediction;
-use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, TranslateCallback, TranslateHook};
+use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
 use crate::transfer::{Site, SiteKind};
 
@@ -332,16 +332,6 @@ fn cell(state: &State, slot: u32) -> Cell {
     state.counting.scoreboard.cell(state.ledger.address(slot, vcpu), vcpu)
 }
 
-/// Calls back at the start of a block that calls may return to, while some are awaited there. Where generated code does
-/// not know which vCPU executes it, the callback looks.
-fn call_awaited<H: Hook>(state: &State, qemu_block: &QemuBlock, awaited: u32, id: usize) {
-    if state.counting.is_inline {
-        qemu_block.call_when_at_least::<H>(cell(state, awaited), 1, id);
-    } else {
-        qemu_block.call::<H>(id);
-    }
-}
-
 /// What a block predicts of how control comes to it, where that spares callbacks: the prediction's number.
 fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
     let State { guest, code, ledger, counting, follow, transfers, predictions, .. } = state;
@@ -393,7 +383,7 @@ fn register_at_block(
             let pc = plan[0].pc;
             if code.is_return_address(pc, guest) {
                 let awaited = heap.awaited_at(pc, ledger);
-                call_awaited::<OnAllocated>(state, qemu_block, awaited, insn_id(block, 0));
+                qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Returned => {
@@ -402,7 +392,7 @@ fn register_at_block(
             let pc = plan[0].pc;
             if code.is_return_address(pc, guest) {
                 let awaited = timeline.awaited_at(pc, ledger);
-                call_awaited::<OnTracedReturn>(state, qemu_block, awaited, insn_id(block, 0));
+                qemu_block.call_when_at_least::<OnTracedReturn>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Events => {

@@ -28,10 +28,8 @@ pub(crate) struct OnAllocated;
 impl Hook for OnAllocated {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, heap, counting, .. } = &mut *state;
-        if let Some(heap) = heap
-            && (counting.is_inline || heap.awaits(here.pc, here.vcpu, ledger))
-        {
+        let State { guest, ledger, heap, .. } = &mut *state;
+        if let Some(heap) = heap {
             heap.leave(here.pc, here.vcpu, guest, ledger);
         }
         state.report_heap(here.vcpu);

@@ -25,9 +25,7 @@ impl Hook for OnTracedReturn {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, ledger, follow, timeline, .. } = &mut *state;
-        let Some(timeline) = timeline.as_mut().filter(|timeline| timeline.awaits(here.pc, here.vcpu, ledger)) else {
-            return;
-        };
+        let Some(timeline) = timeline else { return };
         follow.leave_exceptions(here.vcpu, guest, ledger);
         timeline.leave(here.pc, &follow.cores[here.vcpu as usize], guest, ledger);
     };
