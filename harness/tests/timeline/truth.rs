@@ -227,9 +227,11 @@ fn every_call_of_every_function_is_traced() {
             .filter_map(|row| Some((row.start?, row.calls)))
             .filter(|&(start, calls)| calls > 0 && timeline.functions.contains(&start))
             .collect();
-        // Some never end, those of tasks that do not come back. In exceptions tail calls end with the handler.
+        // Some never end, those of tasks that do not come back. In exceptions tail calls end with the handler. Of what
+        // coroutines leave it is not known that it is over.
+        let has_coroutines = image.ends_with("-jumps");
         assert!(
-            returned + left <= called && returned + left >= called / 10 * 9,
+            returned + left <= called && returned + left >= called / 10 * if has_coroutines { 7 } else { 9 },
             "{image}: {returned} returned, {left} left of {called}"
         );
         // A handler is entered and not called.
