@@ -48,8 +48,8 @@ struct Sums {
     /// Zones that were left.
     left: BTreeMap<(u32, Context), u64>,
     calls: BTreeMap<u32, u64>,
-    /// How many of them returned, and how many were left otherwise.
-    ended: BTreeMap<u32, [u64; 2]>,
+    /// Calls outside of exceptions, how many of them returned, and how many were left otherwise.
+    outside: [u64; 3],
     marks: BTreeMap<u32, Vec<i64>>,
     printed: u64,
 }
@@ -118,9 +118,12 @@ fn sums(profile: &Profile) -> Sums {
                 *sums.left.entry((name, context)).or_default() += 1;
             }
             What::Mark { name, value } => sums.marks.entry(name).or_default().push(value),
-            What::Called { function } => *sums.calls.entry(function).or_default() += 1,
-            What::Returned { function } => sums.ended.entry(function).or_default()[0] += 1,
-            What::Unwound { function } => sums.ended.entry(function).or_default()[1] += 1,
+            What::Called { function } => {
+                *sums.calls.entry(function).or_default() += 1;
+                sums.outside[0] += u64::from(active.is_empty());
+            }
+            What::Returned { .. } => sums.outside[1] += u64::from(active.is_empty()),
+            What::Unwound { .. } => sums.outside[2] += u64::from(active.is_empty()),
             What::Printed { bytes } => sums.printed += bytes,
             What::Masked => assert_eq!(masked.replace(event.at_insns), None),
             What::Unmasked => sums.masked = count(sums.masked, event.at_insns - masked.take().expect("masked")),
@@ -213,8 +216,7 @@ fn every_call_of_every_function_is_traced() {
     ]) {
         let profile = measured(image, &with(args, &["--trace", "*"])).profile();
         let timeline = profile.timeline.as_ref().unwrap();
-        let Sums { calls, ended, exceptions, .. } = sums(profile);
-        let all: u64 = calls.values().sum();
+        let Sums { calls, outside: [called, returned, left], .. } = sums(profile);
         let mut traced: BTreeMap<u64, u64> = BTreeMap::new();
         for (function, calls) in calls {
             *traced.entry(timeline.functions[function as usize]).or_default() += calls;
@@ -225,12 +227,12 @@ fn every_call_of_every_function_is_traced() {
             .filter_map(|row| Some((row.start?, row.calls)))
             .filter(|&(start, calls)| calls > 0 && timeline.functions.contains(&start))
             .collect();
-        // Handlers end with their exceptions, and some calls never: those of tasks that do not come back.
-        let [returned, left] = ended.values().fold([0, 0], |[a, b], [returned, left]| [a + returned, b + left]);
-        let handlers: u64 = exceptions.values().map(|[count, ..]| count).sum();
+        // Some never end, those of tasks that do not come back. In exceptions tail calls end with the handler. Of what
+        // coroutines leave it is not known that it is over.
+        let has_coroutines = image.ends_with("-jumps");
         assert!(
-            returned + left <= all && returned + handlers >= all / 10 * 9,
-            "{image}: {returned} returned, {left} left of {all}"
+            returned + left <= called && returned + left >= called / 10 * if has_coroutines { 7 } else { 9 },
+            "{image}: {returned} returned, {left} left of {called}"
         );
         // A handler is entered and not called.
         let is_handler = |start: &u64| !counted.contains_key(start);

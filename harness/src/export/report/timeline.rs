@@ -168,8 +168,13 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     });
     let Ok(_) = walked;
     let mut rows = Vec::new();
+    let has_rows: Vec<bool> = lanes.iter().map(|lane| !lane.rows.is_empty()).collect();
+    let cpus = tracks.iter().filter(|track| track.kind == Kind::Cpu).count();
     for (number, lane) in (0..).zip(lanes) {
         let track = &tracks[number as usize];
+        // What is no task's has no row of its own, and there is one for each CPU.
+        let of = track.parent.map(|parent| parent as usize).filter(|&parent| cpus > 1 && !has_rows[parent]);
+        let name = of.map_or_else(|| track.name.clone(), |of| format!("{}: {}", tracks[of].name, track.name));
         // A mark is called as its track.
         let mark = (track.kind == Kind::Mark).then(|| {
             names.push(track.name.clone());
@@ -193,7 +198,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
             if let Some(name) = mark {
                 stretches.iter_mut().for_each(|stretch| stretch.name = name);
             }
-            let label = if depth == 0 { track.name.clone() } else { String::new() };
+            let label = if depth == 0 { name.clone() } else { String::new() };
             let within = if track.parent.is_some() { 1 + u8::from(track.kind == Kind::Calls) } else { 0 };
             let valued = matches!(track.kind, Kind::Mark | Kind::Console | Kind::Allocations);
             rows.push(Made { label, order: (rank, of, within, depth), kind, valued, stretches });
