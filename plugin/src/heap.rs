@@ -2,7 +2,8 @@
 //!
 //! A call is seen at the function's first instruction, where its arguments are still in their registers, and where it
 //! returns to. Functions that call each other are one allocation, the outermost's: what happens within is kept aside,
-//! and counts only where the outermost never returns.
+//! and counts where the outermost never returns. A block that one of them gives back within, and that is none of its own,
+//! counts in any case, unless it was got within, too.
 //!
 //! A return is awaited at its address alone: each block that a call may return to has a counter of the calls that are
 //! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
@@ -12,7 +13,7 @@
 //! it called on, and generated code may not know which one executes it: all look where any has called. Their time is what
 //! all of them have executed, in the order of their turns.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::definition::{Definition, FrameKind};
 use wire::heap::{Allocator, Argument, Event, What};
 use wire::request::Request;
@@ -27,7 +28,10 @@ use crate::stack::{Stacks, Taken};
 const MAX_OPEN: usize = 512;
 
 /// Most that is kept of what happens within one call.
-const MAX_INNER: usize = 64;
+const MAX_INNER: usize = 4096;
+
+/// Most blocks that are remembered as got within calls.
+const MAX_WITHIN: usize = 1 << 20;
 
 /// The calls of allocation functions that are under way.
 pub(crate) struct Heap {
@@ -38,6 +42,10 @@ pub(crate) struct Heap {
     open: Vec<Open>,
     /// By function, callers and task.
     sites: FxHashMap<(u64, u32, u32), u32>,
+    /// Blocks that were got within calls and are no result of them: they do not count.
+    within: FxHashSet<u64>,
+    /// Calls so far.
+    calls: u64,
     is_window_open: bool,
     /// Tasks are told apart, so that what is gone from its task's stack cannot return.
     knows_tasks: bool,
@@ -47,6 +55,7 @@ pub(crate) struct Heap {
 
 /// A call that is under way.
 struct Open {
+    id: u64,
     allocator: Allocator,
     place: Place,
     sp: u64,
@@ -58,8 +67,8 @@ struct Open {
     began_own_insns: u64,
     site: u32,
     asked: Asked,
-    /// Another call that is under way made it.
-    is_inner: bool,
+    /// The call that was under way and made it.
+    parent: Option<u64>,
     /// It is on its stack no more, as far as can be seen; in another task that is not known it may be.
     is_gone: bool,
     /// What has happened within.
@@ -139,6 +148,8 @@ impl Heap {
             awaited: FxHashMap::default(),
             open: Vec::new(),
             sites: FxHashMap::default(),
+            within: FxHashSet::default(),
+            calls: 0,
             is_window_open: false,
             knows_tasks: request.kernel.is_some(),
             events: Vec::new(),
@@ -179,25 +190,33 @@ impl Heap {
             self.give_up(index, walk.ledger);
         }
         let mut stack = None;
-        let mut parent = None;
-        while let Some(index) = self.innermost(place) {
-            let open = &self.open[index];
-            let is_within = if open.sp == sp {
+        let mut is_within = |heap: &Heap, open: &Open, walk: &mut Walk<'_>| {
+            if open.sp == sp {
                 // By a tail call.
-                open.return_addr == return_addr
-            } else if sp > open.sp {
-                false
-            } else {
-                self.is_called_by_one(place, return_addr, walk.code) || {
-                    let stack = stack.get_or_insert_with(|| walk.take(context));
-                    shows(walk.stacks.frames(stack), open.return_addr)
-                }
-            };
-            if is_within {
-                parent = Some(index);
-                break;
+                return open.return_addr == return_addr;
             }
-            self.lose(index, walk.ledger);
+            sp < open.sp
+                && (heap.is_called_by(open, return_addr, walk.code) || {
+                    let stack = stack.get_or_insert_with(|| walk.take(context));
+                    shows(walk.stacks.frames(stack), return_addr, open.return_addr)
+                })
+        };
+        let mut parent = None;
+        if self.may_be_threads(place) {
+            // Each of them has a stack of its own, so that of the calls that may have made this one the nearest has.
+            let mut others: Vec<usize> =
+                (0..self.open.len()).filter(|&index| self.open[index].place == place).collect();
+            others.sort_by_key(|&index| (self.open[index].sp, std::cmp::Reverse(index)));
+            parent = others.iter().copied().find(|&index| is_within(self, &self.open[index], &mut walk));
+            self.leave_open(&others, parent);
+        } else {
+            while let Some(index) = self.innermost(place) {
+                if is_within(self, &self.open[index], &mut walk) {
+                    parent = Some(index);
+                    break;
+                }
+                self.give_up(index, walk.ledger);
+            }
         }
         let asked = asked(&allocator, walk.guest);
         let takes_back_only = allocator.size.is_none();
@@ -219,12 +238,15 @@ impl Heap {
             let event = Event { at_insns: now, site, what: What::Freed { address: asked.old } };
             self.happened(parent, event);
         }
+        let parent = parent.map(|parent| self.open[parent].id);
         if self.open.len() >= MAX_OPEN {
             self.give_up(0, walk.ledger);
         }
         let awaited = self.awaited_at(return_addr, walk.ledger);
         walk.ledger.await_one(awaited);
+        self.calls += 1;
         self.open.push(Open {
+            id: self.calls,
             allocator,
             place,
             sp,
@@ -234,28 +256,88 @@ impl Heap {
             began_own_insns: own_now,
             site,
             asked,
-            is_inner: parent.is_some(),
+            parent,
             is_gone: false,
             inner: Vec::new(),
         });
     }
 
+    /// Whether several calls may have returned to here with this stack pointer: a task's that has been deleted, and that of
+    /// one whose stack is in its place.
+    pub(crate) fn is_ambiguous(&self, pc: u64, sp: u64) -> bool {
+        let mut places =
+            self.open.iter().filter(|open| open.return_addr == pc && open.sp == sp).map(|open| open.place);
+        places.next().is_some_and(|first| places.any(|other| other != first))
+    }
+
     /// Where such a function may have returned to, before that is counted.
-    pub(crate) fn leave(&mut self, pc: u64, vcpu: u32, guest: &mut Guest, ledger: &mut Ledger) {
+    pub(crate) fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest, ledger: &mut Ledger) {
         let sp = guest.stack_pointer();
+        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && open.place.may_be_on(core.vcpu);
         // Those that follow by tail calls return with the first.
-        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && open.place.may_be_on(vcpu);
-        let Some(index) = self.open.iter().position(returns) else { return };
-        let place = self.open[index].place;
+        let here = Place::of(core);
+        let of_this = self.open.iter().position(|open| returns(open) && open.place == here);
+        let Some(index) = of_this.or_else(|| self.open.iter().position(returns)) else { return };
+        let Open { id, place, .. } = self.open[index];
         // What it called has returned unseen.
-        while let Some(inner) = self.innermost(place).filter(|&inner| inner > index) {
+        let threads = self.may_be_threads(place);
+        let is_unseen = |heap: &Heap, open: &Open| {
+            open.place == place && if threads { heap.is_below(open, id) } else { !open.is_gone }
+        };
+        while let Some(inner) =
+            self.open.iter().rposition(|open| is_unseen(self, open)).filter(|&inner| inner > index)
+        {
             self.remove(inner, ledger);
         }
-        let open = self.remove(index, ledger);
-        let parent = self.innermost(place).filter(|&parent| open.is_inner && parent < index);
+        let mut open = self.remove(index, ledger);
+        let parent = open.parent.and_then(|parent| self.index_of(parent));
         let at_insns = ledger.insns_of_all();
-        if let Some(what) = outcome(&open, guest) {
+        let what = outcome(&open, guest);
+        for event in self.apart(&mut open, what.as_ref()) {
+            self.happened(parent, event);
+        }
+        if let Some(what) = what {
+            if let What::Allocated { address, .. } | What::Moved { address, .. } = what {
+                self.within.remove(&address);
+            }
             self.happened(parent, Event { at_insns, site: open.site, what });
+        }
+    }
+
+    /// What happened within a call that has come to this, and was no part of it: blocks of others that were given back or
+    /// got another size.
+    fn apart(&mut self, open: &mut Open, what: Option<&What>) -> Vec<Event> {
+        let result = match what {
+            Some(What::Allocated { address, .. } | What::Moved { address, .. }) => Some(*address),
+            _ => None,
+        };
+        // A block that cannot get another size stays as it is.
+        let old = Some(open.asked.old).filter(|&old| old != 0 && !matches!(what, Some(What::Failed { .. })));
+        let mut events = std::mem::take(&mut open.inner);
+        events.retain(|event| match event.what {
+            What::Freed { address } => {
+                !self.within.remove(&address) && Some(address) != old && Some(address) != result
+            }
+            What::Moved { old: before, address, .. } => {
+                let is_within = self.within.remove(&before) || Some(before) == old;
+                if is_within {
+                    self.keep_within(address, result);
+                }
+                !is_within
+            }
+            What::Allocated { address, .. } => {
+                self.keep_within(address, result);
+                false
+            }
+            _ => false,
+        });
+        events
+    }
+
+    /// A block was got within a call that has this result.
+    fn keep_within(&mut self, address: u64, result: Option<u64>) {
+        if Some(address) != result && self.within.len() < MAX_WITHIN {
+            self.within.insert(address);
         }
     }
 
@@ -285,11 +367,43 @@ impl Heap {
         self.open.iter().rposition(|open| open.place == place && !open.is_gone)
     }
 
-    /// Whether one of the functions that are under way on a stack made the call that returns there.
-    fn is_called_by_one(&self, place: Place, return_addr: u64, code: &Code) -> bool {
-        let caller = code.function_of(return_addr.wrapping_sub(1));
-        let mut on_stack = self.open.iter().filter(|open| open.place == place && !open.is_gone);
-        caller.is_some() && on_stack.any(|open| caller == Some(open.allocator.entry))
+    /// Whether what executes in a place may be several threads, of a kernel that is not known.
+    fn may_be_threads(&self, place: Place) -> bool {
+        !self.knows_tasks && !matches!(place, Place::Exception { .. })
+    }
+
+    /// Whether the function of a call that is under way made the call that returns there.
+    fn is_called_by(&self, open: &Open, return_addr: u64, code: &Code) -> bool {
+        code.function_of(return_addr.wrapping_sub(1)) == Some(open.allocator.entry)
+    }
+
+    /// The call of an id, while it is under way.
+    fn index_of(&self, id: u64) -> Option<usize> {
+        self.open.iter().position(|open| open.id == id)
+    }
+
+    /// Whether a call was made by the one of that id, or by one that it made.
+    fn is_below(&self, open: &Open, id: u64) -> bool {
+        let mut parent = open.parent;
+        while let Some(above) = parent {
+            if above == id {
+                return true;
+            }
+            parent = self.index_of(above).and_then(|index| self.open[index].parent);
+        }
+        false
+    }
+
+    /// Of these calls those are on the stack that executes that lead to this one. Others may go on, in other threads.
+    fn leave_open(&mut self, others: &[usize], innermost: Option<usize>) {
+        let mut above = innermost.map(|index| self.open[index].id);
+        for &index in others {
+            self.open[index].is_gone = true;
+        }
+        while let Some(index) = above.and_then(|id| self.index_of(id)) {
+            self.open[index].is_gone = false;
+            above = self.open[index].parent;
+        }
     }
 
     /// Something happened, within another call or by itself.
@@ -305,34 +419,29 @@ impl Heap {
         }
     }
 
-    /// A call is on its stack no more: what happened within has happened all the same.
-    fn lose(&mut self, index: usize, ledger: &Ledger) {
-        let open = &mut self.open[index];
-        let place = open.place;
-        if self.knows_tasks || matches!(place, Place::Exception { .. }) {
-            return self.give_up(index, ledger);
-        }
-        open.is_gone = true;
-        let (inner, is_inner) = (std::mem::take(&mut open.inner), open.is_inner);
-        let parent = self.innermost(place).filter(|&parent| is_inner && parent < index);
-        self.promote(inner, parent);
-    }
-
     /// A call never returns.
     fn give_up(&mut self, index: usize, ledger: &Ledger) {
         let open = self.remove(index, ledger);
-        let parent = self.innermost(open.place).filter(|&parent| open.is_inner && parent < index);
-        self.promote(open.inner, parent);
-        if !open.is_inner && open.allocator.size.is_some() {
+        let parent = open.parent.and_then(|parent| self.index_of(parent));
+        self.promote(&open, parent);
+        if open.parent.is_none() && open.allocator.size.is_some() {
             let what = What::Left { size_bytes: open.asked.size_bytes };
             self.events.push(Event { at_insns: open.began_insns, site: open.site, what });
         }
     }
 
     /// What happened within a call that never returns has happened by itself; what failed was why.
-    fn promote(&mut self, inner: Vec<Event>, parent: Option<usize>) {
-        for event in inner.into_iter().filter(|event| !matches!(event.what, What::Failed { .. })) {
-            self.happened(parent, event);
+    fn promote(&mut self, open: &Open, parent: Option<usize>) {
+        let takes_back_only = open.allocator.size.is_none();
+        for event in &open.inner {
+            let is_told = match event.what {
+                What::Failed { .. } => true,
+                What::Freed { address } => takes_back_only && address == open.asked.old,
+                _ => false,
+            };
+            if !is_told {
+                self.happened(parent, *event);
+            }
         }
     }
 
@@ -351,9 +460,12 @@ impl Heap {
     }
 }
 
-/// Whether a stack has a call that returns there, or is not known far enough to say that it has none.
-fn shows(stack: &[FrameKind], return_addr: u64) -> bool {
-    stack.iter().any(|frame| match *frame {
+/// Whether the stack of a call that returns to `own` has another that returns there, or is not known far enough to say that
+/// it has none.
+fn shows(stack: &[FrameKind], own: u64, return_addr: u64) -> bool {
+    let is_own = |frame: &FrameKind| *frame == FrameKind::Caller { return_addr: own };
+    let callers = if stack.first().is_some_and(is_own) { &stack[1..] } else { stack };
+    callers.iter().any(|frame| match *frame {
         FrameKind::Caller { return_addr: other } => other == return_addr,
         FrameKind::Unknown(_) => true,
         FrameKind::Exception { .. } => false,

@@ -28,9 +28,13 @@ pub(crate) struct OnAllocated;
 impl Hook for OnAllocated {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, heap, .. } = &mut *state;
+        let State { guest, ledger, follow, heap, .. } = &mut *state;
         if let Some(heap) = heap {
-            heap.leave(here.pc, here.vcpu, guest, ledger);
+            if heap.is_ambiguous(here.pc, guest.stack_pointer()) {
+                follow.leave_exceptions(here.vcpu, guest, ledger);
+                follow.check_task(here.vcpu, guest, ledger);
+            }
+            heap.leave(here.pc, &follow.cores[here.vcpu as usize], guest, ledger);
         }
         state.report_heap(here.vcpu);
     };
