@@ -191,8 +191,8 @@ const WAITS: u8 = 13;
 const MASKED: u8 = 14;
 const UNMASKED: u8 = 15;
 const OBJECT: u8 = 16;
-const HEAP: u8 = 17;
-const STOPPED: u8 = 18;
+const HEAP: u8 = 19;
+const STOPPED: u8 = 20;
 /// All of the first byte that says what happened.
 const KIND: u8 = 0x1f;
 /// It happened on another vCPU than the last event.
@@ -677,7 +677,7 @@ mod tests {
         let elsewhere = Event { vcpu: MAX_VCPUS, ..event(11, What::Waits) };
         assert!(encoder.put(&elsewhere, &mut out).is_err());
         assert_eq!(out, before);
-        for bad in [&[0x40 | WAITS, 1][..], &[17, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]]
+        for bad in [&[0x40 | WAITS, 1][..], &[21, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]]
         {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
