@@ -71,6 +71,7 @@ mod prediction;
 mod qemu;
 mod records;
 mod semihosting;
+mod sleep;
 mod slice;
 mod snapshot;
 mod stack;

@@ -14,6 +14,7 @@ pub mod json;
 pub mod json_bins;
 pub mod json_callers;
 mod json_heap;
+mod json_timeline;
 pub mod lcov;
 pub mod massif;
 pub mod perfetto;

@@ -4,7 +4,11 @@
 mod common;
 
 mod asked;
+mod counters;
+mod diff;
 mod exports;
 mod gate;
+mod json;
 mod reasons;
+mod sleep;
 mod truth;

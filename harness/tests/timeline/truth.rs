@@ -251,7 +251,7 @@ fn what_is_allocated_and_printed_is_on_it() {
 
 #[test]
 fn the_same_bytes_every_time_and_the_same_counts_as_without() {
-    for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks"] {
+    for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks", "riscv64-idle", "cortex-m3-idle"] {
         let options = ["--timeline", "--trace", "*"];
         let once = || run(image, &options).profile();
         let (one, other) = (once(), once());
@@ -269,7 +269,8 @@ fn the_same_bytes_every_time_and_the_same_counts_as_without() {
 
 #[test]
 fn one_callback_per_instruction_sees_the_same_events() {
-    for image in ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"] {
+    let images = ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"];
+    for image in images.into_iter().chain(["riscv64-idle", "cortex-m3-idle"]) {
         // When it is noticed that a call of the host has printed, that interrupts are masked and that a handler has
         // returned is another matter: blocks do not ask for it there.
         let all = |args: &[&str]| {
