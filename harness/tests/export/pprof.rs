@@ -324,9 +324,12 @@ fn names_that_hurt_are_each_one_row() {
     }
 }
 
+/// A number of a row of the table of functions.
+type Count = fn(&functions::Row) -> u64;
+
 #[test]
 fn phases_are_labels_and_each_has_what_our_table_of_it_says() {
-    let values: [(&str, fn(&functions::Row) -> u64); 3] =
+    let values: [(&str, Count); 3] =
         [("instructions", |row| row.self_insns), ("calls", |row| row.calls), ("samples", |row| row.samples)];
     for image in ["riscv64-zones", "cortex-m3-zones"] {
         let run = run(image, &["--period", "1009"]).expect_code(0);

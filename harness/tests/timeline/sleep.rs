@@ -63,6 +63,14 @@ fn a_processor_that_spins_in_its_wait_has_the_same_time() {
 }
 
 #[test]
+fn a_window_that_opens_after_sleep_has_only_its_own() {
+    let woken = woken(measured("cortex-m3-idle", &["--timeline", "--from", "work"]).profile());
+    // What was slept until the first tick was before it.
+    assert_eq!(woken.len(), TICKS - 1);
+    assert!(woken[0] < TICK_NS && woken.windows(2).all(|pair| pair[1] - pair[0] == TICK_NS), "{:?}", &woken[..3]);
+}
+
+#[test]
 fn what_executes_has_gaps_as_long_as_the_sleep() {
     for image in IMAGES {
         let profile = measured(image, &["--timeline"]).profile();

@@ -297,5 +297,25 @@ fn a_window_begins_with_what_is_under_way() {
         for (number, task) in (1..).zip(&profile.tasks) {
             assert_eq!(sums.tasks.get(&number).map_or(0, |task| task.0), task.insns, "{image}: {}", task.name);
         }
+        // One that opens in the timer's handler.
+        let profile = measured(image, &["--timeline", "--from", "tick", "--for", "500k"]).profile();
+        let first = &events(profile)[..2];
+        assert!(matches!(first[0].what, What::Switched { task, .. } if task > 0), "{image}: {first:?}");
+        let What::Entered { number } = first[1].what else { panic!("{image}: {first:?}") };
+        assert_eq!(first[1].at_insns, 0);
+        let insns = |number| {
+            let mut exceptions = profile.zones.exceptions.iter();
+            exceptions.find(|exception| exception.number == number).map(|exception| exception.insns)
+        };
+        let sums = self::sums(profile);
+        let contexts = sums.contexts.iter().filter_map(|(context, &sum)| match *context {
+            Context::Exception(number) => Some((number, sum)),
+            Context::Task(_) => None,
+        });
+        let contexts: BTreeMap<u64, u64> = contexts.collect();
+        assert!(contexts.contains_key(&number), "{image}: {contexts:?}");
+        for (number, sum) in contexts {
+            assert_eq!(Some(sum), insns(number), "{image}: exception {number:#x}");
+        }
     }
 }
