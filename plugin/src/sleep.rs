@@ -1,8 +1,8 @@
 //! How long the machine sleeps: how far its clock goes on while no instruction executes.
 //!
-//! Virtual time is that of the instructions, 2^shift ns each, until all CPUs wait for an interrupt: then QEMU moves it to
-//! the next timer. So when a vCPU goes on after a wait, what its clock is ahead of its instructions is how long it has
-//! slept. Where the wait did not sleep, QEMU may not have accounted for all instructions yet: its clock is behind.
+//! Virtual time is that of the instructions, 2^shift ns each, until all CPUs wait for an interrupt: then QEMU moves it
+//! to the next timer. So when a vCPU goes on after a wait, what its clock is ahead of its instructions is how long it
+//! has slept. Where the wait did not sleep, QEMU may not have accounted for all instructions yet: its clock is behind.
 
 use wire::timeline::What;
 

@@ -1,5 +1,5 @@
-//! The timeline's events in words, one after the other: what formats with a line for each event are written from, and how
-//! often each thing happened, which is what two timelines are compared by.
+//! The timeline's events in words, one after the other: what formats with a line for each event are written from, and
+//! how often each thing happened, which is what two timelines are compared by.
 
 use std::collections::BTreeMap;
 

@@ -9,9 +9,9 @@
 //! Where the run has a timeline, its events follow in a process of their own, begin by begin and end by end: exact.
 //!
 //! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is known with
-//! a timeline, and takes none without. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The format's
-//! unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding apart
-//! wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
+//! a timeline, and takes none without. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The
+//! format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding
+//! apart wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

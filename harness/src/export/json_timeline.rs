@@ -1,4 +1,5 @@
-//! The timeline as a part of the JSON format: every event in order, made as it is written, for there may be ten million.
+//! The timeline as a part of the JSON format: every event in order, made as it is written, for there may be ten
+//! million.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ use crate::profile::Profile;
 /// Every event of the window, in order (--timeline).
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Timeline<'a> {
-    /// How long the machine slept in the window: its clock went on by so many nanoseconds while nothing executed. 0 where
-    /// it never did, and where that cannot be told.
+    /// How long the machine slept in the window: its clock went on by so many nanoseconds while nothing executed. 0
+    /// where it never did, and where that cannot be told.
     slept_ns: u64,
     /// What --trace named.
     traced: &'a [String],
@@ -37,15 +38,13 @@ struct JsonEvent {
     /// The task or interrupt that executed, an index into `names`.
     context: u32,
     /// "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left", "phase", "mark",
-    /// "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked", "unmasked", "free stack" (of a
-    /// task that is switched out); of the heap
-    /// "allocated", "freed", "reallocated", "allocation failed", "allocation left".
+    /// "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked", "unmasked",
+    /// "free stack" (of a task that is switched out); of the heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
     event: &'static str,
     /// The task, exception, zone, phase, mark, function or operation, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<u32>,
-    /// A mark's value, bytes, or how many nanoseconds the machine has slept up to
-    /// here.
+    /// A mark's value, bytes, or how many nanoseconds the machine has slept up to here.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<i64>,
     /// Of a switch: why the task before does not go on, an index into `names`.

@@ -31,8 +31,8 @@ impl AccountedTime {
         }
         symbol(c"current_cpu")?;
         let get_ns = symbol(c"qemu_clock_get_ns")?;
-        // SAFETY: in a QEMU of this API the function of this name has this type; the program itself exports it and stays
-        // loaded.
+        // SAFETY: in a QEMU of this API the function of this name has this type; the program itself exports it and
+        // stays loaded.
         Some(AccountedTime { get_ns: unsafe { mem::transmute::<*mut c_void, GetNs>(get_ns) } })
     }
 
