@@ -683,6 +683,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
         waits: kernel::waits(Some(&elf), choice.load_bias, arm).filter(|_| kernel.is_some()),
+        sleep_shift: Some(choice.machine.shift),
     });
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {

@@ -46,6 +46,7 @@ const PLUGIN: &[&str] = &[
     "handles",
     "snapshot",
     "slice",
+    "sleep",
     "wait",
     "input",
     "semihosting",

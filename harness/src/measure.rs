@@ -196,9 +196,11 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     } else {
         Vec::new()
     };
+    let sleeps_alike = options.timeline.is_some() && emulator::sleeps_alike(&emulator)?;
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
         waits: kernel::waits(symbol_file.as_deref(), choice.load_bias, arm).filter(|_| kernel.is_some()),
+        sleep_shift: sleeps_alike.then_some(icount_shift),
     });
     let zones = zone::find(symbol_file.as_deref(), image, isa, choice.load_bias);
     warn(&unwind.warnings);

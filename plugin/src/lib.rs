@@ -72,6 +72,7 @@ mod qemu;
 mod recall;
 mod records;
 mod semihosting;
+mod sleep;
 mod slice;
 mod snapshot;
 mod stack;

@@ -35,6 +35,7 @@ use crate::prediction::Predictions;
 use crate::qemu::{self, Access, Scoreboard, Vcpus};
 use crate::records::Records;
 use crate::semihosting::Clocks;
+use crate::sleep::Sleep;
 use crate::slice::Slices;
 use crate::snapshot::Snapshot;
 use crate::stack::{Stack, Stacks};
@@ -63,6 +64,8 @@ pub(crate) struct State {
     pub(crate) heap: Option<Heap>,
     /// None: there is no timeline.
     pub(crate) timeline: Option<Timeline>,
+    /// None: how long the machine sleeps is not asked for, or cannot be told.
+    pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
@@ -179,6 +182,12 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
         timeline: Timeline::new(&request),
+        // Of several it is not known which one's instructions the time is that of.
+        sleep: request
+            .timeline
+            .as_ref()
+            .filter(|_| vcpus == 1)
+            .and_then(|wanted| Sleep::new(wanted.sleep_shift?, api)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
@@ -665,6 +674,21 @@ impl State {
             timeline.restart();
             self.ledger.open_timeline();
             self.follow.open_timeline(&mut self.ledger);
+        }
+    }
+
+    /// An instruction is about to execute after which the machine may sleep: the next block is to tell.
+    pub(crate) fn sleeps(&mut self, vcpu: u32) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.begin();
+            clock::recheck(vcpu, &self.ledger);
+        }
+    }
+
+    /// Something is about to execute, and all before it has been settled: a wait is over, if there was one.
+    pub(crate) fn wake(&mut self, vcpu: u32) {
+        if let Some(sleep) = self.sleep.as_mut().filter(|sleep| sleep.waits()) {
+            sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), &mut self.ledger);
         }
     }
 

@@ -526,7 +526,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
-        AtInsn::Wait if planned.wait => insn.call::<OnWait>(id),
+        AtInsn::Wait if planned.wait => insn.call::<OnWait>(planned.event_wait.into()),
         AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
         // Where it would sleep already, the turns of its loop cost no callback.

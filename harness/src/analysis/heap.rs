@@ -134,6 +134,8 @@ pub struct Point {
     pub most_bytes: u64,
     /// Bytes held.
     pub held_bytes: u64,
+    /// Blocks held.
+    pub held_blocks: u64,
     /// Bytes from the arena's start to the end of the last block that was ever held.
     pub high_water_bytes: u64,
     /// The largest stretch of the arena between blocks, up to its end.
@@ -243,6 +245,32 @@ pub fn replay(profile: &Profile) -> Option<HeapUse> {
     let heap = profile.heap.as_ref()?;
     let first = survey(heap);
     Some(Replay::new(profile, heap, &first).run(heap))
+}
+
+/// In how many pieces the heap is, event by event.
+pub struct Pieces(Replay);
+
+impl Pieces {
+    /// Those of a profile, before its first event; None: the heap was not followed.
+    pub fn new(profile: &Profile) -> Option<Pieces> {
+        let heap = profile.heap.as_ref()?;
+        Some(Pieces(Replay::new(profile, heap, &survey(heap))))
+    }
+
+    /// Goes on over an event.
+    pub fn pass(&mut self, event: &Event) {
+        self.0.event(event);
+    }
+
+    /// Blocks that are held.
+    pub fn blocks(&self) -> u64 {
+        self.0.live.held.blocks
+    }
+
+    /// The largest stretch of the arena between blocks, up to its end.
+    pub fn largest_free_bytes(&self) -> u64 {
+        self.0.largest_free_bytes()
+    }
 }
 
 /// What a first look at the events finds.
@@ -515,6 +543,10 @@ impl Replay {
         self.count_gap(before, after, true);
     }
 
+    fn largest_free_bytes(&self) -> u64 {
+        self.gaps.last_key_value().map_or(0, |(bytes, _)| *bytes)
+    }
+
     fn remember(&mut self, at_insns: u64) {
         let step = |at_insns: u64| u128::from(at_insns) * u128::from(POINTS) / u128::from(self.total_insns);
         let held_bytes = self.live.held.bytes;
@@ -523,8 +555,9 @@ impl Replay {
             at_insns,
             most_bytes: held_bytes,
             held_bytes,
+            held_blocks: self.live.held.blocks,
             high_water_bytes: self.last_end.saturating_sub(start),
-            largest_free_bytes: self.gaps.last_key_value().map_or(0, |(bytes, _)| *bytes),
+            largest_free_bytes: self.largest_free_bytes(),
         };
         match self.found.history.last_mut().filter(|last| step(last.at_insns) == step(at_insns)) {
             Some(last) => *last = Point { most_bytes: last.most_bytes.max(held_bytes), ..point },

@@ -11,6 +11,7 @@ pub mod describe;
 pub mod disassembly;
 pub mod evidence;
 pub mod functions;
+pub mod happened;
 pub mod heap;
 pub mod listing;
 pub mod lookup;

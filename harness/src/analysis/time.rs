@@ -2,6 +2,7 @@
 //! how long each takes is an assumption that has to be said with every time.
 
 use crate::profile::Profile;
+use crate::profile::timeline::Timeline;
 use crate::text::number::{group, plural, share};
 
 /// Instructions spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`.
@@ -13,15 +14,30 @@ pub fn idle_insns(profile: &Profile) -> u64 {
 /// The time of the window's instructions and the load, in a sentence; None: nothing was executed, or by several CPUs,
 /// which take turns.
 ///
-/// How long a `wfi` slept is in no profile: with one the load is known from above only.
+/// How long a `wfi` slept is known with a timeline; without one the load is known from above only.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let total = profile.total_insns();
     if total == 0 || profile.vcpus.len() > 1 {
         return None;
     }
     let shift = profile.facts.icount_shift;
-    let micros = (u128::from(total) << shift) / 1000;
-    let millis = format!("{}.{:03} ms", group(u64::try_from(micros / 1000).unwrap_or(u64::MAX)), micros % 1000);
+    let slept_ns = profile.timeline.as_ref().map_or(0, Timeline::slept_ns);
+    let one_ns = format!("each takes {} ns (--shift {shift})", 1_u64 << shift);
+    if slept_ns > 0 {
+        let awake_ns = u128::from(total) << shift;
+        let busy_ns = u128::from(total.saturating_sub(idle_insns(profile))) << shift;
+        let all_ns = awake_ns + u128::from(slept_ns);
+        // A share of instructions that last as long: numbers that a share can have.
+        let parts = |ns: u128| u64::try_from(ns >> shift).unwrap_or(u64::MAX);
+        let busy = share(parts(busy_ns), parts(all_ns));
+        let slept = millis_of(u128::from(slept_ns));
+        let waits = plural(profile.facts.waits, "wait");
+        return Some(format!(
+            "time: {}, of which the processor slept {slept} in {waits} for an interrupt, if of the instructions {one_ns}; \
+             CPU load {busy}",
+            millis_of(all_ns)
+        ));
+    }
     let busy = share(total.saturating_sub(idle_insns(profile)), total);
     let load = match profile.facts.waits {
         0 => format!("CPU load {busy}"),
@@ -30,14 +46,20 @@ pub fn sentence(profile: &Profile) -> Option<String> {
             format!("CPU load at most {busy}, less by what it slept in {waits} for an interrupt, which takes none")
         }
     };
-    Some(format!(
-        "time: {millis} for the instructions, if each takes {} ns (--shift {shift}); {load}",
-        1_u64 << shift
-    ))
+    let millis = millis_of(u128::from(total) << shift);
+    Some(format!("time: {millis} for the instructions, if {one_ns}; {load}"))
+}
+
+/// Milliseconds, to the microsecond.
+fn millis_of(ns: u128) -> String {
+    let micros = ns / 1000;
+    format!("{}.{:03} ms", group(u64::try_from(micros / 1000).unwrap_or(u64::MAX)), micros % 1000)
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::timeline::{Encoder, Event, What};
+
     use super::*;
     use crate::profile::testing::empty;
 
@@ -52,6 +74,16 @@ mod tests {
         profile.facts.waits = 3;
         let slept = "at most 75.00%, less by what it slept in 3 waits for an interrupt, which takes none";
         assert_eq!(sentence(&profile), Some(format!("{start}{slept}")));
+        // Slept twice as long as it was awake, and idle for a quarter of the instructions.
+        let mut events = Vec::new();
+        let mut encoder = Encoder::default();
+        for (at_insns, ns) in [(10, 14_000_000), (10, 50_000_000)] {
+            encoder.put(&Event { vcpu: 0, at_insns, what: What::Slept { ns } }, &mut events).unwrap();
+        }
+        profile.timeline = Some(Timeline { events, ..Timeline::default() });
+        let slept = "time: 96.000 ms, of which the processor slept 64.000 ms in 3 waits for an interrupt, if of the \
+                     instructions each takes 32 ns (--shift 5); CPU load 25.00%";
+        assert_eq!(sentence(&profile).as_deref(), Some(slept));
         profile.vcpus.push(profile.vcpus[0].clone());
         assert_eq!(sentence(&profile), None);
         assert_eq!(sentence(&empty()), None);

@@ -75,7 +75,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) vcpu: u32,
-    /// Index into [`Groups::names`].
+    /// Index into [`Groups::names`], or what [`Timeline::grouped`] was given.
     pub(crate) group: u32,
     /// Its samples in the order of time. Between them the vCPU did something else.
     pub(crate) runs: Vec<Run>,
@@ -92,13 +92,19 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn new(profile: &Profile, tree: &CallTree, groups: &Groups) -> Timeline {
+        let of_path = |path: u32| groups.of_path.get(path.checked_sub(1)? as usize).copied();
+        Timeline::grouped(profile, tree, |_, path| of_path(path))
+    }
+
+    /// With groups of another kind: that of each sample, by its index and its path; None: it is in no track.
+    pub(crate) fn grouped(profile: &Profile, tree: &CallTree, group: impl Fn(usize, u32) -> Option<u32>) -> Timeline {
         let mut tracks: BTreeMap<(u32, u32), Vec<Run>> = BTreeMap::new();
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
-        for (sample, &path) in profile.samples.iter().zip(&tree.samples) {
+        for (index, (sample, &path)) in profile.samples.iter().zip(&tree.samples).enumerate() {
             let end_insns = ends.entry(sample.vcpu).or_default();
             let run = Run { path, start_insns: *end_insns, end_insns: sample.at_insns };
-            let group = path.checked_sub(1).and_then(|index| groups.of_path.get(index as usize));
-            let Some(&group) = group.filter(|_| run.start_insns < run.end_insns) else { continue };
+            let group = group(index, path).filter(|_| run.start_insns < run.end_insns);
+            let Some(group) = group else { continue };
             *end_insns = run.end_insns;
             let runs = tracks.entry((sample.vcpu, group)).or_default();
             match runs.last_mut() {

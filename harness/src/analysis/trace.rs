@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use wire::heap;
 use wire::timeline::{Event, ObjectKind, What, Why};
 
+use crate::analysis::heap::Pieces;
 use crate::analysis::zone::ContextNames;
 use crate::profile::Profile;
 use crate::profile::zone::Context;
@@ -47,6 +48,12 @@ pub enum Kind {
     Allocations,
     /// Bytes that are held.
     Heap,
+    /// Blocks that are held.
+    HeapBlocks,
+    /// Bytes of the largest free block.
+    HeapFree,
+    /// Bytes of a task's stack that are free below its saved registers, as it is switched out.
+    Stack,
     /// 1 while an idle task is the running one.
     Idle,
 }
@@ -54,7 +61,12 @@ pub enum Kind {
 impl Kind {
     /// Whether the track has values instead of stretches.
     pub fn is_counter(self) -> bool {
-        matches!(self, Kind::Mark | Kind::Heap | Kind::Idle)
+        matches!(self, Kind::Mark | Kind::Heap | Kind::HeapBlocks | Kind::HeapFree | Kind::Stack | Kind::Idle)
+    }
+
+    /// Whether its values are bytes.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Kind::Heap | Kind::HeapFree | Kind::Stack)
     }
 }
 
@@ -80,6 +92,8 @@ pub struct Moment {
     pub vcpu: u32,
     /// Instructions of the window that the vCPU has started.
     pub at_insns: u64,
+    /// How long the machine had slept in the window, where that is known.
+    pub slept_ns: u64,
     /// Number of the track.
     pub track: u32,
     /// What happens there.
@@ -369,8 +383,11 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
         open: BTreeMap::new(),
         sizes: HashMap::new(),
         held_bytes: 0,
+        pieces: Pieces::new(profile),
         phase: None,
         clocks: vec![0; profile.vcpus.len()],
+        slept_ns: 0,
+        counts: HashMap::new(),
         has_cpus: profile.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0).count() > 1,
         out: Vec::new(),
     };
@@ -399,9 +416,13 @@ struct Walk<'a> {
     sizes: HashMap<u64, u64>,
     /// Sizes are as they were asked for, and a rule of the user's may take anything for one.
     held_bytes: u128,
+    pieces: Option<Pieces>,
     phase: Option<u32>,
     /// How far each CPU has come.
     clocks: Vec<u64>,
+    slept_ns: u64,
+    /// The last values of counters that are only said where they change, by track.
+    counts: HashMap<u32, i64>,
     /// More than one CPU has executed.
     has_cpus: bool,
     out: Vec<Moment>,
@@ -422,6 +443,11 @@ impl Walk<'_> {
         if let Some(heap) = &profile.heap {
             let before = heap.events().take_while(|event| event.what != heap::What::Opened);
             before.for_each(|event| self.account(&event));
+            if let (Some(opened), Some(pieces)) =
+                (heap.events().find(|event| event.what == heap::What::Opened), &mut self.pieces)
+            {
+                pieces.pass(&opened);
+            }
         }
     }
 
@@ -482,7 +508,7 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, vcpu: u32, at_insns: u64, track: u32, what: Happens) {
-        self.out.push(Moment { vcpu, at_insns, track, what });
+        self.out.push(Moment { vcpu, at_insns, slept_ns: self.slept_ns, track, what });
     }
 
     fn begins(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
@@ -637,9 +663,27 @@ impl Walk<'_> {
                 self.push(vcpu, at_insns, track, Happens::Is(name, None));
             }
             What::Waits => {
-                let track = self.plain_track(Kind::Waits, vcpu, "waits for an interrupt");
+                let track = self.plain_track(Kind::Waits, vcpu, WAITS);
                 let name = self.tables.name("waits");
                 self.push(vcpu, at_insns, track, Happens::Is(name, None));
+            }
+            What::Slept { ns } => {
+                // No task or interrupt executes meanwhile.
+                let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
+                self.ends(vcpu, at_insns, cpu, None);
+                let track = self.plain_track(Kind::Waits, vcpu, WAITS);
+                self.begins(vcpu, at_insns, track, "sleeps");
+                self.slept_ns = self.slept_ns.saturating_add(ns);
+                self.ends(vcpu, at_insns, track, None);
+                self.runs(vcpu, at_insns);
+            }
+            What::Stack { sp } => {
+                if let Some(bytes) = free_stack(profile, old, sp) {
+                    let parent = self.context_track(vcpu, Context::Task(old));
+                    let key = (Kind::Stack, 0, Some(Context::Task(old)), 0);
+                    let track = self.track(key, Some(old), Some(parent), |_| "free stack".to_owned());
+                    self.push(vcpu, at_insns, track, Happens::Counts(bytes));
+                }
             }
             What::Masked => {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
@@ -655,6 +699,9 @@ impl Walk<'_> {
 
     /// Bytes that are held after an event of the heap.
     fn account(&mut self, event: &heap::Event) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.pass(event);
+        }
         let (given_back, given_out) = match event.what {
             heap::What::Allocated { address, size_bytes, .. } => (None, Some((address, size_bytes))),
             heap::What::Freed { address } => (Some(address), None),
@@ -678,6 +725,19 @@ impl Walk<'_> {
         let track = self.plain_track(Kind::Heap, self.timekeeper(vcpu), "bytes of heap");
         let held = i64::try_from(self.held_bytes).unwrap_or(i64::MAX);
         self.push(vcpu, at_insns, track, Happens::Counts(held));
+        let Some(pieces) = &self.pieces else { return };
+        let counts = [
+            (Kind::HeapBlocks, "blocks of heap", pieces.blocks()),
+            (Kind::HeapFree, "largest free block", pieces.largest_free_bytes()),
+        ];
+        for (kind, name, count) in counts {
+            let track = self.plain_track(kind, self.timekeeper(vcpu), name);
+            // Most events leave the largest as it is.
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            if self.counts.insert(track, count) != Some(count) {
+                self.push(vcpu, at_insns, track, Happens::Counts(count));
+            }
+        }
     }
 
     /// The run ends.
@@ -691,8 +751,18 @@ impl Walk<'_> {
     }
 }
 
+/// Name of the track of waits.
+const WAITS: &str = "waits for an interrupt";
+
 /// What is said of a stretch that was left without its end.
 const LEFT: &str = "left";
+
+/// Bytes of a task's stack below this stack pointer, negative where it is below the stack; None: where that is is not
+/// known.
+pub fn free_stack(profile: &Profile, task: u32, sp: u64) -> Option<i64> {
+    let start = profile.task(task)?.stack_start?;
+    i64::try_from(i128::from(sp) - i128::from(start)).ok()
+}
 
 /// The word for an event of the heap, and its bytes if it says some.
 pub fn of_heap(what: &heap::What) -> (&'static str, Option<u64>) {

@@ -332,7 +332,7 @@ pub struct ExportArgs {
     /// Show zones as frames, each around the function in which it begins: folded, pprof, speedscope, chrome
     #[arg(long)]
     pub zones: bool,
-    /// Phases apart, as outermost frames: folded
+    /// Phases apart: as outermost frames in folded, as labels in pprof, as profiles of their own in speedscope
     #[arg(long, value_name = "WHAT")]
     pub by: Option<Split>,
     /// Only what executed in slice N, or in N..M: folded, csv, speedscope, pprof

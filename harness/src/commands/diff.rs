@@ -19,6 +19,7 @@ use crate::run::directory::write_file;
 use crate::run::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
+use crate::show::tally;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -42,6 +43,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     writeln!(out, "{}", comparison.explain())?;
     let size = TableSize { top_rows: (args.top > 0).then_some(args.top), width_columns: terminal::width_columns() };
     heap::write_difference(&before, &after, size, &mut out)?;
+    tally::write_difference(&before, &after, size.top_rows, &mut out)?;
     if let Some(path) = &args.output {
         let busy = Busy::new(&format!("writing {}", path.display()));
         let side = |path: &Path, profile: &Profile| {

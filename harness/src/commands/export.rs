@@ -13,7 +13,7 @@ use crate::cli::{ExportArgs, Split, resolve};
 use crate::commands::list::formats;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::{Settings, Writer, json};
+use crate::export::{FORMATS, Settings, Writer, json};
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
 use crate::run::progress::Busy;
@@ -43,6 +43,11 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         (None, Some(_)) => return Err(InputError::new("no profile: name its directory or file").into()),
     };
     let settings = settings(args)?;
+    if settings.by_phase && !format.splits_by_phase() {
+        let can: Vec<&str> = FORMATS.iter().filter(|format| format.splits_by_phase()).map(|f| f.name()).collect();
+        let why = format!("--by phase: {} cannot have phases apart; these can: {}", format.name(), can.join(", "));
+        return Err(InputError::new(why).into());
+    }
     let source_map = SourceMap::parse(&args.source_map)?;
     let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
     let _busy = (path != Path::new(STDOUT)).then(|| Busy::new(&format!("writing {}", path.display())));

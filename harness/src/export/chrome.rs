@@ -8,10 +8,10 @@
 //!
 //! Where the run has a timeline, its events follow in a process of their own, begin by begin and end by end: exact.
 //!
-//! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is in no
-//! profile and takes none. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The format's
-//! unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding apart
-//! wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
+//! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is known with
+//! a timeline, and takes none without. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The
+//! format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding
+//! apart wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
+use wire::timeline::What;
 
 use super::settings::Settings;
 use super::shown::full;
@@ -26,6 +27,7 @@ use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::analysis::trace::{self, Happens};
+use crate::profile::timeline::Timeline as Events;
 use crate::profile::{Facts, Profile};
 
 /// Name of the track of an image without tasks.
@@ -94,9 +96,9 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let frames = frames(profile, &tree)?;
     for track in &timeline.tracks {
         let ids = format!("\"pid\":{},\"tid\":{}", track.vcpu + 1, track.group + 1);
-        write_events(&tree, &frames, &track.runs, clock, &ids, out)?;
+        write_events(&tree, &frames, &track.runs, &clock, &ids, out)?;
     }
-    write_timeline(profile, clock, out)?;
+    write_timeline(profile, &clock, out)?;
     out.write_all(b"\n]\n}\n")?;
     Ok(())
 }
@@ -104,26 +106,56 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// A power of two.
 const TICKS_PER_US: f64 = 2048.0;
 
-/// What one instruction lasts.
-#[derive(Clone, Copy, Debug)]
+/// What one instruction lasts, and where the machine has slept.
+#[derive(Debug)]
 struct Clock {
     ns_per_insn: f64,
+    /// Nothing is known of sleep.
+    is_awake: bool,
+    /// Instructions at which it slept, and how long it had as it went on; in order.
+    slept_ns: Vec<(u64, u64)>,
 }
 
 impl Clock {
     fn new(profile: &Profile, settings: &Settings) -> Clock {
         let virtual_ns = (1_u64 << profile.facts.icount_shift.min(63)) as f64;
-        Clock { ns_per_insn: settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get())) }
+        let ns_per_insn = settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get()));
+        let mut slept_ns: Vec<(u64, u64)> = Vec::new();
+        // Seconds made of instructions have no sleep in them.
+        let timeline = profile.timeline.as_ref().filter(|_| settings.clock_hz.is_none());
+        for event in timeline.into_iter().flat_map(Events::events) {
+            if let What::Slept { ns } = event.what {
+                let before = slept_ns.last().map_or(0, |&(_, ns)| ns);
+                slept_ns.push((event.at_insns, before.saturating_add(ns)));
+            }
+        }
+        Clock { ns_per_insn, is_awake: slept_ns.is_empty(), slept_ns }
     }
 
-    fn describe(self) -> String {
-        let of = "since the measuring window opened; what the processor slept is left out";
+    fn describe(&self) -> String {
+        let slept =
+            if self.is_awake { "what the processor slept is left out" } else { "with what the processor slept" };
+        let of = format!("since the measuring window opened; {slept}");
         format!("microseconds of the vCPU, {} ns for each instruction {of}", self.ns_per_insn)
     }
 
-    /// Since the window opened.
-    fn micros(self, insns: u64) -> f64 {
-        (insns as f64 * self.ns_per_insn / 1000.0 * TICKS_PER_US).ceil() / TICKS_PER_US
+    /// Since the window opened, at what begins after so many instructions.
+    fn micros(&self, insns: u64) -> f64 {
+        let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns <= insns);
+        self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
+    }
+
+    /// At what ends after so many.
+    fn end_micros(&self, insns: u64) -> f64 {
+        let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns < insns);
+        self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
+    }
+
+    /// After so many and so much sleep.
+    fn micros_after(&self, insns: u64, slept_ns: u64) -> f64 {
+        let slept_ns = if self.is_awake { 0 } else { slept_ns };
+        let ns = insns as f64 * self.ns_per_insn + slept_ns as f64;
+        (ns / 1000.0 * TICKS_PER_US).ceil() / TICKS_PER_US
     }
 }
 
@@ -155,7 +187,7 @@ struct ExactArgs<'a> {
 }
 
 /// The events of the timeline, where there is one: a process, and a thread for each track.
-fn write_timeline(profile: &Profile, clock: Clock, out: &mut dyn Write) -> Result<()> {
+fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Result<()> {
     if profile.timeline.is_none() {
         return Ok(());
     }
@@ -175,17 +207,19 @@ fn write_timeline(profile: &Profile, clock: Clock, out: &mut dyn Write) -> Resul
         described = tables.tracks.len();
         let named = |name: u32| Some(tables.names[name as usize].as_str());
         let track = &tables.tracks[moment.track as usize];
+        // Counters are told apart by their names.
+        let title = track.kind.is_counter().then(|| tables.title(track));
         let (ph, name, why, value) = match moment.what {
             Happens::Begins(name) => ("B", named(name), None, None),
             Happens::Ends(why) => ("E", None, why.and_then(named), None),
             Happens::Is(name, value) => ("i", named(name), None, value),
-            Happens::Counts(value) => ("C", Some(track.name.as_str()), None, Some(value)),
+            Happens::Counts(value) => ("C", title.as_deref(), None, Some(value)),
         };
         let event = Exact {
             ph,
             pid: TIMELINE_PID,
             tid: moment.track + 1,
-            ts: clock.micros(moment.at_insns),
+            ts: clock.micros_after(moment.at_insns, moment.slept_ns),
             name,
             s: (ph == "i").then_some("t"),
             args: (why.is_some() || value.is_some()).then_some(ExactArgs { why, value }),
@@ -228,7 +262,7 @@ fn write_events(
     tree: &CallTree,
     frames: &[String],
     runs: &[Run],
-    clock: Clock,
+    clock: &Clock,
     ids: &str,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -257,7 +291,7 @@ fn write_events(
         for (&number, &end_insns) in path[common[index] as usize..].iter().zip(ends.iter().rev()) {
             if last.replace(end_insns) != Some(end_insns) {
                 end.clear();
-                let _ = write!(end, "{}}}", clock.micros(end_insns) - clock.micros(run.start_insns));
+                let _ = write!(end, "{}}}", clock.end_micros(end_insns) - clock.micros(run.start_insns));
             }
             let frame = &frames[tree.paths[number as usize - 1].member as usize];
             for part in [",\n", frame, &start, &end] {

@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
 use super::json_heap::Heap;
+use super::json_timeline::Timeline;
 use super::settings::Settings;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
@@ -74,10 +75,10 @@ impl JsonSchema for Address {
 }
 
 /// A list that is made as it is written.
-struct List<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
+pub(super) struct List<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
 
 impl<'a, T> List<'a, T> {
-    fn of<I: Iterator<Item = T> + 'a>(make: impl Fn() -> I + 'a) -> List<'a, T> {
+    pub(super) fn of<I: Iterator<Item = T> + 'a>(make: impl Fn() -> I + 'a) -> List<'a, T> {
         List(Box::new(move || Box::new(make())))
     }
 }
@@ -161,6 +162,8 @@ struct Document<'a> {
     console_marks: List<'a, ConsoleMark>,
     /// What was allocated and freed; null without --heap.
     heap: Option<Heap>,
+    /// What happened when; null without --timeline.
+    timeline: Option<Timeline<'a>>,
 }
 
 /// A function that was made to return at once.
@@ -738,6 +741,7 @@ impl<'a> Document<'a> {
                 })
             }),
             heap: Heap::of(profile),
+            timeline: Timeline::of(profile),
             console_marks: List::of(|| {
                 profile.console_marks.iter().map(|&(at_insns, bytes)| ConsoleMark { at_insns, bytes })
             }),

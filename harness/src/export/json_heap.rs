@@ -33,7 +33,7 @@ pub(super) struct Heap {
     paths: Vec<Path>,
     /// The first wrong frees, in their order.
     misuses: Vec<JsonMisuse>,
-    /// The heap over time.
+    /// The heap over time: after the last event in each 400th of the run that has some.
     history: Vec<JsonPoint>,
 }
 
@@ -133,6 +133,8 @@ struct JsonPoint {
     at_insns: u64,
     /// Bytes held.
     held_bytes: u64,
+    /// Blocks held.
+    held_blocks: u64,
     /// Most bytes held since the point before.
     most_bytes: u64,
     /// Bytes from the arena's start to the end of the last block that was ever held.
@@ -163,8 +165,9 @@ impl Heap {
             JsonMisuse { kind, address, at_insns, path: site - 1, first_path, allocated_path }
         };
         let point = |point: &Point| {
-            let &Point { at_insns, most_bytes, held_bytes, high_water_bytes, largest_free_bytes } = point;
-            JsonPoint { at_insns, held_bytes, most_bytes, high_water_bytes, largest_free_bytes }
+            let &Point { at_insns, most_bytes, held_bytes, held_blocks, high_water_bytes, largest_free_bytes } =
+                point;
+            JsonPoint { at_insns, held_bytes, held_blocks, most_bytes, high_water_bytes, largest_free_bytes }
         };
         let arena = found.extent.as_ref().map(|extent| Arena {
             name: extent.name.clone(),

@@ -14,6 +14,7 @@ pub mod json;
 pub mod json_bins;
 pub mod json_callers;
 mod json_heap;
+mod json_timeline;
 pub mod lcov;
 pub mod massif;
 pub mod perfetto;
@@ -77,6 +78,8 @@ pub struct Format {
     help: &'static str,
     /// Whether it is no text, which a terminal is not shown.
     is_binary: bool,
+    /// Whether it can have phases apart.
+    splits_by_phase: bool,
     writer: Writer,
 }
 
@@ -105,9 +108,10 @@ pub const FORMATS: &[Format] = &[
         name: "ctf",
         help: "The timeline as a Common Trace Format directory, for babeltrace2 and Trace Compass (needs --timeline)",
         is_binary: true,
+        splits_by_phase: false,
         writer: Writer::Directory(ctf::write),
     },
-    text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write),
+    text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write).by_phase(),
     binary("gmon", "gmon.out of GNU gprof: gprof firmware.elf gmon.out", gmon::write),
     text(
         "gmon-symbols",
@@ -123,22 +127,28 @@ pub const FORMATS: &[Format] = &[
         "pprof",
         "profile.proto, compressed: `go tool pprof`, pprof's web pages, most continuous profilers",
         pprof::write,
-    ),
-    text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write),
+    )
+    .by_phase(),
+    text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write).by_phase(),
     text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline::write),
 ];
 
 /// A format whose files are text.
 const fn text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
-    Format { name, help, is_binary: false, writer: Writer::File(write) }
+    Format { name, help, is_binary: false, splits_by_phase: false, writer: Writer::File(write) }
 }
 
 /// A format whose files are no text.
 const fn binary(name: &'static str, help: &'static str, write: WriteFile) -> Format {
-    Format { name, help, is_binary: true, writer: Writer::File(write) }
+    Format { name, help, is_binary: true, splits_by_phase: false, writer: Writer::File(write) }
 }
 
 impl Format {
+    /// The same format, which can have phases apart.
+    const fn by_phase(self) -> Format {
+        Format { splits_by_phase: true, ..self }
+    }
+
     /// What writes a profile in this format, piece by piece: the whole text is never in memory. It fails where that cannot
     /// be written, and where the profile lacks what the format is about.
     pub fn writer(self) -> Writer {
@@ -153,6 +163,11 @@ impl Format {
     /// What it is for, and what opens it.
     pub fn help(self) -> &'static str {
         self.help
+    }
+
+    /// Whether it can have phases apart.
+    pub fn splits_by_phase(self) -> bool {
+        self.splits_by_phase
     }
 
     /// Whether it is no text, which a terminal is not shown.

@@ -2,8 +2,8 @@
 //! `protos/perfetto/trace/trace.proto` (<https://github.com/google/perfetto>), of which this declares what it writes.
 //!
 //! One packet for each moment, on a track of its task, interrupt, zone nest or counter. Names are interned: each is
-//! written once. Times are the firmware's: nanoseconds of virtual time for the instructions since the window opened
-//! (2^shift each); what the machine sleeps is in no profile, so a wait takes none.
+//! written once. Times are the firmware's: nanoseconds of virtual time since the window opened, 2^shift for each
+//! instruction, and what the machine slept.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use prost::Message;
 
 use super::settings::Settings;
-use crate::analysis::trace::{Happens, Kind, NOT_RECORDED, Tables, walk};
+use crate::analysis::trace::{Happens, NOT_RECORDED, Tables, walk};
 use crate::profile::Profile;
 use crate::text::markup::shown;
 
@@ -88,7 +88,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
                 event.counter_value = Some(value);
             }
         }
-        let timestamp = Some(settings.ns(profile, moment.at_insns));
+        let timestamp = Some(settings.at_ns(profile, moment.at_insns, moment.slept_ns));
         writer.put(proto::TracePacket {
             timestamp,
             track_event: Some(event),
@@ -129,7 +129,7 @@ impl Writer<'_> {
     /// Describes the tracks that are new, and returns the names that are.
     fn describe(&mut self, tables: &Tables) -> Result<Option<proto::InternedData>> {
         for (number, track) in tables.tracks.iter().enumerate().skip(self.tracks) {
-            let unit = if track.kind == Kind::Heap { UNIT_SIZE_BYTES } else { UNIT_COUNT };
+            let unit = if track.kind.is_bytes() { UNIT_SIZE_BYTES } else { UNIT_COUNT };
             self.put(proto::TracePacket {
                 track_descriptor: Some(proto::TrackDescriptor {
                     uuid: Some(uuid(number as u32)),

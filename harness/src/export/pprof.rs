@@ -5,6 +5,7 @@
 //! are divided over the callers is what the samples say (see [`crate::analysis::attribution`]), or exact with the
 //! exact tree.
 //! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone.
+//! Where phases are apart each is a label, and what happens in several of them is a sample in each.
 //!
 //! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
 //! pprof's own way to tell threads apart is one; interrupts are frames and, the innermost, a label as well;
@@ -23,9 +24,11 @@ use wire::definition::{FrameKind, NodeKind};
 
 use super::settings::Settings;
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::part::by_phase;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::analysis::{describe, functions};
+use crate::error::InputError;
 use crate::profile::{Profile, Window};
 use crate::text::markup::shown;
 
@@ -38,8 +41,9 @@ const IMAGE: u64 = 1;
 /// Writes the profile. The same profile gives the same bytes: there is no time in it.
 ///
 /// # Errors
-/// What `out` reports.
+/// What `out` reports, and that there are no phases to be told apart.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
     // Its time and system stay unset. Like Go's own profiles: speed before size.
     let out = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::fast());
     let mut out = Chunks { out, samples: Vec::new(), bytes: Vec::new() };
@@ -60,8 +64,16 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         ..proto::Profile::default()
     };
     out.put(&head)?;
-    executed(&mut tables, settings.view.fold_irqs, &mut out)?;
-    called(&mut tables, &mut out)?;
+    let contexts = Contexts::new(&mut tables, settings.view.fold_irqs);
+    let mut parts: Vec<(&Profile, Option<proto::Label>)> =
+        phases.iter().map(|(name, part)| (part, Some(tables.label("phase", name)))).collect();
+    if !settings.by_phase {
+        parts.push((profile, None));
+    }
+    for (part, phase) in parts {
+        executed(&mut tables, &contexts, part, phase, &mut out)?;
+        called(&mut tables, part, phase, &mut out)?;
+    }
     out.flush()?;
     out.put(&proto::Profile { location: tables.locations, ..proto::Profile::default() })?;
     out.put(&proto::Profile { function: tables.functions, ..proto::Profile::default() })?;
@@ -116,9 +128,14 @@ fn comments(profile: &Profile) -> Vec<String> {
     lines.iter().map(|line| shown(line)).collect()
 }
 
-/// Instructions and samples.
-fn executed(tables: &mut Tables<'_>, fold_irqs: bool, out: &mut Chunks<'_>) -> Result<()> {
-    let profile = tables.profile;
+/// Instructions and samples of the whole or of a phase.
+fn executed(
+    tables: &mut Tables<'_>,
+    contexts: &Contexts<'_>,
+    profile: &Profile,
+    phase: Option<proto::Label>,
+    out: &mut Chunks<'_>,
+) -> Result<()> {
     // Code of one function and one list of frames with their lines; and the first address of each.
     let mut first_pcs = HashMap::new();
     let leaves = Leaves::new(profile, |pc| {
@@ -128,21 +145,25 @@ fn executed(tables: &mut Tables<'_>, fold_irqs: bool, out: &mut Chunks<'_>) -> R
     });
     let shares = leaves.shares(profile);
     let leaf_locations: Vec<u64> = leaves.keys.iter().map(|key| tables.code(first_pcs[key])).collect();
-    let contexts = Contexts::new(tables, fold_irqs);
     for share in shares {
         let leaf = share.leaf.map(|leaf| leaf as usize);
         let mut location_id = Vec::with_capacity(32);
         location_id.extend(leaf.map(|leaf| leaf_locations[leaf]));
         let place = leaf.map(|leaf| leaves.keys[leaf].0);
-        let label = contexts.put(tables, share.context, place, &mut location_id);
+        let mut label = contexts.put(tables, share.context, place, &mut location_id);
+        label.extend(phase);
         out.sample(location_id, [share.samples, share.insns, 0], label)?;
     }
     Ok(())
 }
 
-/// Calls, by call site and callee.
-fn called(tables: &mut Tables<'_>, out: &mut Chunks<'_>) -> Result<()> {
-    let profile = tables.profile;
+/// Calls of the whole or of a phase, by call site and callee.
+fn called(
+    tables: &mut Tables<'_>,
+    profile: &Profile,
+    phase: Option<proto::Label>,
+    out: &mut Chunks<'_>,
+) -> Result<()> {
     let table = functions::table(profile);
     let calls: BTreeMap<Option<u64>, u64> = table.rows.iter().map(|row| (row.start, row.calls)).collect();
     for (start, entries) in functions::entries(profile, &table) {
@@ -165,7 +186,7 @@ fn called(tables: &mut Tables<'_>, out: &mut Chunks<'_>) -> Result<()> {
                 (Some(_), Some(return_addr)) => tables.code((return_addr & !1) - 1),
                 _ => tables.named(&name),
             };
-            out.sample(vec![callee, caller], [0, 0, calls], Vec::new())?;
+            out.sample(vec![callee, caller], [0, 0, calls], phase.into_iter().collect())?;
         }
     }
     Ok(())

@@ -17,6 +17,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Nanoseconds since the window opened, after so many instructions and so much sleep. Where seconds are made of
+    /// instructions there is no sleep.
+    pub(super) fn at_ns(&self, profile: &Profile, insns: u64, slept_ns: u64) -> u64 {
+        let slept_ns = if self.clock_hz.is_some() { 0 } else { slept_ns };
+        self.ns(profile, insns).saturating_add(slept_ns)
+    }
+
     /// Nanoseconds that so many instructions of a profile take.
     pub(super) fn ns(&self, profile: &Profile, insns: u64) -> u64 {
         let ns = match self.clock_hz {

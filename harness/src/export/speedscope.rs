@@ -4,12 +4,12 @@
 //! Two kinds of profiles, since nothing is both exact and in the order of time: the samples, each with the instructions
 //! since the one before, and the instructions of each path (exact by function; over callers and tasks they are divided
 //! as the samples are, or exact with `--exact`). First come those of everything, in the order of time for each vCPU,
-//! since the page opens the first one in its tab of that name; then there is one of both for each task. In
-//! the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
+//! since the page opens the first one in its tab of that name; then there is one of both for each task, or for each
+//! phase where these are to be apart. In the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
 //! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
 //! number, which are enough for a month of instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -18,8 +18,10 @@ use anyhow::Result;
 use super::settings::Settings;
 use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::part::{by_phase, phase_frame, phases};
 use crate::analysis::stacks::FrameRole;
 use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
+use crate::error::InputError;
 use crate::profile::Profile;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -27,11 +29,19 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 /// Writes the profile; the first of the profiles in it has all samples in the order of time, if there are some.
 ///
 /// # Errors
-/// What `out` reports.
+/// What `out` reports, and that there are no phases to be told apart.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let of_phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
     let tree = CallTree::new(profile, settings.view);
+    let trees: Vec<CallTree> = of_phases.iter().map(|(_, phase)| CallTree::new(phase, settings.view)).collect();
     let groups = Groups::new(profile, &tree);
-    let timeline = Timeline::new(profile, &tree, &groups);
+    let (names, timeline) = if settings.by_phase {
+        let names = of_phases.iter().map(|(name, _)| Some(phase_frame(name))).collect();
+        (names, in_phases(profile, &tree))
+    } else {
+        let timeline = Timeline::new(profile, &tree, &groups);
+        (groups.names, timeline)
+    };
     let image = &profile.facts.image_name;
     let several_vcpus = profile.vcpus.len() > 1;
 
@@ -42,35 +52,39 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         quoted(concat!("harness ", env!("CARGO_PKG_VERSION")))?
     )?;
     out.write_all(b"\"shared\": {\"frames\": [")?;
-    for (index, member) in tree.members.iter().enumerate() {
+    let mut frames = Frames::default();
+    let tree = frames.number(&tree);
+    let trees: Vec<Numbered<'_>> = trees.iter().map(|tree| frames.number(tree)).collect();
+    for (index, member) in frames.members.iter().enumerate() {
         out.write_all(if index > 0 { b",\n" } else { b"\n" })?;
         write_frame(profile, member, out)?;
     }
     out.write_all(b"\n]},\n\"profiles\": [\n")?;
 
-    let of_all = match (several_vcpus, groups.names.len() > 1) {
-        (false, false) => "",
-        (true, false) => ", all vCPUs",
-        (false, true) => ", all tasks",
-        (true, true) => ", all tasks, all vCPUs",
+    let all = match (names.len() > 1 || settings.by_phase, settings.by_phase) {
+        (false, _) => "",
+        (true, false) => ", all tasks",
+        (true, true) => ", all phases",
     };
-    let is_divided = groups.names.len() > 1;
+    let all_vcpus = if several_vcpus { ", all vCPUs" } else { "" };
     let of_vcpu = |vcpu: u32| if several_vcpus { format!(", vCPU {vcpu}") } else { String::new() };
     for (vcpu, runs) in whole(&timeline) {
-        let tasks = if is_divided { ", all tasks" } else { "" };
-        let name = format!("{image}{tasks}{}: instructions in time order", of_vcpu(vcpu));
+        let name = format!("{image}{all}{}: instructions in time order", of_vcpu(vcpu));
         write_in_time_order(&tree, &name, &runs, timeline.end_insns.get(&vcpu).copied().unwrap_or(0), out)?;
         out.write_all(b",\n")?;
     }
-    write_exact(&tree, &format!("{image}{of_all}: exact instructions"), |_| true, out)?;
-    if is_divided {
-        for (group, name) in (0..).zip(&groups.names) {
+    write_exact(&tree, &format!("{image}{all}{all_vcpus}: exact instructions"), |_| true, out)?;
+    if !all.is_empty() {
+        for (index, name) in names.iter().enumerate() {
             let name = format!("{image}{}: instructions by path", part(name.as_deref()));
             out.write_all(b",\n")?;
-            write_exact(&tree, &name, |index| groups.of_path[index] == group, out)?;
+            match trees.get(index) {
+                Some(phase) => write_exact(phase, &name, |_| true, out)?,
+                None => write_exact(&tree, &name, |path| groups.of_path[path] as usize == index, out)?,
+            }
         }
         for track in &timeline.tracks {
-            let group = part(groups.names[track.group as usize].as_deref());
+            let group = part(names[track.group as usize].as_deref());
             let name = format!("{image}{group}{}: instructions in time order", of_vcpu(track.vcpu));
             let end_insns = timeline.end_insns.get(&track.vcpu).copied().unwrap_or(0);
             out.write_all(b",\n")?;
@@ -79,6 +93,47 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     }
     out.write_all(b"\n]\n}\n")?;
     Ok(())
+}
+
+/// The samples by the phase that each was taken in, in the order of [`phases`].
+fn in_phases(profile: &Profile, tree: &CallTree) -> Timeline {
+    let phases = phases(profile);
+    let of_part = profile.parts.list.iter().map(|part| phases.iter().position(|&(phase, _)| phase == part.phase));
+    let of_part: Vec<Option<u32>> = of_part.map(|index| Some(index? as u32)).collect();
+    let of_samples: Vec<u32> = profile.parts.of_samples().collect();
+    Timeline::grouped(profile, tree, |sample, _| *of_part.get(*of_samples.get(sample)? as usize)?)
+}
+
+/// The frames that all profiles in the file share.
+#[derive(Default)]
+struct Frames<'t> {
+    members: Vec<&'t Member>,
+    numbers: HashMap<&'t Member, usize>,
+}
+
+/// A tree with the number of each member's frame.
+struct Numbered<'t> {
+    tree: &'t CallTree,
+    frames: Vec<usize>,
+}
+
+impl<'t> Frames<'t> {
+    fn number(&mut self, tree: &'t CallTree) -> Numbered<'t> {
+        let mut number = |member| {
+            *self.numbers.entry(member).or_insert_with(|| {
+                self.members.push(member);
+                self.members.len() - 1
+            })
+        };
+        Numbered { tree, frames: tree.members.iter().map(&mut number).collect() }
+    }
+}
+
+impl Numbered<'_> {
+    /// The frame of the last member of a path, by the path's number less one.
+    fn frame(&self, path: usize) -> usize {
+        self.frames[self.tree.paths[path].member as usize]
+    }
 }
 
 /// The runs of all tracks of each vCPU, in the order of time.
@@ -127,7 +182,13 @@ fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Writes a profile of exact instructions, of the paths for which `is_in` holds, by number less one.
-fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: &mut dyn Write) -> Result<()> {
+fn write_exact(
+    numbered: &Numbered<'_>,
+    name: &str,
+    is_in: impl Fn(usize) -> bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let tree = numbered.tree;
     let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
     write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;
     let mut list = List::default();
@@ -144,7 +205,7 @@ fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: 
         ends.truncate(depth as usize);
         frames.truncate(ends.last().copied().unwrap_or(0));
         let comma = if depth > 0 { "," } else { "" };
-        let _ = write!(frames, "{comma}{}", path.member);
+        let _ = write!(frames, "{comma}{}", numbered.frame(index));
         ends.push(frames.len());
         if path.insns > 0 {
             list.next(out)?;
@@ -164,7 +225,13 @@ fn write_exact(tree: &CallTree, name: &str, is_in: impl Fn(usize) -> bool, out: 
 }
 
 /// Writes a profile in the order of time: the runs of a track, with empty stacks for the gaps up to the end.
-fn write_in_time_order(tree: &CallTree, name: &str, runs: &[Run], end_insns: u64, out: &mut dyn Write) -> Result<()> {
+fn write_in_time_order(
+    numbered: &Numbered<'_>,
+    name: &str,
+    runs: &[Run],
+    end_insns: u64,
+    out: &mut dyn Write,
+) -> Result<()> {
     write_head(name, end_insns, out)?;
     let mut list = List::default();
     let mut at_insns = 0;
@@ -175,11 +242,11 @@ fn write_in_time_order(tree: &CallTree, name: &str, runs: &[Run], end_insns: u64
             out.write_all(b"[]")?;
         }
         at_insns = run.end_insns;
-        outwards(tree, run.path, &mut path);
+        outwards(numbered.tree, run.path, &mut path);
         frames.clear();
         for number in &path {
             let comma = if frames.is_empty() { "" } else { "," };
-            let _ = write!(frames, "{comma}{}", tree.paths[*number as usize - 1].member);
+            let _ = write!(frames, "{comma}{}", numbered.frame(*number as usize - 1));
         }
         list.next(out)?;
         write!(out, "[{frames}]")?;

@@ -43,7 +43,7 @@ pub use part::Parts;
 pub use timeline::Timeline;
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x11\n";
+const MAGIC: &[u8; 8] = b"fwprof\x12\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

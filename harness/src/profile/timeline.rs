@@ -25,6 +25,14 @@ impl Timeline {
         Decoder::new(&self.events).map_while(Result::ok)
     }
 
+    /// How long the machine slept in the window, in nanoseconds: its clock went on while nothing executed.
+    pub fn slept_ns(&self) -> u64 {
+        self.events().fold(0, |sum: u64, event| match event.what {
+            What::Slept { ns } => sum.saturating_add(ns),
+            _ => sum,
+        })
+    }
+
     /// Wants events that refer to what is there.
     ///
     /// # Errors

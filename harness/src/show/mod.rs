@@ -13,5 +13,6 @@ pub mod overview;
 pub mod part;
 pub mod spans;
 pub mod summary;
+pub mod tally;
 pub mod tasks;
 pub mod zone;

@@ -10,5 +10,6 @@ mod gmon;
 mod json;
 mod lcov;
 mod names;
+mod phases;
 mod pprof;
 mod speedscope;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use harness::analysis::calltree::{self, CallTree};
 use harness::analysis::functions;
+use harness::analysis::part;
 use harness::analysis::place::Place;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::profile::Profile;
@@ -320,5 +321,35 @@ fn names_that_hurt_are_each_one_row() {
     let tags = pprof(&file, &["-tags"]);
     for task in ["net;rx 1", "net;rx 1 (2)", "größe \"x\" <y>", "a?b??[1mc", "IDLE 42", "[no task]"] {
         assert!(tags.lines().any(|line| line.ends_with(&format!(": {task}"))), "{task:?} is not in {tags}");
+    }
+}
+
+/// A number of a row of the table of functions.
+type Count = fn(&functions::Row) -> u64;
+
+#[test]
+fn phases_are_labels_and_each_has_what_our_table_of_it_says() {
+    let values: [(&str, Count); 3] =
+        [("instructions", |row| row.self_insns), ("calls", |row| row.calls), ("samples", |row| row.samples)];
+    for image in ["riscv64-zones", "cortex-m3-zones"] {
+        let run = run(image, &["--period", "1009"]).expect_code(0);
+        let profile = run.profile();
+        let phases = part::by_phase(&profile).unwrap();
+        assert!(phases.len() > 3, "{image} has {} phases", phases.len());
+        let file = export(&run.dir, &["--by", "phase"]);
+        for (name, phase) in &phases {
+            let focus = format!("-tagfocus=phase=^{}$", regex::escape(name));
+            for (index, value) in values {
+                let expected = table(phase, value);
+                if expected.is_empty() {
+                    continue;
+                }
+                let (seen, _) = top(&file, &["-noinlines", "-sample_index", index, &focus]);
+                assert_eq!(flat(&seen), expected, "{image} {name} {index}");
+            }
+        }
+        let (seen, total) = top(&file, &["-noinlines"]);
+        assert_eq!((flat(&seen), total), (table(&profile, values[0].1), profile.total_insns()), "{image}");
+        assert!(!pprof(&export(&run.dir, &[]), &["-tags"]).contains("phase:"), "{image}");
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use harness::analysis::calltree::CallTree;
 use harness::analysis::functions;
+use harness::analysis::part::{by_phase, phase_frame};
 use harness::analysis::stacks::{FrameRole, View};
 use harness::profile::{FILE_NAME, Function, Profile};
 use serde_json::Value;
@@ -138,9 +139,13 @@ fn assert_shown(path: &str) -> File {
 
 /// The exact instructions of each function with what is inlined into it, by name, file and line.
 fn of_functions(file: &File) -> BTreeMap<(String, Option<String>, Option<u64>), u64> {
+    of_part(file, file.profiles.iter().find(|part| part.name.ends_with(": exact instructions")).unwrap())
+}
+
+/// The same of one part.
+fn of_part(file: &File, part: &Part) -> BTreeMap<(String, Option<String>, Option<u64>), u64> {
     let mut sums = BTreeMap::new();
-    let exact = file.profiles.iter().find(|part| part.name.ends_with(": exact instructions")).unwrap();
-    for (stack, insns) in &exact.samples {
+    for (stack, insns) in &part.samples {
         let function = stack.iter().rfind(|&&frame| !file.frames[frame].0.ends_with(" (inlined)")).unwrap();
         *sums.entry(file.frames[*function].clone()).or_default() += insns;
     }
@@ -300,4 +305,41 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let path = temp.path().join(FILE_NAME);
     fs::write(&path, synthetic::profile(20_000).to_bytes().unwrap()).unwrap();
     assert_eq!(tools::export_to_nobody(&path, "speedscope"), (Some(0), String::new()));
+}
+
+#[test]
+fn phases_are_profiles_of_their_own_with_exact_instructions_and_in_the_order_of_time() {
+    for (image, args) in [("riscv64-zones", &[][..]), ("cortex-m3-zones", &[]), ("cortex-m3-zones", &["--exact"])] {
+        let run = run(image, &[&["--period", "1009"], args].concat()).expect_code(0);
+        let profile = run.profile();
+        let phases = by_phase(&profile).unwrap();
+        assert!(phases.len() > 3, "{image} has {} phases", phases.len());
+        let (_temp, path) = export(&run.dir, &["--by", "phase"]);
+        let file = assert_shown(&path);
+        assert_eq!(file.profiles[0].name, format!("{image}.elf, all phases: instructions in time order"));
+        assert_eq!(file.profiles[1].name, format!("{image}.elf, all phases: exact instructions"));
+        assert_eq!(of_functions(&file), of_table(&profile), "{image}");
+        assert_has_all_samples(&file, &[&file.profiles[0]], &profile, 0, &[]);
+        let (by_path, in_time_order) = file.profiles[2..].split_at(phases.len());
+        for (part, (name, phase)) in by_path.iter().zip(&phases) {
+            assert_eq!(part.name, format!("{image}.elf, {}: instructions by path", phase_frame(name)));
+            assert_eq!(part.insns(), phase.total_insns(), "{image} {name}");
+            assert_eq!(of_part(&file, part), of_table(phase), "{image} {name}");
+        }
+        // Each sample is in the phase that it was taken in, as long as the instructions since the one before.
+        let parts: Vec<&Part> = in_time_order.iter().collect();
+        assert_has_all_samples(&file, &parts, &profile, 0, &[]);
+        let sampled = phases.iter().filter(|(_, phase)| !phase.samples.is_empty());
+        let mut before = 0;
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        for sample in &profile.samples {
+            lengths.insert(sample.at_insns, sample.at_insns - before);
+            before = sample.at_insns;
+        }
+        for (part, (name, phase)) in in_time_order.iter().zip(sampled) {
+            assert_eq!(part.name, format!("{image}.elf, {}: instructions in time order", phase_frame(name)));
+            let expected: u64 = phase.samples.iter().map(|sample| lengths[&sample.at_insns]).sum();
+            assert_eq!(part.insns(), expected, "{image} {name}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::analysis::heap::{self, HeapUse};
+use harness::analysis::heap::{self, HeapUse, Use};
 
 use crate::common::{measured, run};
 
@@ -47,6 +47,10 @@ fn assert_equal(image: &str) -> HeapUse {
     counted.retain(|name, _| followed(&found).contains_key(name));
     assert_eq!(followed(&found), counted, "{image}");
     assert_eq!((found.double_frees, found.bad_frees, found.reissued), (0, 0, 0), "{image}");
+    // What was allocated in the window has been freed or has leaked, and not all of it at once.
+    let Use { allocated, freed, leaked, temporary, .. } = found.total;
+    assert_eq!(allocated, freed.plus(leaked), "{image}");
+    assert!(temporary < freed.blocks || freed.blocks == 0, "{image}: {temporary}");
     // All that was asked for is somewhere.
     assert_eq!(found.sites.iter().map(|site| site.at_peak.bytes).sum::<u64>(), found.peak.bytes, "{image}");
     assert_eq!(found.sites.iter().map(|site| site.leaked.bytes).sum::<u64>(), found.at_end.bytes, "{image}");
@@ -166,6 +170,7 @@ fn a_window_knows_what_was_allocated_before_it() {
     assert_eq!((late.double_frees, late.bad_frees), (0, 0));
     assert_eq!((late.peak, late.at_end), (whole.peak, whole.at_end));
     assert_eq!(late.total.leaked.plus(late.still_before), whole.total.leaked);
+    assert_eq!(late.total.allocated, late.total.freed.plus(late.total.leaked));
     assert!(late.total.allocated.blocks < whole.total.allocated.blocks);
     assert_eq!(late.total.failed.blocks, 12);
 }

@@ -29,6 +29,15 @@ fn double_frees_and_frees_of_what_never_was_are_told_with_both_paths() {
 }
 
 #[test]
+fn what_went_wrong_before_the_window_is_none_of_its_own() {
+    let args = [&ARGS[..], &["--from", "gives_up"]].concat();
+    let found = heap::replay(measured("cortex-m3-heap-wrong", &args).profile()).unwrap();
+    // All but the one after it.
+    assert_eq!((found.double_frees, found.bad_frees, found.misuses.len()), (1, 0, 1));
+    assert!(found.total.left.blocks > 0);
+}
+
+#[test]
 fn what_is_left_by_a_jump_is_no_allocation_and_what_happened_within_is_one() {
     let found = heap::replay(measured("cortex-m3-heap-wrong", &ARGS).profile()).unwrap();
     assert_eq!((found.total.left.blocks, found.total.left.bytes), (5, 500));

@@ -83,7 +83,8 @@ fn protoc_decodes_perfettos_trace_and_its_slices_are_the_tables_instructions() {
         let (mut names, mut tracks) = (BTreeMap::new(), BTreeMap::new());
         let mut open: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-        let (mut slices, mut counters, mut last) = (0, 0, 0);
+        let (mut slices, mut last) = (0, 0);
+        let mut counters: BTreeMap<String, u64> = BTreeMap::new();
         for (_, packet) in &trace.0 {
             let Field::Message(packet) = packet else { panic!("{packet:?}") };
             for (kind, name) in packet.message("interned").into_iter().flat_map(|interned| &interned.0) {
@@ -109,7 +110,7 @@ fn protoc_decodes_perfettos_trace_and_its_slices_are_the_tables_instructions() {
                         *lengths.entry(tracks[&track].clone()).or_default() += at - since;
                     }
                 }
-                4 => counters += 1,
+                4 => *counters.entry(tracks[&track].clone()).or_default() += 1,
                 kind => assert_eq!(kind, 3),
             }
         }
@@ -121,12 +122,24 @@ fn protoc_decodes_perfettos_trace_and_its_slices_are_the_tables_instructions() {
         let events = profile.timeline.as_ref().unwrap().events();
         let begun = |what: &What| matches!(what, What::Begun { .. } | What::Called { .. } | What::Entered { .. });
         assert!(slices >= events.filter(|event| begun(&event.what)).count(), "{image}");
-        let marks = profile.zones.marks.iter().map(|mark| mark.count).sum::<u64>();
+        for mark in &profile.zones.marks {
+            assert_eq!(counters.remove(profile.zones.name(mark.name)), Some(mark.count), "{image}");
+        }
         let heap = profile.heap.as_ref().map_or(0, |heap| heap.events().count() as u64 - 1);
+        assert_eq!(counters.remove("bytes of heap").unwrap_or(0), heap, "{image}");
+        for name in ["blocks of heap", "largest free block"] {
+            // Only where they change.
+            let changes = counters.remove(name).unwrap_or(0);
+            assert!(changes <= heap && (changes > 0) == (heap > 0), "{image}: {changes} of {name}");
+        }
+        let saved = profile.timeline.as_ref().unwrap().events();
+        let saved = saved.filter(|event| matches!(event.what, What::Stack { .. })).count() as u64;
+        assert_eq!(counters.remove("free stack").unwrap_or(0), saved, "{image}");
         // Whether an idle task runs is said where one ever does.
         let has_idle = profile.tasks.iter().any(|task| task.is_idle);
         let switches: u64 = profile.tasks.iter().map(|task| task.switches).sum();
-        assert_eq!(counters, marks + heap + if has_idle { switches } else { 0 }, "{image}");
+        assert_eq!(counters.remove("idle").unwrap_or(0), if has_idle { switches } else { 0 }, "{image}");
+        assert!(counters.is_empty(), "{image}: {counters:?}");
     }
 }
 

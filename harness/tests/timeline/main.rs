@@ -4,9 +4,13 @@
 mod common;
 
 mod asked;
+mod counters;
 mod cpus;
+mod diff;
 mod exports;
 mod gate;
+mod json;
 mod loops;
 mod reasons;
+mod sleep;
 mod truth;

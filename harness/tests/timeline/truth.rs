@@ -265,7 +265,7 @@ fn what_is_allocated_and_printed_is_on_it() {
 
 #[test]
 fn the_same_bytes_every_time_and_the_same_counts_as_without() {
-    for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks"] {
+    for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks", "riscv64-idle", "cortex-m3-idle"] {
         let options = ["--timeline", "--trace", "*"];
         let once = || run(image, &options).profile();
         let (one, other) = (once(), once());
@@ -283,7 +283,8 @@ fn the_same_bytes_every_time_and_the_same_counts_as_without() {
 
 #[test]
 fn one_callback_per_instruction_sees_the_same_events() {
-    for image in ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"] {
+    let images = ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"];
+    for image in images.into_iter().chain(["riscv64-idle", "cortex-m3-idle"]) {
         // When it is noticed that a call of the host has printed, that interrupts are masked and that a handler has
         // returned is another matter: blocks do not ask for it there.
         let all = |args: &[&str]| {
@@ -309,6 +310,26 @@ fn a_window_begins_with_what_is_under_way() {
         let sums = sums(profile);
         for (number, task) in (1..).zip(&profile.tasks) {
             assert_eq!(sums.tasks.get(&number).map_or(0, |task| task.0), task.insns, "{image}: {}", task.name);
+        }
+        // One that opens in the timer's handler.
+        let profile = measured(image, &["--timeline", "--from", "tick", "--for", "500k"]).profile();
+        let first = &events(profile)[..2];
+        assert!(matches!(first[0].what, What::Switched { task, .. } if task > 0), "{image}: {first:?}");
+        let What::Entered { number } = first[1].what else { panic!("{image}: {first:?}") };
+        assert_eq!(first[1].at_insns, 0);
+        let insns = |number| {
+            let mut exceptions = profile.zones.exceptions.iter();
+            exceptions.find(|exception| exception.number == number).map(|exception| exception.insns)
+        };
+        let sums = self::sums(profile);
+        let contexts = sums.contexts.iter().filter_map(|(context, &sum)| match *context {
+            Context::Exception(number) => Some((number, sum)),
+            Context::Task(_) => None,
+        });
+        let contexts: BTreeMap<u64, u64> = contexts.collect();
+        assert!(contexts.contains_key(&number), "{image}: {contexts:?}");
+        for (number, sum) in contexts {
+            assert_eq!(Some(sum), insns(number), "{image}: exception {number:#x}");
         }
     }
 }

@@ -203,6 +203,7 @@ impl Tasks {
         {
             // The kernel has saved the task's registers, and this is the lowest of them.
             core.note_stack_pointer(sp, ledger);
+            ledger.happened(vcpu, What::Stack { sp });
         }
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);

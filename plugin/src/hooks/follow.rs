@@ -63,8 +63,12 @@ pub(crate) struct OnEventWait;
 impl Hook for OnEventWait {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        if event::wait(here.vcpu, qemu::wfe_sleeps(), &state.ledger) {
+        let sleeps = qemu::wfe_sleeps();
+        if event::wait(here.vcpu, sleeps, &state.ledger) {
             state.ledger.happened(here.vcpu, What::Waits);
+        }
+        if sleeps {
+            state.sleeps(here.vcpu);
         }
     };
 }

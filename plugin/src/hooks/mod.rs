@@ -61,5 +61,6 @@ fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
 fn arrive(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
     let (mut state, here) = find(vcpu, id);
     state.settle(here.vcpu);
+    state.wake(here.vcpu);
     (state, here)
 }

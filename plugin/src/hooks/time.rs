@@ -26,6 +26,7 @@ impl Hook for OnBlock {
 
 fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) {
     state.settle(vcpu);
+    state.wake(vcpu);
     let called = clock::called(vcpu, &state.ledger);
     let (pc, insns) = (state.blocks.get(block).pc, state.blocks.get(block).insns());
     if called.by_recheck {
@@ -258,13 +259,17 @@ impl Hook for OnSemihosting {
 pub(crate) struct OnWait;
 
 impl Hook for OnWait {
-    const CALL: ExecCallback = |vcpu, _| {
+    const CALL: ExecCallback = |vcpu, is_for_event| {
         let guard = {
             let mut state = state::lock();
             if state.timeline.is_some() {
                 let vcpu = state.running_vcpu(vcpu);
                 state.settle(vcpu);
-                state.ledger.happened(vcpu, What::Waits);
+                // Whether a `wfe` waits is told by what follows its events.
+                if is_for_event == 0 {
+                    state.ledger.happened(vcpu, What::Waits);
+                }
+                state.sleeps(vcpu);
             }
             // Where the firmware sleeps until something is typed there is no later occasion.
             state.look_in_block();

@@ -5,6 +5,7 @@
 //! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
 
 mod abort;
+mod accounted;
 mod address;
 mod api;
 mod changes;
@@ -26,6 +27,7 @@ mod versions;
 mod virtual_time;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
+pub(crate) use accounted::AccountedTime;
 pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use changes::{write_memory, write_register};

@@ -54,16 +54,32 @@ impl Vcpus {
 
 /// The object of the vCPU that the calling thread executes.
 pub(super) fn current() -> Option<*mut c_void> {
+    let cell = cell()?;
+    // SAFETY: see `cell`.
+    let object = unsafe { *cell };
+    (!object.is_null()).then_some(object)
+}
+
+/// What a function says when the calling thread executes no vCPU as far as QEMU knows. None: it is none that does.
+pub(super) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T> {
+    let object = current()?;
+    let cell = cell()?;
+    // SAFETY: see `cell`. No other thread sees it, and it is as before when this one goes on.
+    unsafe { *cell = std::ptr::null_mut() };
+    let answer = ask();
+    // SAFETY: the same.
+    unsafe { *cell = object };
+    Some(answer)
+}
+
+/// Where QEMU keeps what the calling thread executes (`__thread CPUState *current_cpu`): the thread's own, which dlsym
+/// finds for the calling thread and which lives as long as that. Null where it executes none. None: it never does.
+fn cell() -> Option<*mut *mut c_void> {
     thread_local! {
-        // Where this thread's own is.
         static CURRENT: Option<usize> = symbol(c"current_cpu").map(|address| address as usize);
     }
     if !Thread::current().is_guests() {
         return None;
     }
-    let address = CURRENT.with(|&address| address)?;
-    // SAFETY: a thread's own pointer (`__thread CPUState *current_cpu`), which dlsym found for the calling thread and
-    // which lives as long as that.
-    let object = unsafe { *(address as *const *mut c_void) };
-    (!object.is_null()).then_some(object)
+    CURRENT.with(|&address| address).map(|address| address as *mut *mut c_void)
 }

@@ -672,6 +672,7 @@ mod tests {
                     registry: Some((0x2000_0300, 8)),
                 }),
             }),
+            sleep_shift: Some(5),
         }
     }
 
@@ -746,6 +747,7 @@ mod tests {
                 ..plain()
             },
             Request { timeline: Some(Wanted { functions: vec![2, 1], ..timeline() }), ..plain() },
+            Request { timeline: Some(Wanted { sleep_shift: Some(11), ..timeline() }), ..plain() },
             Request {
                 timeline: Some(Wanted {
                     waits: Some(Waits { state: MAX_OFFSET_BYTES, ..timeline().waits.unwrap() }),

@@ -95,6 +95,16 @@ pub enum What {
     },
     /// The processor waits for an interrupt.
     Waits,
+    /// It has slept: the machine's clock has gone on without an instruction.
+    Slept {
+        /// By so many nanoseconds.
+        ns: u64,
+    },
+    /// The kernel has saved the registers of the task that is about to be switched out.
+    Stack {
+        /// The task's stack pointer then.
+        sp: u64,
+    },
     /// The firmware masks interrupts.
     Masked,
     /// It does no more.
@@ -191,6 +201,8 @@ const WAITS: u8 = 13;
 const MASKED: u8 = 14;
 const UNMASKED: u8 = 15;
 const OBJECT: u8 = 16;
+const SLEPT: u8 = 17;
+const STACK: u8 = 18;
 const HEAP: u8 = 19;
 const STOPPED: u8 = 20;
 /// All of the first byte that says what happened.
@@ -242,6 +254,8 @@ struct Previous {
     at_insns: Vec<u64>,
     /// Objects so far.
     objects: u32,
+    /// The last stack pointer.
+    sp: u64,
 }
 
 impl Previous {
@@ -264,6 +278,7 @@ impl Previous {
                 | What::Phase { name }
                 | What::Mark { name, .. } => *name != 0,
                 What::Printed { bytes } => *bytes != 0,
+                What::Slept { ns } => *ns != 0,
                 What::Object { name, .. } => name.len() <= MAX_TEXT_BYTES,
                 _ => true,
             }
@@ -273,6 +288,9 @@ impl Previous {
         self.vcpu = event.vcpu;
         *self.at(event.vcpu) = event.at_insns;
         self.objects += u32::from(matches!(event.what, What::Object { .. }));
+        if let What::Stack { sp } = event.what {
+            self.sp = sp;
+        }
     }
 }
 
@@ -304,6 +322,8 @@ impl Encoder {
             What::Printed { .. } => PRINTED,
             What::Semihosting { .. } => SEMIHOSTING,
             What::Waits => WAITS,
+            What::Slept { .. } => SLEPT,
+            What::Stack { .. } => STACK,
             What::Masked => MASKED,
             What::Unmasked => UNMASKED,
             What::Heap => HEAP,
@@ -337,6 +357,8 @@ impl Encoder {
                 varint::put(out, (*function).into());
             }
             What::Printed { bytes } => varint::put(out, *bytes),
+            What::Slept { ns } => varint::put(out, *ns),
+            What::Stack { sp } => varint::put_delta(out, self.0.sp, *sp),
             What::Semihosting { operation } => varint::put(out, (*operation).into()),
             What::Left | What::Waits | What::Masked | What::Unmasked | What::Heap | What::Stopped => {}
             What::Object { address, kind, whole, name } => {
@@ -409,6 +431,8 @@ impl<'a> Decoder<'a> {
             PRINTED => What::Printed { bytes: self.reader.varint(WHAT)? },
             SEMIHOSTING => What::Semihosting { operation: self.number()? },
             WAITS => What::Waits,
+            STACK => What::Stack { sp: self.reader.delta(self.previous.sp, WHAT)? },
+            SLEPT => What::Slept { ns: self.reader.varint(WHAT)? },
             MASKED => What::Masked,
             UNMASKED => What::Unmasked,
             HEAP => What::Heap,
@@ -451,7 +475,12 @@ pub struct Wanted {
     pub functions: Vec<u64>,
     /// Where the kernel says why a task does not execute, where that is known.
     pub waits: Option<Waits>,
+    /// How long the machine sleeps, if an instruction takes 2^shift ns of virtual time; None: that is not asked for.
+    pub sleep_shift: Option<u8>,
 }
+
+/// The largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
+const MAX_SHIFT: u8 = 10;
 
 /// Where a kernel says why a task does not execute. Nothing in here is any one kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -513,17 +542,23 @@ impl Wanted {
     pub(crate) fn put(out: &mut Vec<u8>, wanted: &Wanted) {
         request::put_addresses(out, &wanted.functions);
         request::put_list(out, wanted.waits.as_slice(), Waits::put);
+        request::put_option(out, wanted.sleep_shift.map(u64::from));
     }
 
     /// Reads what [`Wanted::put`] wrote.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Wanted, Malformed> {
         let functions = request::read_addresses(reader)?;
-        Ok(Wanted { functions, waits: request::read_at_most_one(reader, Waits::read)? })
+        let waits = request::read_at_most_one(reader, Waits::read)?;
+        let malformed = Malformed { what: "request's shift", offset: reader.offset };
+        let sleep_shift = request::read_option(reader)?.map(|shift| u8::try_from(shift).map_err(|_| malformed));
+        Ok(Wanted { functions, waits, sleep_shift: sleep_shift.transpose()? })
     }
 
     /// Whether it can be meant.
     pub(crate) fn is_meant(&self) -> bool {
-        self.functions.is_sorted_by(|one, next| one < next) && self.waits.iter().all(Waits::is_meant)
+        self.functions.is_sorted_by(|one, next| one < next)
+            && self.waits.iter().all(Waits::is_meant)
+            && self.sleep_shift.is_none_or(|shift| shift <= MAX_SHIFT)
     }
 }
 
@@ -627,6 +662,11 @@ mod tests {
             event(0, 44, What::Returned { function: 0 }),
             event(0, 50, What::Printed { bytes: 12 }),
             event(0, 51, What::Semihosting { operation: 5 }),
+            event(0, 55, What::Stack { sp: 0x2000_1000 }),
+            event(0, 60, What::Slept { ns: 999_968 }),
+            event(0, 60, What::Stack { sp: 0x2000_0f80 }),
+            event(0, 60, What::Stack { sp: u64::MAX }),
+            event(0, 60, What::Slept { ns: u64::MAX }),
             event(2, u64::MAX, What::Masked),
             event(2, u64::MAX, What::Unmasked),
             event(1, 9, What::Heap),
@@ -677,8 +717,14 @@ mod tests {
         let elsewhere = Event { vcpu: MAX_VCPUS, ..event(11, What::Waits) };
         assert!(encoder.put(&elsewhere, &mut out).is_err());
         assert_eq!(out, before);
-        for bad in [&[0x40 | WAITS, 1][..], &[21, 1], &[BEGUN, 1, 0], &[VCPU | WAITS, 0, 1], &[SWITCHED, 1, 1, 5, 1]]
-        {
+        for bad in [
+            &[0x40 | WAITS, 1][..],
+            &[21, 1],
+            &[BEGUN, 1, 0],
+            &[SLEPT, 1, 0],
+            &[VCPU | WAITS, 0, 1],
+            &[SWITCHED, 1, 1, 5, 1],
+        ] {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
     }

@@ -21,6 +21,7 @@ pub(super) struct Heap {
     /// By time.
     at_insns: Vec<u64>,
     held: Vec<u64>,
+    blocks: Vec<u64>,
     most: Vec<u64>,
     high_water: Vec<u64>,
     largest_free: Vec<u64>,
@@ -56,6 +57,7 @@ impl Heap {
             wrong: wrong.map(|misuse| crate::show::heap::sentence(misuse, &paths).join("; ")).collect(),
             at_insns: points.iter().map(|point| point.at_insns).collect(),
             held: points.iter().map(|point| point.held_bytes).collect(),
+            blocks: points.iter().map(|point| point.held_blocks).collect(),
             most: points.iter().map(|point| point.most_bytes).collect(),
             high_water: points.iter().map(|point| point.high_water_bytes).collect(),
             largest_free: points.iter().map(|point| point.largest_free_bytes).collect(),

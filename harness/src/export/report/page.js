@@ -244,8 +244,8 @@ by('never').addEventListener('change', search);
 // {tasks}
 // Heap ------------------------------------------------------------------------------------------------------------------------------
 
-/** Bytes over time as one picture: what was held, and how far up the arena blocks ever were. */
-function heapChart({ at_insns: times, held, most, high_water: highWater }) {
+/** Numbers of the heap over time as lines in one picture, each with the name of its style. */
+function heapChart({ at_insns: times }, what, lines) {
     const [width, height] = [1000, 120];
     const svg = (tag, properties, ...children) => {
         const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -253,15 +253,15 @@ function heapChart({ at_insns: times, held, most, high_water: highWater }) {
         element.append(...children);
         return element;
     };
-    const highest = Math.max(1, ...most, ...highWater);
+    const highest = Math.max(1, ...lines.flatMap(([values]) => values));
     const x = (insns) => ((width * insns) / Math.max(1, data.total_insns)).toFixed(1);
     const y = (bytes) => (height - (height * bytes) / highest).toFixed(1);
     // What is held stays so until the next event.
     const steps = (values) => times.map((time, n) => `${n ? `H${x(time)}V` : `M${x(time)},`}${y(values[n])}`).join('') + `H${width}`;
     const line = (values, name) => svg('path', { class: name, d: steps(values), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
-    const label = `Bytes of heap over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
+    const label = `${what} over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
     return svg('svg', { class: 'heap-chart', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label },
-        line(highWater, 'high-water'), line(most, 'most'), line(held, 'held'));
+        ...lines.map(([values, name]) => line(values, name)));
 }
 
 if (data.heap) {
@@ -269,8 +269,14 @@ if (data.heap) {
     by('heap').hidden = false;
     for (const text of [...heap.lines, ...heap.wrong]) by('heap-lines').append(make('p', {}, visible(text)));
     if (heap.at_insns.length) {
-        by('heap-time').append(heapChart(heap), make('p', { class: 'quiet' },
-            'Held over time; thin: the most between two points; grey: the high water of the arena.'));
+        const says = (text) => make('p', { class: 'quiet' }, text);
+        by('heap-time').append(
+            heapChart(heap, 'Bytes of heap', [[heap.high_water, 'high-water'], [heap.most, 'most'], [heap.held, 'held']]),
+            says('Held over time; thin: the most between two points; grey: the high water of the arena.'),
+            heapChart(heap, 'Bytes of the largest free block', [[heap.largest_free, 'held']]),
+            says(`The largest free block over time, at most ${plural(Math.max(...heap.largest_free), 'byte')}.`),
+            heapChart(heap, 'Blocks', [[heap.blocks, 'held']]),
+            says(`Blocks over time, at most ${group(Math.max(...heap.blocks))} at these points.`));
     }
     plainTable(by('heap').querySelector('.plain'), ['Call path', 'At the peak', 'Leaked', 'Allocated', 'Calls', 'Failed'],
         heap.path.map((path, n) => [make('code', {}, visible(path)),

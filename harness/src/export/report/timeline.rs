@@ -150,8 +150,8 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
             Happens::Ends(_) => {
                 if let Some((start, name)) = lane.open.pop() {
                     let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
-                    // What executes on a CPU changes by nothing where one ends as it begins.
-                    if at > start || tracks[moment.track as usize].kind != Kind::Cpu {
+                    // What executes on a CPU changes by nothing where one ends as it begins. Sleep takes no instruction.
+                    if at > start || !matches!(tracks[moment.track as usize].kind, Kind::Cpu | Kind::Waits) {
                         push(lane.open.len(), stretch, &mut lane.rows);
                     }
                 }

@@ -1,0 +1,88 @@
+//! The timeline as a part of the JSON format: every event in order, made as it is written, for there may be ten
+//! million.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::json::List;
+use super::settings::Settings;
+use crate::analysis::happened::{Row, rows};
+use crate::profile::Profile;
+
+/// Every event of the window, in order (--timeline).
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Timeline<'a> {
+    /// How long the machine slept in the window: its clock went on by so many nanoseconds while nothing executed. 0
+    /// where it never did, and where that cannot be told.
+    slept_ns: u64,
+    /// What --trace named.
+    traced: &'a [String],
+    /// What events refer to by its place here, in the order in which it is first referred to.
+    names: Vec<String>,
+    /// The events.
+    events: List<'a, JsonEvent>,
+}
+
+/// An event. What it has nothing to say of is left out.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Event")]
+struct JsonEvent {
+    /// Instructions of the window that the vCPU had started.
+    at_insns: u64,
+    /// Nanoseconds of the firmware's time since the window opened: 2^icount_shift for each instruction, and its sleep.
+    at_ns: u64,
+    /// Index of the vCPU.
+    vcpu: u32,
+    /// The task or interrupt that executed, an index into `names`.
+    context: u32,
+    /// "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left", "phase", "mark",
+    /// "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked", "unmasked",
+    /// "free stack" (of a task that is switched out); of the heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
+    event: &'static str,
+    /// The task, exception, zone, phase, mark, function or operation, an index into `names`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<u32>,
+    /// A mark's value, bytes, or how many nanoseconds the machine has slept up to here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<i64>,
+    /// Of a switch: why the task before does not go on, an index into `names`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<u32>,
+}
+
+impl<'a> Timeline<'a> {
+    /// That of a profile; None: there is none.
+    pub(super) fn of(profile: &'a Profile) -> Option<Timeline<'a>> {
+        let mut names = Vec::new();
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        for row in rows(profile)? {
+            for name in [row.context, row.name, row.why].into_iter().filter(|name| !name.is_empty()) {
+                numbers.entry(name).or_insert_with_key(|name| {
+                    names.push(name.clone());
+                    names.len() as u32 - 1
+                });
+            }
+        }
+        let number = move |name: &str| numbers.get(name).copied();
+        let event = move |row: Row| JsonEvent {
+            at_insns: row.at_insns,
+            at_ns: Settings::default().at_ns(profile, row.at_insns, row.slept_ns),
+            vcpu: row.vcpu,
+            context: number(&row.context).unwrap_or(0),
+            event: row.event,
+            name: number(&row.name),
+            // The size of a block may be whatever a register holds.
+            value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
+            why: number(&row.why),
+        };
+        let event = std::rc::Rc::new(event);
+        let events = List::of(move || {
+            let event = event.clone();
+            rows(profile).into_iter().flatten().map(move |row| event(row))
+        });
+        let timeline = profile.timeline.as_ref()?;
+        Some(Timeline { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, names, events })
+    }
+}

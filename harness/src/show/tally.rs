@@ -1,0 +1,58 @@
+//! What changed between the timelines of two runs: how often each thing happened, and why tasks did not go on.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use crate::analysis::happened::Tally;
+use crate::profile::Profile;
+use crate::text::number::{group, signed};
+use crate::text::table::write_table;
+
+/// Writes the counts that differ, those that changed most first; nothing where neither run has a timeline.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_difference(
+    before: &Profile,
+    after: &Profile,
+    most_rows: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (old, new) = match (Tally::of(before), Tally::of(after)) {
+        (None, None) => return Ok(()),
+        (Some(old), Some(new)) => (old, new),
+        (old, _) => {
+            let which = if old.is_none() { "before" } else { "after" };
+            return writeln!(out, "note: there is no timeline of the run {which}: profile both with --timeline");
+        }
+    };
+    let events: BTreeSet<&str> = old.events.keys().chain(new.events.keys()).copied().collect();
+    let mut changes: Vec<(String, u64, u64)> = Vec::new();
+    for event in events {
+        let count = |tally: &Tally| tally.events.get(event).copied().unwrap_or(0);
+        changes.push((event.to_owned(), count(&old), count(&new)));
+    }
+    for switch in old.switches.keys().chain(new.switches.keys()).collect::<BTreeSet<_>>() {
+        let count = |tally: &Tally| tally.switches.get(switch).copied().unwrap_or(0);
+        let (task, why) = switch;
+        changes.push((format!("task {task}: {why}"), count(&old), count(&new)));
+    }
+    let total = changes.len();
+    changes.retain(|(_, old, new)| old != new);
+    if changes.is_empty() {
+        return writeln!(out, "timeline: all {total} counts of events and of switches by task and reason are equal");
+    }
+    let change = |old: u64, new: u64| i128::from(new) - i128::from(old);
+    // Stable: what changed alike stays in its order, events before switches.
+    changes.sort_by_key(|&(_, old, new)| std::cmp::Reverse(change(old, new).unsigned_abs()));
+    let shown = most_rows.unwrap_or(changes.len()).min(changes.len());
+    let mut lines = vec![["Timeline", "Before", "After", "Change"].map(str::to_owned)];
+    for (what, old, new) in &changes[..shown] {
+        lines.push([what.clone(), group(*old), group(*new), signed(change(*old, *new))]);
+    }
+    if shown < changes.len() {
+        let empty = String::new;
+        lines.push([format!("{} others", changes.len() - shown), empty(), empty(), empty()]);
+    }
+    write_table(&lines, out)
+}
