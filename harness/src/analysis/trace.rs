@@ -536,6 +536,21 @@ impl Walk<'_> {
         self.ends(vcpu, at_insns, track, why);
     }
 
+    /// The innermost stretch of a name was left before. Those that began after it and are not left, too, go on: as none
+    /// can end before one within it, they begin anew.
+    fn left_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
+        let name = self.tables.name(name);
+        let open = self.open.get(&track).cloned().unwrap_or_default();
+        let Some(index) = open.iter().rposition(|&open| open == name) else { return };
+        let within = &open[index + 1..];
+        within.iter().for_each(|_| self.ends(vcpu, at_insns, track, None));
+        self.ends(vcpu, at_insns, track, Some(LEFT));
+        for &name in within {
+            self.open.entry(track).or_default().push(name);
+            self.push(vcpu, at_insns, track, Happens::Begins(name));
+        }
+    }
+
     fn ends_all(&mut self, vcpu: u32, at_insns: u64, track: u32, why: &str) {
         while self.open.get(&track).is_some_and(|open| !open.is_empty()) {
             self.ends(vcpu, at_insns, track, Some(why));
@@ -619,7 +634,7 @@ impl Walk<'_> {
             }
             What::Abandoned { name } => {
                 let track = self.track_within(Kind::Zones, vcpu, "zones");
-                self.ends_named(vcpu, at_insns, track, &zone(name), Some(LEFT));
+                self.left_named(vcpu, at_insns, track, &zone(name));
             }
             What::Phase { name } => {
                 if self.phase.replace(name) != Some(name) {

@@ -7,6 +7,7 @@ mod asked;
 mod cpus;
 mod exports;
 mod gate;
+mod others;
 mod shown;
 mod truth;
 mod wrong;

@@ -5,8 +5,10 @@ use harness::analysis::part;
 use harness::analysis::zone::{self, ContextNames, Row};
 use harness::profile::zone::{Context, Mark, ZoneCounts};
 use harness::profile::{Profile, SpanKind, VcpuCounts};
+use wire::timeline::What;
 
-use crate::common::run;
+use crate::common::built::{cortex_m, riscv, scratch};
+use crate::common::{run, run_file};
 
 /// What `zones.c` does at every level, by every compiler, on every processor.
 const IMAGES: [&str; 16] = [
@@ -121,6 +123,47 @@ fn what_is_not_balanced_is_counted_apart() {
         let full = inlined.calls - bit.calls;
         assert!(full <= decode.calls && bit.calls >= 4 * full, "{name}");
         assert!(bit.calls <= 4 * decode.calls, "{name}");
+    }
+}
+
+/// A zone that is left by a jump, ten times; its code then runs in a frame that lives, in a zone of its own.
+const LEFT: &str = r#"
+#include "zone.h"
+#define NOIPA __attribute__((noipa))
+static void *out[5];
+NOIPA void parse(int fails) { ZONE_BEGIN("parse"); if (fails) __builtin_longjmp(out, 1); ZONE_END("parse"); }
+NOIPA void deeper(int fails) { volatile int room[40]; room[fails] = 1; parse(fails); room[1] = 2; }
+NOIPA void request(int fails) { if (!__builtin_setjmp(out)) deeper(fails); }
+NOIPA void frame(void) { ZONE("frame"); parse(0); }
+void reset(void) {
+    for (int i = 0; i < 10; i++) { request(1); frame(); }
+    host(0x18, STOPPED);
+    for (;;) {}
+}
+"#;
+
+#[test]
+fn a_zone_that_a_jump_left_takes_none_with_it_that_goes_on() {
+    let dir = scratch();
+    let zone = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../targets/zone");
+    for elf in [
+        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).with(zone).build_source(dir.path(), "riscv", LEFT),
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).with(zone).build_source(dir.path(), "arm", LEFT),
+    ] {
+        let profile = run_file(&elf, &["--timeline"]).expect_code(0).profile();
+        let rows = zone::table(&profile);
+        for (name, left) in [("parse", 10), ("frame", 0)] {
+            let all = row(&rows, name).all;
+            assert_eq!((all.calls, balance(&all)), (10, [left, 0, 0, 0]), "{elf:?}: {name}");
+        }
+        // In the timeline what goes on ends where the firmware ends it.
+        let named = |wanted: fn(&What) -> bool| {
+            let events = profile.timeline.as_ref().unwrap().events();
+            events.filter(|event| wanted(&event.what)).count()
+        };
+        assert_eq!(named(|what| matches!(what, What::Begun { .. })), 30, "{elf:?}");
+        assert_eq!(named(|what| matches!(what, What::Ended { .. })), 20, "{elf:?}");
+        assert_eq!(named(|what| matches!(what, What::Abandoned { .. })), 10, "{elf:?}");
     }
 }
 

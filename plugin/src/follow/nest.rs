@@ -1,6 +1,8 @@
 //! Nests: the zones that are under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use wire::definition::Definition;
 use wire::timeline::What;
@@ -87,15 +89,27 @@ impl Nest {
 
     /// The zones from the `keep`-th on were left without their ends.
     pub(crate) fn abandon(&mut self, keep: usize, vcpu: u32, ledger: &mut Ledger) {
-        while self.open.len() > keep {
-            let Some(open) = self.open.pop() else { return };
+        self.abandon_some(keep..self.open.len(), vcpu, ledger);
+    }
+
+    /// The same of a zone whose code was left, at this place: of those that began after it, the ones within its frame went
+    /// with it. What began nearer to the stack's start did so later, and goes on.
+    pub(crate) fn abandon_frame(&mut self, index: usize, vcpu: u32, ledger: &mut Ledger) {
+        let sp = self.open[index].sp;
+        let after = self.open[index..].iter().position(|open| open.sp > sp);
+        self.abandon_some(index..after.map_or(self.open.len(), |after| index + after), vcpu, ledger);
+    }
+
+    fn abandon_some(&mut self, which: Range<usize>, vcpu: u32, ledger: &mut Ledger) {
+        for index in which.rev() {
+            let open = self.open.remove(index);
             ledger.happened(vcpu, What::Abandoned { name: open.name });
             if !open.began_before_window {
                 ledger.add(open.slot + ZoneCounter::Left as u32, vcpu, 1);
                 ledger.add(open.slot + ZoneCounter::Open as u32, vcpu, u64::MAX);
             }
             // What was within is within the next one, whose own it is not.
-            if let Some(outer) = self.open.last_mut() {
+            if let Some(outer) = index.checked_sub(1).and_then(|outer| self.open.get_mut(outer)) {
                 outer.within_insns += open.within_insns;
             }
         }

@@ -111,7 +111,7 @@ impl Zones {
         if let Some(sp) = sp {
             // The same code again with a stack that is no deeper: this is no call within.
             while let Some(index) = nest.open.iter().position(|open| open.pc == pc && open.sp <= sp) {
-                nest.abandon(index, vcpu, ledger);
+                nest.abandon_frame(index, vcpu, ledger);
             }
             let is_gone =
                 |open: &Open| open.is_scope && open.sp < sp && code.function_of(open.pc) != code.function_of(pc);
