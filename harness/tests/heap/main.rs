@@ -4,6 +4,7 @@
 mod common;
 
 mod asked;
+mod copies;
 mod cpus;
 mod exports;
 mod gate;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::copies;
 use harness::analysis::heap::{self, HeapUse};
 
 use crate::common::{measured, run};
@@ -47,6 +48,7 @@ fn assert_equal(image: &str) -> HeapUse {
     counted.retain(|name, _| followed(&found).contains_key(name));
     assert_eq!(followed(&found), counted, "{image}");
     assert_eq!((found.double_frees, found.bad_frees, found.reissued), (0, 0, 0), "{image}");
+    assert!(copies::unfollowed(measured.profile()).is_empty(), "{image}");
     // All that was asked for is somewhere.
     assert_eq!(found.sites.iter().map(|site| site.at_peak.bytes).sum::<u64>(), found.peak.bytes, "{image}");
     assert_eq!(found.sites.iter().map(|site| site.leaked.bytes).sum::<u64>(), found.at_end.bytes, "{image}");
