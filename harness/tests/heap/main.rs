@@ -9,5 +9,6 @@ mod cpus;
 mod exports;
 mod gate;
 mod shown;
+mod stripped;
 mod truth;
 mod wrong;
