@@ -36,6 +36,7 @@ use crate::run::records::{Progress, Records};
 use crate::run::sandbox;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
+use crate::show;
 
 /// Receives what is to be said of a run while it is measured.
 pub trait Listener {
@@ -89,6 +90,11 @@ impl Loaded {
     pub(crate) fn symbols(&self) -> Symbols<'_> {
         let mut symbols = plain_symbols(self.symbol_file.as_deref(), &self.choice);
         symbols.patch(&self.stubs.code, &self.stubs.data);
+        let segments = self.image.segments.iter().map(|segment| {
+            let start = segment.run_addr.wrapping_add(self.choice.load_bias);
+            start..start.saturating_add(segment.data.len() as u64)
+        });
+        symbols.place(segments.collect());
         symbols
     }
 
@@ -251,6 +257,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kept.functions = asked.functions;
         kept.objects = traced::objects(kept, &symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
+    }
+    if let Some(line) = show::heap::missed(&profile) {
+        listener.say(&format!("warning: {line}"));
     }
     profile.facts.generic_spans = generic_spans;
     profile.zones.names = zones.names;

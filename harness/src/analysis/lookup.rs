@@ -56,6 +56,7 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
             }
             Err(InputError::new(message))
         }
+        Err(missing @ NotFound::NoBytes { .. }) => Err(InputError::new(missing.to_string())),
         Err(missing @ NotFound::Missing { .. }) => match inlined_into(profile, wanted) {
             into if into.is_empty() => Err(InputError::new(missing.to_string())),
             into => Err(InputError::new(format!(

@@ -6,6 +6,7 @@ pub mod callgraph;
 pub mod calltree;
 pub mod column;
 pub mod compare;
+pub mod copies;
 pub mod crosscheck;
 pub mod describe;
 pub mod disassembly;

@@ -641,10 +641,10 @@ pub struct MeasureArgs {
     /// Follow allocations: who held the memory, what leaked, what was freed twice (see `harness heap`)
     #[arg(long, help_heading = "Heap")]
     pub heap: bool,
-    /// FUNC gives memory out, as 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
+    /// FUNC gives memory out, too, as 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_alloc: Vec<String>,
-    /// FUNC takes memory back, as 'pool_put(r0)'; may be repeated
+    /// FUNC takes memory back, too, as 'pool_put(r0)'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_free: Vec<String>,
     /// Record every event: task switches and why, interrupts, zones, marks, console (harness export -f perfetto)

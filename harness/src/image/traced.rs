@@ -37,14 +37,44 @@ pub fn find(patterns: &[String], symbols: &Symbols<'_>) -> Result<Vec<u64>, Inpu
     Ok(entries)
 }
 
+/// Fewest letters that a name and a pattern must have in common for a message to suggest it.
+const MIN_COMMON_LETTERS: usize = 3;
+
+/// Most names that a message suggests.
+const MAX_SUGGESTED: usize = 4;
+
 /// The names that are like a pattern without its stars, for a message.
 fn near(pattern: &str, symbols: &Symbols<'_>) -> String {
     let mut names: Vec<&str> = symbols.entries().map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
     let word = pattern.split(['*', '?']).max_by_key(|word| word.len()).unwrap_or_default();
-    let found = nearest(word, names.into_iter());
-    if found.is_empty() { String::new() } else { format!("; nearest: `{}`", found.join("`, `")) }
+    let mut found = nearest(word, names.iter().copied());
+    if found.is_empty() {
+        found = with_common_letters(word, &names);
+    }
+    if found.is_empty() {
+        ", and none has a similar name".to_owned()
+    } else {
+        format!("; nearest: `{}`", found.join("`, `"))
+    }
+}
+
+/// The names that have the longest part of a word, of at least half of it: its beginning may be that of a much longer
+/// name. The shortest first.
+fn with_common_letters(word: &str, names: &[&str]) -> Vec<String> {
+    let letters: Vec<char> = word.to_lowercase().chars().collect();
+    let lower: Vec<(String, &str)> = names.iter().map(|name| (name.to_lowercase(), *name)).collect();
+    for length in (MIN_COMMON_LETTERS.max(letters.len().div_ceil(2))..letters.len()).rev() {
+        let parts: Vec<String> = letters.windows(length).map(|part| part.iter().collect()).collect();
+        let having = lower.iter().filter(|(lower, _)| parts.iter().any(|part| lower.contains(part.as_str())));
+        let mut having: Vec<&str> = having.map(|(_, name)| *name).collect();
+        if !having.is_empty() {
+            having.sort_by_key(|name| (name.len(), *name));
+            return having.into_iter().take(MAX_SUGGESTED).map(str::to_owned).collect();
+        }
+    }
+    Vec::new()
 }
 
 /// The variables that hold what tasks wait for, by the address that an event has of it. What lies in an allocator's

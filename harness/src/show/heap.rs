@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
+use crate::analysis::copies;
 use crate::analysis::heap::{self, HeapUse, Held, Misuse, Use, Wrong};
 use crate::analysis::stacks::{self, FrameRole, View};
+use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
 use crate::text::number::{Hex, group, group_known, plural, share, signed};
 use crate::text::table::write_table;
@@ -123,8 +125,48 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
             plural(calls, "call")
         ));
     }
+    lines.extend(missed(profile).map(|line| format!("warning: {line}")));
     lines.extend(arena(found));
     lines
+}
+
+/// Most copies of functions that a warning names.
+const MAX_COPIES: usize = 6;
+
+/// What the compiler's copies of functions did is not in any number: which these are, and what to do. None: there are
+/// none.
+pub fn missed(profile: &Profile) -> Option<String> {
+    let copies = copies::unfollowed(profile);
+    if copies.is_empty() {
+        return None;
+    }
+    let clones =
+        copies.clones.iter().map(|clone| format!("{} ({})", clone.linkage_name, plural(clone.calls, "call")));
+    let inlined = copies.inlined.iter().map(|one| {
+        let more = match one.into.len() {
+            0 | 1 => String::new(),
+            all => format!(" and {} more", group(all as u64 - 1)),
+        };
+        format!("{} (inlined into {}{more})", one.name, one.into.first().map_or("", String::as_str))
+    });
+    let mut named: Vec<String> = clones.chain(inlined).collect();
+    let more = named.len().saturating_sub(MAX_COPIES);
+    named.truncate(MAX_COPIES);
+    let more = if more > 0 { format!(" and {} more", group(more as u64)) } else { String::new() };
+    let by_name = copies.clones.first().map(|clone| {
+        let (option, place) = (clone.kind.option(), if clone.kind == Kind::Alloc { "(size=arg0)" } else { "(arg0)" });
+        let name = &clone.linkage_name;
+        format!(
+            "name each clone with the registers in which `harness annotate PROFILE {name}` shows its arguments, as in \
+             {option} '{name}{place}', or "
+        )
+    });
+    Some(format!(
+        "the compiler has made copies of the heap's functions, which are not followed: {}{more}: all numbers of the heap \
+         are too low; {}keep the compiler from it: __attribute__((noipa)), with LLVM noinline",
+        named.join(", "),
+        by_name.unwrap_or_default()
+    ))
 }
 
 /// Where the blocks were, and in what pieces.

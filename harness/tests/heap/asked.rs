@@ -36,3 +36,14 @@ fn a_rule_that_cannot_be_read_shows_where() {
 fn it_needs_call_stacks() {
     refused("cortex-m3-heap4", &["--heap", "--no-stacks"], &["--heap needs call stacks"]);
 }
+
+#[test]
+fn an_address_in_an_image_without_symbols_is_one_where_it_has_code() {
+    refused(
+        "cortex-m3-bare-stripped",
+        &["--heap-alloc", "0xf0000000(size=arg0)"],
+        &["--heap-alloc: no function is at 0xf0000000: the image has no symbols, and no code there; give "],
+    );
+    // Where there are symbols, what lies outside of all functions is a slip.
+    refused("cortex-m3-heap4", &["--heap-alloc", "0x4(size=arg0)"], &["--heap-alloc: no function is at 0x4"]);
+}

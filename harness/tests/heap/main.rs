@@ -4,10 +4,12 @@
 mod common;
 
 mod asked;
+mod copies;
 mod cpus;
 mod exports;
 mod gate;
 mod others;
 mod shown;
+mod stripped;
 mod truth;
 mod wrong;

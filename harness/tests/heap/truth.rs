@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::copies;
 use harness::analysis::heap::{self, HeapUse, Use};
 
 use crate::common::{measured, run};
@@ -51,6 +52,7 @@ fn assert_equal(image: &str) -> HeapUse {
     let Use { allocated, freed, leaked, temporary, .. } = found.total;
     assert_eq!(allocated, freed.plus(leaked), "{image}");
     assert!(temporary < freed.blocks || freed.blocks == 0, "{image}: {temporary}");
+    assert!(copies::unfollowed(measured.profile()).is_empty(), "{image}");
     // All that was asked for is somewhere.
     assert_eq!(found.sites.iter().map(|site| site.at_peak.bytes).sum::<u64>(), found.peak.bytes, "{image}");
     assert_eq!(found.sites.iter().map(|site| site.leaked.bytes).sum::<u64>(), found.at_end.bytes, "{image}");

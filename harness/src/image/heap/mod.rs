@@ -12,7 +12,7 @@ use wire::heap::Allocator;
 use crate::error::InputError;
 use crate::image::symbols::{Symbols, nearest};
 use crate::profile::heap::Arena;
-use rule::Rule;
+use rule::{Kind, Rule};
 
 /// What is asked for of the heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,11 @@ pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allo
         return Err(InputError::new(format!("--heap: {}", none(symbols))));
     }
     Ok(found.into_values().collect())
+}
+
+/// What a function does that is known by its name in the symbol table; None: it is not known.
+pub fn known_kind(linkage_name: &str) -> Option<Kind> {
+    known::known(linkage_name).map(|(kind, _)| kind)
 }
 
 /// That no function is known to give memory out, and which may.

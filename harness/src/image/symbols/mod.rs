@@ -47,6 +47,8 @@ pub struct Symbols<'data> {
     data: Vec<Range<u64>>,
     /// Code that was not compiled but written over what was, load bias included: DWARF is not about it.
     patched: Vec<Range<u64>>,
+    /// Where the image has bytes, load bias included.
+    image: Vec<Range<u64>>,
     warnings: Vec<String>,
 }
 
@@ -97,6 +99,7 @@ impl<'data> Symbols<'data> {
             labels: Vec::new(),
             data: Vec::new(),
             patched: Vec::new(),
+            image: Vec::new(),
             warnings: Vec::new(),
         };
         let Some(bytes) = elf else {
@@ -168,6 +171,12 @@ impl<'data> Symbols<'data> {
         self.patched.extend_from_slice(code);
         self.data.extend(data.iter().filter(|range| !range.is_empty()).cloned());
         self.data.sort_by_key(|range| (range.start, range.end));
+    }
+
+    /// Says where the image has bytes, load bias included: where nothing in it has a name, an address there names the
+    /// function that begins at it.
+    pub fn place(&mut self, image: Vec<Range<u64>>) {
+        self.image = image;
     }
 
     fn is_patched(&self, address: u64) -> bool {

@@ -45,6 +45,11 @@ pub enum NotFound {
         /// As it was typed.
         wanted: String,
     },
+    /// There are no symbols at all, and nothing of the image is at this address.
+    NoBytes {
+        /// As it was typed.
+        wanted: String,
+    },
 }
 
 /// Most candidates that a message lists.
@@ -80,6 +85,11 @@ impl fmt::Display for NotFound {
                 }
             }
             NotFound::NoCode { wanted } => write!(f, "no function is at {wanted}"),
+            NotFound::NoBytes { wanted } => write!(
+                f,
+                "no function is at {wanted}: the image has no symbols, and no code there; give the address of a \
+                 function's first instruction, or the ELF file that has the symbols with --symbols"
+            ),
         }
     }
 }
@@ -90,15 +100,21 @@ impl Symbols<'_> {
     /// The function with this name, by address: one, or all instances of one generic. It is named as in the symbol
     /// table (by any symbol of its address); else demangled, with or without its arguments, with or without the
     /// path (and generic arguments) around it. `name#2` and `name@0x…` choose among several; `0x…` is an address
-    /// inside one.
+    /// inside one; where there are no symbols, it is its first instruction's.
     ///
     /// # Errors
     /// When there is none, or there are different ones.
     pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
-            let place = address.and_then(|address| Some(found(address, &self.function_at(address)?.name)));
-            return place.map(|place| vec![place]).ok_or_else(|| NotFound::NoCode { wanted: wanted.to_owned() });
+            let place = address.and_then(|address| match self.function_at(address) {
+                Some(function) => Some(found(address, &function.name)),
+                None => self.nameless(address),
+            });
+            return place.map(|place| vec![place]).ok_or_else(|| {
+                let wanted = wanted.to_owned();
+                if self.functions.is_empty() { NotFound::NoBytes { wanted } } else { NotFound::NoCode { wanted } }
+            });
         }
         let labels = self.labels.iter().map(|label| (&*label.name, label.address));
         let chosen = |linkage_name: &str, address| found(address, linkage_name);
@@ -128,6 +144,12 @@ impl Symbols<'_> {
             Some(found(function.range.start, &label.name))
         });
         Ok(matching.collect())
+    }
+
+    /// The function that begins at an address of the image, called by that, where no symbol names any.
+    fn nameless(&self, address: u64) -> Option<Found> {
+        let is_there = self.functions.is_empty() && self.image.iter().any(|range| range.contains(&address));
+        is_there.then(|| found(address, &format!("{address:#010x}")))
     }
 
     /// All names of the function that begins at an address, demangled, the one that tables show first.

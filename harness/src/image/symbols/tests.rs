@@ -233,6 +233,27 @@ fn without_symbols_nothing_has_a_name_and_somebody_says_why() {
 }
 
 #[test]
+fn without_symbols_an_address_of_the_image_is_a_functions_first_instruction() {
+    let stripped = elf(&[]);
+    let mut symbols = Symbols::new(Some(&stripped), 0, true);
+    symbols.place(vec![0x100..0x180]);
+    for (typed, address) in [("0x100", 0x100), ("0x11d", 0x11c), ("0x17e", 0x17e)] {
+        let found = symbols.find(typed).unwrap();
+        assert_eq!((found.len(), found[0].address), (1, address), "{typed}");
+        assert_eq!(found[0].name, format!("{address:#010x}"));
+    }
+    for typed in ["0xfe", "0x180", "0xnonsense"] {
+        let error = symbols.find(typed).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("no function is at {typed}: the image has no symbols, ")), "{error}");
+    }
+    // Where functions have names, an address outside of all is a slip.
+    let named = cpp();
+    let mut symbols = Symbols::new(Some(&named), 0, true);
+    symbols.place(vec![0x100..0x400]);
+    assert_eq!(symbols.find("0x300"), Err(NotFound::NoCode { wanted: "0x300".to_owned() }));
+}
+
+#[test]
 fn damaged_files_never_panic() {
     let good = elf(&[("main", 0x101, 0x10, FUNC, GLOBAL), ("_ZN1a1bEv", 0x111, 0, FUNC, LOCAL)]);
     for at in 0..good.len() {

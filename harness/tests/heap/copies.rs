@@ -1,0 +1,109 @@
+//! What the compiler's copies of functions do, which are not followed by the function's name, is told; a clone can be named.
+
+use std::path::PathBuf;
+
+use harness::analysis::{copies, heap};
+use tempfile::TempDir;
+
+use crate::common::built::{cortex_m, scratch};
+use crate::common::{Run, harness, run_file};
+
+/// gcc calls a clone of `pool_get` where it knows the first two arguments, and inlines `pool_put` where it knows that it is
+/// what is called: 40 allocations of 630 bytes. Five of 15 bytes are made by the functions themselves.
+const SOURCE: &str = r#"
+struct pool { unsigned count; struct { unsigned used; char bytes[60]; } slot[64]; };
+static struct pool ours, theirs;
+__attribute__((noinline)) void *pool_get(struct pool *pool, unsigned kind, unsigned size) {
+    if (size == 0 || size > 60)
+        return 0;
+    int slots = 64;
+    if (kind == 3) slots = 32;
+    if (kind == 4) slots = 16;
+    if (kind == 5) slots = 8;
+    for (int i = 0; i < slots; i++)
+        if (!pool->slot[i].used) {
+            pool->slot[i].used = size;
+            pool->count++;
+            return pool->slot[i].bytes;
+        }
+    return 0;
+}
+__attribute__((always_inline)) static inline void pool_put(struct pool *pool, void *block) {
+    for (int i = 0; i < 64; i++)
+        if (pool->slot[i].bytes == block)
+            pool->slot[i].used = 0;
+}
+#define NOIPA __attribute__((noipa))
+NOIPA static void direct(void) {
+    for (unsigned size = 1; size <= 20; size++) {
+        void *block = pool_get(&ours, 3, size);
+        pool_put(&ours, pool_get(&ours, 3, 2 * size));
+        pool_put(&ours, block);
+    }
+}
+NOIPA static void others(struct pool *pool, unsigned kind, unsigned size) {
+    void *block = pool_get(pool, kind, size);
+    void (*volatile put)(struct pool *, void *) = pool_put;
+    put(pool, block);
+}
+void reset(void) {
+    direct();
+    for (unsigned size = 1; size <= 5; size++)
+        others(&theirs, size, size);
+    host(0x18, STOPPED);
+    for (;;) {}
+}
+"#;
+
+/// The functions as they are written.
+const RULES: [&str; 4] = ["--heap-alloc", "pool_get(size=arg2)", "--heap-free", "pool_put(arg1)"];
+
+fn firmware() -> (TempDir, PathBuf) {
+    let folder = scratch();
+    let target = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).with("-O3");
+    let path = target.build_source(folder.path(), "copies", SOURCE);
+    (folder, path)
+}
+
+fn allocated(run: &Run) -> (u64, u64) {
+    let allocated = heap::replay(&run.profile()).unwrap().total.allocated;
+    (allocated.blocks, allocated.bytes)
+}
+
+#[test]
+fn calls_of_clones_and_inlined_code_are_told_by_the_run_and_by_its_tables() {
+    let (_folder, path) = firmware();
+    let run = run_file(&path, &RULES).expect_code(0);
+    assert_eq!(allocated(&run), (5, 15));
+    let parts = [
+        "warning: the compiler has made copies of the heap's functions, which are not followed: pool_get.constprop.0 (40 \
+         calls), pool_put (inlined into direct): all numbers of the heap are too low",
+        "--heap-alloc 'pool_get.constprop.0(size=arg0)'",
+    ];
+    let output = harness().arg("heap").arg(&run.dir).output().unwrap();
+    let tables = String::from_utf8(output.stdout).unwrap();
+    for part in parts {
+        assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
+        assert!(tables.contains(part), "{part:?} is not in:\n{tables}");
+    }
+}
+
+#[test]
+fn a_clone_is_followed_where_a_rule_names_it() {
+    let (_folder, path) = firmware();
+    let args = [&RULES[..], &["--heap-alloc", "pool_get.constprop.0(size=arg0)"]].concat();
+    let run = run_file(&path, &args).expect_code(0);
+    assert_eq!(allocated(&run), (45, 645));
+    assert_eq!(copies::unfollowed(&run.profile()).clones, []);
+}
+
+#[test]
+fn a_run_in_which_all_is_followed_warns_of_nothing() {
+    let (folder, _) = firmware();
+    let target = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000);
+    let source = SOURCE.replace("always_inline)) static inline", "noipa))").replace("noinline", "noipa");
+    let path = target.with("-O3").build_source(folder.path(), "whole", &source);
+    let run = run_file(&path, &RULES).expect_code(0);
+    assert_eq!(allocated(&run), (45, 645));
+    assert!(!run.stderr.contains("copies"), "{}", run.stderr);
+}
