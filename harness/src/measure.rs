@@ -258,9 +258,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kept.objects = traced::objects(kept, &symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
-    if let Some(line) = show::heap::missed(&profile) {
-        listener.say(&format!("warning: {line}"));
-    }
+    show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
     profile.facts.generic_spans = generic_spans;
     profile.zones.names = zones.names;
     profile.parts.slice_insns = options.slice_insns;

@@ -246,11 +246,12 @@ impl<'p> Search<'p> {
         }
         let passing: BTreeSet<u64> =
             self.arcs().filter(|arc| self.is_followed(arc.target)).map(|arc| arc.site).collect();
+        // What passes calls on somewhere does so everywhere, also where it had none to pass on.
+        let passing = copies.iter().filter(|(_, pcs)| !passing.is_disjoint(pcs)).map(|((name, _), _)| *name);
+        let passing: BTreeSet<&str> = passing.collect();
         let mut inlined: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for ((name, container), pcs) in &copies {
-            if passing.is_disjoint(pcs)
-                && let Some(function) = names.function_at(*container)
-            {
+        for (name, container) in copies.into_keys().filter(|(name, _)| !passing.contains(name)) {
+            if let Some(function) = names.function_at(container) {
                 inlined.entry(name).or_default().push(function.name.clone());
             }
         }
@@ -346,7 +347,9 @@ mod tests {
         let within = profile().frames(0x104, &["pool_get", "malloc"]).insn(0x104, 10);
         assert_eq!(inlined(within), []);
         let wrapper = call(profile().frames(0x40, &["main", "malloc"]), 0x40, 0x100, 10);
+        let elsewhere = wrapper.clone().frames(0x300, &["helper", "malloc"]).insn(0x300, 1);
         assert_eq!(inlined(wrapper), []);
+        assert_eq!(inlined(elsewhere), []);
     }
 
     #[test]

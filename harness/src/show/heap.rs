@@ -118,25 +118,40 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
             plural(found.reissued, "block")
         ));
     }
-    if let Some((name, calls)) = heap::unfollowed(profile) {
-        lines.push(format!(
-            "warning: {} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: \
-             all numbers are too low; name its methods with --heap-alloc and --heap-free",
-            plural(calls, "call")
-        ));
-    }
-    lines.extend(missed(profile).map(|line| format!("warning: {line}")));
+    lines.extend(missed(profile).into_iter().map(|line| format!("warning: {line}")));
     lines.extend(arena(found));
     lines
+}
+
+/// What was not followed and is in no number, and what to do, a sentence each.
+pub fn missed(profile: &Profile) -> Vec<String> {
+    let around = heap::unfollowed(profile).map(|(name, calls)| {
+        format!(
+            "{} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: all numbers \
+             are too low; name its methods with --heap-alloc and --heap-free",
+            plural(calls, "call")
+        )
+    });
+    let mut copies = copies::unfollowed(profile);
+    if around.is_some() {
+        copies.inlined.retain(|one| !is_rusts(&one.name));
+    }
+    around.into_iter().chain(describe_copies(&copies)).collect()
+}
+
+/// Whether a function is one of those that rustc makes between `alloc` and the global allocator.
+fn is_rusts(name: &str) -> bool {
+    name.contains("__rust_") || name.contains("__rustc")
 }
 
 /// Most copies of functions that a warning names.
 const MAX_COPIES: usize = 6;
 
-/// What the compiler's copies of functions did is not in any number: which these are, and what to do. None: there are
-/// none.
-pub fn missed(profile: &Profile) -> Option<String> {
-    let copies = copies::unfollowed(profile);
+/// Most of a function's name that a warning shows.
+const MAX_NAME: usize = 60;
+
+/// Which copies the compiler has made, and what to do. None: there are none.
+fn describe_copies(copies: &copies::Copies) -> Option<String> {
     if copies.is_empty() {
         return None;
     }
@@ -147,7 +162,7 @@ pub fn missed(profile: &Profile) -> Option<String> {
             0 | 1 => String::new(),
             all => format!(" and {} more", group(all as u64 - 1)),
         };
-        format!("{} (inlined into {}{more})", one.name, one.into.first().map_or("", String::as_str))
+        format!("{} (inlined into {}{more})", one.name, clip(one.into.first().map_or("", String::as_str), MAX_NAME))
     });
     let mut named: Vec<String> = clones.chain(inlined).collect();
     let more = named.len().saturating_sub(MAX_COPIES);
@@ -161,9 +176,14 @@ pub fn missed(profile: &Profile) -> Option<String> {
              {option} '{name}{place}', or "
         )
     });
+    let keep = if copies.inlined.iter().any(|one| is_rusts(&one.name)) {
+        "mark the methods of the global allocator #[inline(never)] and name them with --heap-alloc and --heap-free"
+    } else {
+        "keep the compiler from it: __attribute__((noipa)), with LLVM noinline"
+    };
     Some(format!(
         "the compiler has made copies of the heap's functions, which are not followed: {}{more}: all numbers of the heap \
-         are too low; {}keep the compiler from it: __attribute__((noipa)), with LLVM noinline",
+         are too low; {}{keep}",
         named.join(", "),
         by_name.unwrap_or_default()
     ))

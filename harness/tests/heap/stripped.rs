@@ -20,6 +20,7 @@ fn allocators_that_are_named_by_address_are_followed_as_they_are_by_name() {
             ("--heap-alloc", "calloc", "(count=arg0, size=arg1)"),
             ("--heap-alloc", "realloc", "(old=arg0, size=arg1)"),
             ("--heap-alloc", "memalign", "(align=arg0, size=arg1)"),
+            ("--heap-alloc", "posix_memalign", "(align=arg1, size=arg2) -> *arg0"),
             ("--heap-free", "free", ""),
         ];
         let rules = rules

@@ -128,6 +128,7 @@ fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
     let found = heap::replay(measured.profile()).unwrap();
     assert_eq!(followed(&found), counted(measured.console()));
     assert_eq!(heap::unfollowed(measured.profile()), None);
+    assert!(copies::unfollowed(measured.profile()).is_empty());
 }
 
 #[test]

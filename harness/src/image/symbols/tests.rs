@@ -236,7 +236,7 @@ fn without_symbols_nothing_has_a_name_and_somebody_says_why() {
 fn without_symbols_an_address_of_the_image_is_a_functions_first_instruction() {
     let stripped = elf(&[]);
     let mut symbols = Symbols::new(Some(&stripped), 0, true);
-    symbols.place(vec![0x100..0x180]);
+    symbols.place(vec![0x100..0x140, 0x140..0x180]);
     for (typed, address) in [("0x100", 0x100), ("0x11d", 0x11c), ("0x17e", 0x17e)] {
         let found = symbols.find(typed).unwrap();
         assert_eq!((found.len(), found[0].address), (1, address), "{typed}");
@@ -249,7 +249,7 @@ fn without_symbols_an_address_of_the_image_is_a_functions_first_instruction() {
     // Where functions have names, an address outside of all is a slip.
     let named = cpp();
     let mut symbols = Symbols::new(Some(&named), 0, true);
-    symbols.place(vec![0x100..0x400]);
+    symbols.place(vec![0x100..0x200, 0x200..0x400]);
     assert_eq!(symbols.find("0x300"), Err(NotFound::NoCode { wanted: "0x300".to_owned() }));
 }
 
