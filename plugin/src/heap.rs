@@ -287,7 +287,12 @@ impl Heap {
         while let Some(inner) =
             self.open.iter().rposition(|open| is_unseen(self, open)).filter(|&inner| inner > index)
         {
-            self.remove(inner, ledger);
+            let within = self.remove(inner, ledger);
+            let above = within.parent.and_then(|parent| self.index_of(parent)).unwrap_or(index);
+            let is_own = |event: &Event| event.what == What::Freed { address: within.asked.old };
+            for event in within.inner.into_iter().filter(|event| !is_own(event)) {
+                self.happened(Some(above), event);
+            }
         }
         let mut open = self.remove(index, ledger);
         let parent = open.parent.and_then(|parent| self.index_of(parent));
