@@ -37,6 +37,7 @@ const PLUGIN: &[&str] = &[
     "follow",
     "prediction",
     "transfer",
+    "recall",
     "stack",
     "heap",
     "marks",

@@ -413,6 +413,12 @@ impl Heap {
 
     /// Something happened, within another call or by itself.
     fn happened(&mut self, within: Option<usize>, event: Event) {
+        match event.what {
+            // At once: before the call is over another thread may get the same block.
+            What::Freed { address } if self.within.remove(&address) => return,
+            What::Moved { old, address, .. } if self.within.remove(&old) => return self.keep_within(address, None),
+            _ => {}
+        }
         match within {
             None => self.events.push(event),
             Some(parent) => {
