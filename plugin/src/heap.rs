@@ -321,10 +321,10 @@ impl Heap {
         let mut events = std::mem::take(&mut open.inner);
         events.retain(|event| match event.what {
             What::Freed { address } => {
-                !self.within.remove(&address) && Some(address) != old && Some(address) != result
+                Some(address) != old && Some(address) != result && !self.within.remove(&address)
             }
             What::Moved { old: before, address, .. } => {
-                let is_within = self.within.remove(&before) || Some(before) == old;
+                let is_within = Some(before) == old || self.within.remove(&before);
                 if is_within {
                     self.keep_within(address, result);
                 }
@@ -413,11 +413,15 @@ impl Heap {
 
     /// Something happened, within another call or by itself.
     fn happened(&mut self, within: Option<usize>, event: Event) {
-        match event.what {
+        if let What::Freed { address: old } | What::Moved { old, .. } = event.what
+            && !self.is_asked_to_take_back(within, old)
+            && self.within.remove(&old)
+        {
             // At once: before the call is over another thread may get the same block.
-            What::Freed { address } if self.within.remove(&address) => return,
-            What::Moved { old, address, .. } if self.within.remove(&old) => return self.keep_within(address, None),
-            _ => {}
+            if let What::Moved { address, .. } = event.what {
+                self.keep_within(address, None);
+            }
+            return;
         }
         match within {
             None => self.events.push(event),
@@ -428,6 +432,18 @@ impl Heap {
                 }
             }
         }
+    }
+
+    /// Whether a call or one that it is within was asked to give a block back, or another size: then they are about that.
+    fn is_asked_to_take_back(&self, call: Option<usize>, block: u64) -> bool {
+        let mut call = call;
+        while let Some(open) = call.map(|index| &self.open[index]) {
+            if open.asked.old == block {
+                return true;
+            }
+            call = open.parent.and_then(|parent| self.index_of(parent));
+        }
+        false
     }
 
     /// A call never returns.
