@@ -302,10 +302,10 @@ impl Heap {
             self.happened(parent, event);
         }
         if let Some(what) = what {
-            if let What::Allocated { address, .. } | What::Moved { address, .. } = what {
+            self.happened(parent, Event { at_insns, site: open.site, what });
+            if let (None, What::Allocated { address, .. } | What::Moved { address, .. }) = (parent, what) {
                 self.within.remove(&address);
             }
-            self.happened(parent, Event { at_insns, site: open.site, what });
         }
     }
 
