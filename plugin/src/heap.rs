@@ -320,9 +320,7 @@ impl Heap {
         let old = Some(open.asked.old).filter(|&old| old != 0 && !matches!(what, Some(What::Failed { .. })));
         let mut events = std::mem::take(&mut open.inner);
         events.retain(|event| match event.what {
-            What::Freed { address } => {
-                Some(address) != old && Some(address) != result && !self.within.remove(&address)
-            }
+            What::Freed { address } => Some(address) != old && !self.within.remove(&address),
             What::Moved { old: before, address, .. } => {
                 let is_within = Some(before) == old || self.within.remove(&before);
                 if is_within {

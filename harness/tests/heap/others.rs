@@ -27,6 +27,15 @@ NOIPA void *pool_get(word size) {
     yield();
     return raw + 8;
 }
+/* In place, or elsewhere. */
+NOIPA void *sys_move(void *raw, word size) {
+    if (size & 1)
+        return raw;
+    void *other = sys_get(size);
+    sys_put(raw);
+    return other;
+}
+NOIPA void *pool_move(void *block, word size) { yield(); char *raw = sys_move((char *)block - 8, size + 8); yield(); return raw + 8; }
 NOIPA void pool_put(void *block) { yield(); sys_put((char *)block - 8); yield(); }
 "#;
 
@@ -62,6 +71,7 @@ NOIPA void work(word id) {
     for (word round = 0; round < 10; round++) {
         void *block = pool_get(1 + round + 10 * id);
         yield();
+        block = pool_move(block, 2 + round + 10 * id);
         pool_put(block);
     }
 }
@@ -107,7 +117,11 @@ void reset(void) {
 }
 "#;
 
-const RULES: [&str; 12] = [
+const RULES: [&str; 16] = [
+    "--heap-alloc",
+    "pool_move(old=arg0, size=arg1)",
+    "--heap-alloc",
+    "sys_move(old=arg0, size=arg1)",
     "--heap-alloc",
     "pool_get(size=arg0)",
     "--heap-free",
@@ -133,9 +147,9 @@ fn what_is_anothers_counts_and_calls_of_threads_of_any_kernel_are_kept_apart() {
         let run = run_file(&elf, &RULES).expect_code(0);
         let HeapUse { total, double_frees, bad_frees, reissued, at_end, peak, .. } =
             heap::replay(&run.profile()).unwrap();
-        // Twenty of the threads, seventeen of the pool's, seven nodes.
-        assert_eq!((total.allocated.blocks, total.allocated.bytes), (44, 210 + 85 + 112), "{elf:?}: {total:?}");
-        assert_eq!((total.freed.blocks, at_end.blocks), (44, 0), "{elf:?}: {total:?}");
+        // Twenty of the threads, each of which then gets another size, seventeen of the pool's, seven nodes.
+        assert_eq!((total.allocated.blocks, total.allocated.bytes), (64, 210 + 230 + 85 + 112), "{elf:?}: {total:?}");
+        assert_eq!((total.freed.blocks, at_end.blocks), (64, 0), "{elf:?}: {total:?}");
         assert_eq!((double_frees, bad_frees, reissued), (0, 0, 0), "{elf:?}");
         assert_eq!((total.failed.blocks, total.left.blocks), (0, 0), "{elf:?}");
         // Seven nodes are the most; of the pool's there are 16 at a time.
