@@ -2,8 +2,7 @@
 //!
 //! A call is seen at the function's first instruction, where its arguments are still in their registers, and where it
 //! returns to. Functions that call each other are one allocation, the outermost's: what happens within is kept aside,
-//! and counts where the outermost never returns. A block that one of them gives back within, and that is none of its own,
-//! counts in any case, unless it was got within, too.
+//! and counts where the outermost never returns. What is given back within and is held by somebody else counts at once.
 //!
 //! A return is awaited at its address alone: each block that a call may return to has a counter of the calls that are
 //! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
@@ -28,10 +27,7 @@ use crate::stack::{Stacks, Taken};
 const MAX_OPEN: usize = 512;
 
 /// Most that is kept of what happens within one call.
-const MAX_INNER: usize = 4096;
-
-/// Most blocks that are remembered as got within calls.
-const MAX_WITHIN: usize = 1 << 20;
+const MAX_INNER: usize = 64;
 
 /// The calls of allocation functions that are under way.
 pub(crate) struct Heap {
@@ -42,8 +38,8 @@ pub(crate) struct Heap {
     open: Vec<Open>,
     /// By function, callers and task.
     sites: FxHashMap<(u64, u32, u32), u32>,
-    /// Blocks that were got within calls and are no result of them: they do not count.
-    within: FxHashSet<u64>,
+    /// Addresses of blocks that have been given out, by calls within no other, and not taken back.
+    held: FxHashSet<u64>,
     /// Calls so far.
     calls: u64,
     is_window_open: bool,
@@ -75,6 +71,13 @@ struct Open {
     inner: Vec<Event>,
 }
 
+impl Open {
+    /// The block that it was to take back and nothing else, which was said as it was called.
+    fn told(&self) -> Option<u64> {
+        self.allocator.size.is_none().then_some(self.asked.old)
+    }
+}
+
 /// What a function was asked for.
 #[derive(Clone, Copy)]
 struct Asked {
@@ -90,9 +93,10 @@ struct Asked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Task(u32),
-    /// What is no task's is each vCPU's own.
+    /// What is no known kernel's task is a vCPU's own, and a thread by where its stack begins; 0: that is not known.
     Thread {
         vcpu: u32,
+        root_sp: u64,
     },
     Exception {
         vcpu: u32,
@@ -107,7 +111,7 @@ impl Place {
         match core.exceptions.last() {
             Some(active) => Place::Exception { vcpu, number: active.number, began_insns: active.began_at },
             None if core.task != 0 => Place::Task(core.task),
-            None => Place::Thread { vcpu },
+            None => Place::Thread { vcpu, root_sp: 0 },
         }
     }
 
@@ -115,7 +119,7 @@ impl Place {
     fn may_be_on(self, executing: u32) -> bool {
         match self {
             Place::Task(_) => true,
-            Place::Thread { vcpu } | Place::Exception { vcpu, .. } => vcpu == executing,
+            Place::Thread { vcpu, .. } | Place::Exception { vcpu, .. } => vcpu == executing,
         }
     }
 }
@@ -148,7 +152,7 @@ impl Heap {
             awaited: FxHashMap::default(),
             open: Vec::new(),
             sites: FxHashMap::default(),
-            within: FxHashSet::default(),
+            held: FxHashSet::default(),
             calls: 0,
             is_window_open: false,
             knows_tasks: request.kernel.is_some(),
@@ -174,11 +178,21 @@ impl Heap {
     /// At the first instruction of such a function, before it is counted.
     pub(crate) fn enter(&mut self, pc: u64, mut walk: Walk<'_>) {
         let Some(&allocator) = self.allocators.get(&pc) else { return };
-        let place = Place::of(walk.core);
+        let mut place = Place::of(walk.core);
         let context = walk.guest.context(pc);
         let (sp, return_addr) = (context.sp, walk.guest.code_address(context.return_addr));
         let (now, own_now) = (walk.ledger.insns_of_all(), walk.ledger.insns(walk.core.vcpu));
-        let is_same = |open: &Open| (open.sp, open.return_addr, open.place) == (sp, return_addr, place);
+        // Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
+        let (began_in, vcpu) = (place, walk.core.vcpu);
+        let are_threads = !self.knows_tasks && matches!(place, Place::Thread { .. });
+        let shares = |open: &Open| {
+            if are_threads {
+                matches!(open.place, Place::Thread { .. }) && open.place.may_be_on(vcpu)
+            } else {
+                open.place == began_in
+            }
+        };
+        let is_same = |open: &Open| (open.sp, open.return_addr) == (sp, return_addr) && shares(open);
         // One that an instruction was executed again for: an exception came first.
         let is_again = |open: &Open| open.allocator.entry == pc && own_now.wrapping_sub(open.began_own_insns) <= 1;
         if self.open.iter().any(|open| is_same(open) && is_again(open)) {
@@ -190,7 +204,7 @@ impl Heap {
             self.give_up(index, walk.ledger);
         }
         let mut stack = None;
-        let mut is_within = |heap: &Heap, open: &Open, walk: &mut Walk<'_>| {
+        let is_within = |heap: &Heap, open: &Open, walk: &mut Walk<'_>, stack: &mut Option<Taken>| {
             if open.sp == sp {
                 // By a tail call.
                 return open.return_addr == return_addr;
@@ -202,22 +216,32 @@ impl Heap {
                 })
         };
         let mut parent = None;
-        if self.may_be_threads(place) {
-            // Each of them has a stack of its own, so that of the calls that may have made this one the nearest has.
-            let mut others: Vec<usize> =
-                (0..self.open.len()).filter(|&index| self.open[index].place == place).collect();
+        if are_threads {
+            // Of the calls that may have made this one the nearest is on its stack.
+            let mut others: Vec<usize> = (0..self.open.len()).filter(|&index| shares(&self.open[index])).collect();
             others.sort_by_key(|&index| (self.open[index].sp, std::cmp::Reverse(index)));
-            parent = others.iter().copied().find(|&index| is_within(self, &self.open[index], &mut walk));
-            self.leave_open(&others, parent);
-        } else {
-            while let Some(index) = self.innermost(place) {
-                if is_within(self, &self.open[index], &mut walk) {
-                    parent = Some(index);
-                    break;
+            let nearest = others.into_iter().find(|&index| is_within(self, &self.open[index], &mut walk, &mut stack));
+            place = match nearest {
+                Some(index) => self.open[index].place,
+                None => {
+                    let stack = stack.get_or_insert_with(|| walk.take(context));
+                    Place::Thread { vcpu, root_sp: walk.stacks.root_sp(stack).unwrap_or(0) }
                 }
-                self.give_up(index, walk.ledger);
+            };
+            if let Some(index) = nearest {
+                self.open[index].is_gone = false;
+                parent = Some(self.open[index].id);
             }
         }
+        while let Some(index) = self.innermost(place) {
+            let open = &self.open[index];
+            if parent == Some(open.id) || (!are_threads && is_within(self, open, &mut walk, &mut stack)) {
+                parent = Some(open.id);
+                break;
+            }
+            self.lose(index, walk.ledger);
+        }
+        let parent = parent.and_then(|parent| self.index_of(parent));
         let asked = asked(&allocator, walk.guest);
         let takes_back_only = allocator.size.is_none();
         // Nothing is given back, and the return is of no interest.
@@ -278,69 +302,16 @@ impl Heap {
         let here = Place::of(core);
         let of_this = self.open.iter().position(|open| returns(open) && open.place == here);
         let Some(index) = of_this.or_else(|| self.open.iter().position(returns)) else { return };
-        let Open { id, place, .. } = self.open[index];
+        let place = self.open[index].place;
         // What it called has returned unseen.
-        let threads = self.may_be_threads(place);
-        let is_unseen = |heap: &Heap, open: &Open| {
-            open.place == place && if threads { heap.is_below(open, id) } else { !open.is_gone }
-        };
-        while let Some(inner) =
-            self.open.iter().rposition(|open| is_unseen(self, open)).filter(|&inner| inner > index)
-        {
-            let within = self.remove(inner, ledger);
-            let above = within.parent.and_then(|parent| self.index_of(parent)).unwrap_or(index);
-            let is_own = |event: &Event| event.what == What::Freed { address: within.asked.old };
-            for event in within.inner.into_iter().filter(|event| !is_own(event)) {
-                self.happened(Some(above), event);
-            }
+        while let Some(inner) = self.innermost(place).filter(|&inner| inner > index) {
+            self.remove(inner, ledger);
         }
-        let mut open = self.remove(index, ledger);
+        let open = self.remove(index, ledger);
         let parent = open.parent.and_then(|parent| self.index_of(parent));
         let at_insns = ledger.insns_of_all();
-        let what = outcome(&open, guest);
-        for event in self.apart(&mut open, what.as_ref()) {
-            self.happened(parent, event);
-        }
-        if let Some(what) = what {
+        if let Some(what) = outcome(&open, guest) {
             self.happened(parent, Event { at_insns, site: open.site, what });
-            if let (None, What::Allocated { address, .. } | What::Moved { address, .. }) = (parent, what) {
-                self.within.remove(&address);
-            }
-        }
-    }
-
-    /// What happened within a call that has come to this, and was no part of it: blocks of others that were given back or
-    /// got another size.
-    fn apart(&mut self, open: &mut Open, what: Option<&What>) -> Vec<Event> {
-        let result = match what {
-            Some(What::Allocated { address, .. } | What::Moved { address, .. }) => Some(*address),
-            _ => None,
-        };
-        // A block that cannot get another size stays as it is.
-        let old = Some(open.asked.old).filter(|&old| old != 0 && !matches!(what, Some(What::Failed { .. })));
-        let mut events = std::mem::take(&mut open.inner);
-        events.retain(|event| match event.what {
-            What::Freed { address } => Some(address) != old && !self.within.remove(&address),
-            What::Moved { old: before, address, .. } => {
-                let is_within = Some(before) == old || self.within.remove(&before);
-                if is_within {
-                    self.keep_within(address, result);
-                }
-                !is_within
-            }
-            What::Allocated { address, .. } => {
-                self.keep_within(address, result);
-                false
-            }
-            _ => false,
-        });
-        events
-    }
-
-    /// A block was got within a call that has this result.
-    fn keep_within(&mut self, address: u64, result: Option<u64>) {
-        if Some(address) != result && self.within.len() < MAX_WITHIN {
-            self.within.insert(address);
         }
     }
 
@@ -370,11 +341,6 @@ impl Heap {
         self.open.iter().rposition(|open| open.place == place && !open.is_gone)
     }
 
-    /// Whether what executes in a place may be several threads, of a kernel that is not known.
-    fn may_be_threads(&self, place: Place) -> bool {
-        !self.knows_tasks && !matches!(place, Place::Exception { .. })
-    }
-
     /// Whether the function of a call that is under way made the call that returns there.
     fn is_called_by(&self, open: &Open, return_addr: u64, code: &Code) -> bool {
         code.function_of(return_addr.wrapping_sub(1)) == Some(open.allocator.entry)
@@ -385,51 +351,31 @@ impl Heap {
         self.open.iter().position(|open| open.id == id)
     }
 
-    /// Whether a call was made by the one of that id, or by one that it made.
-    fn is_below(&self, open: &Open, id: u64) -> bool {
-        let mut parent = open.parent;
-        while let Some(above) = parent {
-            if above == id {
-                return true;
-            }
-            parent = self.index_of(above).and_then(|index| self.open[index].parent);
-        }
-        false
-    }
-
-    /// Of these calls those are on the stack that executes that lead to this one. Others may go on, in other threads.
-    fn leave_open(&mut self, others: &[usize], innermost: Option<usize>) {
-        let mut above = innermost.map(|index| self.open[index].id);
-        for &index in others {
-            self.open[index].is_gone = true;
-        }
-        while let Some(index) = above.and_then(|id| self.index_of(id)) {
-            self.open[index].is_gone = false;
-            above = self.open[index].parent;
-        }
-    }
-
     /// Something happened, within another call or by itself.
     fn happened(&mut self, within: Option<usize>, event: Event) {
-        if let What::Freed { address: old } | What::Moved { old, .. } = event.what
-            && !self.is_asked_to_take_back(within, old)
-            && self.within.remove(&old)
-        {
+        let within = match event.what {
             // At once: before the call is over another thread may get the same block.
-            if let What::Moved { address, .. } = event.what {
-                self.keep_within(address, None);
+            What::Freed { address: old } | What::Moved { old, .. }
+                if self.held.contains(&old) && !self.is_asked_to_take_back(within, old) =>
+            {
+                None
+            }
+            _ => within,
+        };
+        if let Some(parent) = within {
+            let inner = &mut self.open[parent].inner;
+            if inner.len() < MAX_INNER {
+                inner.push(event);
             }
             return;
         }
-        match within {
-            None => self.events.push(event),
-            Some(parent) => {
-                let inner = &mut self.open[parent].inner;
-                if inner.len() < MAX_INNER {
-                    inner.push(event);
-                }
-            }
+        if let What::Freed { address: old } | What::Moved { old, .. } = event.what {
+            self.held.remove(&old);
         }
+        if let What::Allocated { address, .. } | What::Moved { address, .. } = event.what {
+            self.held.insert(address);
+        }
+        self.events.push(event);
     }
 
     /// Whether a call or one that it is within was asked to give a block back, or another size: then they are about that.
@@ -444,11 +390,24 @@ impl Heap {
         false
     }
 
+    /// A call is on its stack no more: what happened within has happened all the same.
+    fn lose(&mut self, index: usize, ledger: &Ledger) {
+        let is_told = self.knows_tasks || !matches!(self.open[index].place, Place::Thread { root_sp: 0, .. });
+        if is_told {
+            return self.give_up(index, ledger);
+        }
+        let open = &mut self.open[index];
+        open.is_gone = true;
+        let (inner, told, parent) = (std::mem::take(&mut open.inner), open.told(), open.parent);
+        let parent = parent.and_then(|parent| self.index_of(parent));
+        self.promote(&inner, told, parent);
+    }
+
     /// A call never returns.
     fn give_up(&mut self, index: usize, ledger: &Ledger) {
         let open = self.remove(index, ledger);
         let parent = open.parent.and_then(|parent| self.index_of(parent));
-        self.promote(&open, parent);
+        self.promote(&open.inner, open.told(), parent);
         if open.parent.is_none() && open.allocator.size.is_some() {
             let what = What::Left { size_bytes: open.asked.size_bytes };
             self.events.push(Event { at_insns: open.began_insns, site: open.site, what });
@@ -456,12 +415,12 @@ impl Heap {
     }
 
     /// What happened within a call that never returns has happened by itself; what failed was why.
-    fn promote(&mut self, open: &Open, parent: Option<usize>) {
-        let takes_back_only = open.allocator.size.is_none();
-        for event in &open.inner {
+    /// `told`: see [`Open::told`].
+    fn promote(&mut self, inner: &[Event], told: Option<u64>, parent: Option<usize>) {
+        for event in inner {
             let is_told = match event.what {
                 What::Failed { .. } => true,
-                What::Freed { address } => takes_back_only && address == open.asked.old,
+                What::Freed { address } => Some(address) == told,
                 _ => false,
             };
             if !is_told {

@@ -30,6 +30,7 @@ struct Kept {
     /// The words: offset from there, and value.
     words: Vec<(usize, u64)>,
     stack: Vec<FrameKind>,
+    root_sp: Option<u64>,
     id: Option<u32>,
 }
 
@@ -107,7 +108,7 @@ impl Recall {
         vcpu: u32,
         context: &Context,
         trail: &Trail,
-        stack: &[FrameKind],
+        (stack, root_sp): (&[FrameKind], Option<u64>),
         guest: &Guest,
     ) -> Option<Recalled> {
         if trail.is_open {
@@ -136,6 +137,7 @@ impl Recall {
             length: length as usize,
             words: trail.words.iter().map(|&(address, value)| ((address - start) as usize, value)).collect(),
             stack: stack.to_vec(),
+            root_sp,
             id: None,
         });
         Some(Recalled(slot))
@@ -144,6 +146,11 @@ impl Recall {
     /// The frames of a stack.
     pub(crate) fn stack(&self, Recalled(slot): Recalled) -> &[FrameKind] {
         self.kept[slot].as_ref().map_or(&[], |kept| &kept.stack)
+    }
+
+    /// Where it begins.
+    pub(crate) fn root_sp(&self, Recalled(slot): Recalled) -> Option<u64> {
+        self.kept[slot].as_ref()?.root_sp
     }
 
     /// Its id, where it has one.

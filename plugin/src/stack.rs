@@ -43,6 +43,8 @@ pub(crate) struct Stacks {
     recall: Option<Recall>,
     /// What the walk that is under way has used.
     trail: Trail,
+    /// Where the stack begins that was walked last, if it was seen to.
+    root_sp: Option<u64>,
     /// What each vCPU came out of reset with, as it says at its first stack.
     reset: FxHashMap<u32, Option<(u64, u64)>>,
 }
@@ -80,8 +82,8 @@ pub(crate) type Stack = Vec<FrameKind>;
 pub(crate) enum Taken {
     /// One that is kept.
     Recalled(Recalled),
-    /// One that is not.
-    Walked(Stack),
+    /// One that is not, and where it begins, see [`Stacks::root_sp`].
+    Walked(Stack, Option<u64>),
 }
 
 impl Stacks {
@@ -96,6 +98,7 @@ impl Stacks {
             memory: Memory::default(),
             recall: (!request.is_oracle).then(Recall::default),
             trail: Trail::default(),
+            root_sp: None,
             reset: FxHashMap::default(),
         })
     }
@@ -150,9 +153,9 @@ impl Stacks {
         // One of a function that keeps no return address may start without a call.
         let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
         let recall = self.recall.as_mut().filter(|_| is_told);
-        match recall.and_then(|recall| recall.keep(core.vcpu, &context, &self.trail, &stack, guest)) {
+        match recall.and_then(|recall| recall.keep(core.vcpu, &context, &self.trail, (&stack, self.root_sp), guest)) {
             Some(recalled) => Taken::Recalled(recalled),
-            None => Taken::Walked(stack),
+            None => Taken::Walked(stack, self.root_sp),
         }
     }
 
@@ -160,7 +163,15 @@ impl Stacks {
     pub(crate) fn frames<'a>(&'a self, taken: &'a Taken) -> &'a [FrameKind] {
         match taken {
             Taken::Recalled(recalled) => self.recall.as_ref().map_or(&[], |recall| recall.stack(*recalled)),
-            Taken::Walked(stack) => stack,
+            Taken::Walked(stack, _) => stack,
+        }
+    }
+
+    /// The stack pointer where it begins, which tells one thread's from another's. None: that has not been seen.
+    pub(crate) fn root_sp(&self, taken: &Taken) -> Option<u64> {
+        match taken {
+            Taken::Recalled(recalled) => self.recall.as_ref().and_then(|recall| recall.root_sp(*recalled)),
+            Taken::Walked(_, root_sp) => *root_sp,
         }
     }
 
@@ -206,6 +217,7 @@ impl Stacks {
         self.memory = Memory { bytes: std::mem::take(&mut self.memory.bytes), ..Memory::default() };
         self.memory.bytes.clear();
         self.trail.clear();
+        self.root_sp = None;
         // As many as most have.
         let mut stack = Vec::with_capacity(16);
         if let Err(why) = self.walk(core, context, &mut stack, guest, code) {
@@ -241,6 +253,7 @@ impl Stacks {
             let address = if innermost { at.pc } else { at.pc.wrapping_sub(1) };
             let Place { function, rule, is_forgetful, .. } = code.place(address, guest);
             if level == 0 && function.is_some_and(|entry| Some(entry) == code.first_function) {
+                self.root_sp = Some(at.sp);
                 return Ok(());
             }
             let active = level.checked_sub(1).map(|index| &core.exceptions[index]);
@@ -353,7 +366,11 @@ impl Stacks {
                     || code.is_entry(caller)
                     // Start-up code may leave anything of its own there.
                     || (level == 0 && code.is_in_first_function(caller));
-                return if !assumed && is_root { Ok(()) } else { Err(broken) };
+                if assumed || !is_root {
+                    return Err(broken);
+                }
+                self.root_sp = Some(cfa);
+                return Ok(());
             }
             let frame_pointer = match frame_pointer {
                 Saved::Register => at.frame_pointer,
