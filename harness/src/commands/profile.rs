@@ -79,13 +79,16 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
     let measured = measure(&options, &output, &mut terminal);
     terminal.bar.finish();
-    let Measured { profile, console } = measured?;
-    export::write(&profile, &options, &output)?;
-    output.take_console(&console)?;
-    if let Some(line) = output.shortened() {
-        let _ = writeln!(terminal::stderr(), "warning: {line}");
-    }
-    let directory = output.commit()?;
+    let deadline = output.deadline().clone();
+    let made = measured.and_then(|Measured { profile, console }| {
+        export::write(&profile, &options, &output)?;
+        output.take_console(&console)?;
+        if let Some(line) = output.shortened() {
+            let _ = writeln!(terminal::stderr(), "warning: {line}");
+        }
+        Ok((profile, output.commit()?))
+    });
+    let (profile, directory) = deadline::settle(&deadline, made)?;
     let mut code = code(&profile);
     let shown = if is_json || is_quiet {
         say(&profile, &options, &mut code);

@@ -116,11 +116,14 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);
-    let Measured { profile, console } = measured?;
-    export::write(&profile, &options, &output)?;
-    output.take_console(&console)?;
-    let shortened = output.shortened();
-    let directory = output.commit()?;
+    let deadline = output.deadline().clone();
+    let made = measured.and_then(|Measured { profile, console }| {
+        export::write(&profile, &options, &output)?;
+        output.take_console(&console)?;
+        let shortened = output.shortened();
+        Ok((profile, shortened, output.commit()?))
+    });
+    let (profile, shortened, directory) = deadline::settle(&deadline, made)?;
     if let Some(file) = &json_file {
         let settings = Settings { view: options.view, ..Settings::default() };
         write_file(file, |out| json::write(&profile, &settings, out))?;

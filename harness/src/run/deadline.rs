@@ -138,12 +138,13 @@ impl Deadline {
         let mut state = self.state();
         let why = GivenUp(self.overdue(state.stage, Instant::now(), interrupts())?);
         state.given_up = Some(why);
-        // The thread that makes it may still be writing; it waits for nothing, so that this comes to an end.
+        // The thread that makes it may still be writing, until it finds that there is nothing to write to.
         if let Some(making) = &state.making {
-            for _ in 0..10 {
-                if fs::remove_dir_all(making).is_ok() {
+            for _ in 0..100 {
+                if fs::remove_dir_all(making).is_ok() || !making.exists() {
                     break;
                 }
+                thread::sleep(Duration::from_millis(1));
             }
         }
         Some(why)
@@ -194,6 +195,18 @@ pub fn hold(deadline: Arc<Deadline>, status: u8) {
             }
         }
     });
+}
+
+/// What has come of something that [`hold`] watches. An error of what was given up is none of its own, for its directory has
+/// been taken from under it: the process is about to end by that.
+///
+/// # Errors
+/// What it came to.
+pub fn settle<T, E>(deadline: &Deadline, result: Result<T, E>) -> Result<T, E> {
+    while result.is_err() && deadline.check().is_err() {
+        thread::park();
+    }
+    result
 }
 
 /// Ends the process with `status` once so many interrupts more have come: whatever waits then, for a pipe that is not
