@@ -23,6 +23,9 @@ pub const GLANCE: Duration = Duration::from_millis(50);
 /// What follows a run may take as long as `--timeout` once more, but at least this.
 const AT_LEAST_AFTER_RUN: Duration = Duration::from_secs(10);
 
+/// How often it is looked, a millisecond apart, whether a profile is in its place, before that is not waited for.
+const PATIENCE_LOOKS: u32 = 1000;
+
 /// The error of whatever goes on after it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp(pub &'static str);
@@ -52,6 +55,8 @@ struct State {
     stage: Stage,
     /// Half of a profile.
     making: Option<PathBuf>,
+    /// The same while the whole of it is put in its place, and what was there before is taken away.
+    placing: Option<PathBuf>,
     given_up: Option<GivenUp>,
 }
 
@@ -66,7 +71,7 @@ pub struct Deadline {
 impl Deadline {
     /// From now on.
     pub fn new(timeout: Option<Duration>) -> Arc<Deadline> {
-        let state = State { stage: Stage::Before, making: None, given_up: None };
+        let state = State { stage: Stage::Before, making: None, placing: None, given_up: None };
         Arc::new(Deadline { timeout, started: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -101,7 +106,7 @@ impl Deadline {
     /// When it was given up before.
     pub(super) fn keep(&self) -> Result<(), GivenUp> {
         self.go_on(|state| {
-            state.making = None;
+            state.placing = state.making.take();
             let (since, interrupts) = match state.stage {
                 Stage::After { since, interrupts, .. } => (since, interrupts),
                 // Nothing was run for it.
@@ -146,6 +151,15 @@ impl Deadline {
                 }
                 thread::sleep(Duration::from_millis(1));
             }
+        }
+        let placing = state.placing.take();
+        drop(state);
+        // That takes no time, and is not to end halfway.
+        for _ in 0..PATIENCE_LOOKS {
+            if placing.as_ref().is_none_or(|placing| !placing.exists()) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
         Some(why)
     }
