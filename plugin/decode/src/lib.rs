@@ -98,7 +98,7 @@ impl FromStr for Isa {
     }
 }
 
-/// One decoded instruction.
+/// Decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
     /// Length in bytes, 2 or 4.

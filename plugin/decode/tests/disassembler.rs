@@ -11,7 +11,7 @@ use std::process::Command;
 
 use decode::{Flow, Isa, decode};
 
-/// One line of `objdump -d`.
+/// Line of `objdump -d`.
 struct Line {
     pc: u64,
     bytes: Vec<u8>,

@@ -36,8 +36,8 @@ pub enum Definition {
         site: u64,
         /// Address it went to.
         target: u64,
-        /// Return address that the target saw at its entry: what `_mcount` would record. None for a
-        /// jump to the start of the function it is in.
+        /// Return address that the target saw at its entry, as `_mcount` would record it. None for a jump to the
+        /// start of the function that contains the jump.
         return_addr: Option<u64>,
         /// Kind of transfer: a call sets the return address, a jump (tail call or loop) keeps it.
         kind: TransferKind,
@@ -87,7 +87,7 @@ pub enum Definition {
         /// Bytes on the console.
         bytes: u64,
     },
-    /// Something that happens again and again, and how long it took.
+    /// Repeated activity and its durations.
     Span {
         /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
         slot: u32,

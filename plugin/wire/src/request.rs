@@ -58,7 +58,7 @@ pub enum Semihosting {
     Off,
     /// Only calls that need no file but the console, `:tt`.
     Console,
-    /// As `Console`, and files in the run's scratch directory.
+    /// Console calls, and files in the run's scratch directory.
     Scratch,
     /// All calls; for tests of the sandbox around QEMU.
     Unchecked,

@@ -11,9 +11,9 @@ pub const FILE_NAME: &str = "slices";
 /// Part of the run between two cuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// Number of the phase's name, 0: none had begun.
+    /// Number of the phase's name; 0: no phase had begun.
     pub phase: u32,
-    /// A slice ends here, and not only a phase.
+    /// Whether a slice ends here, and not only a phase.
     pub is_full: bool,
     /// Growth of each vCPU's counters.
     pub vcpus: Vec<Growth>,
