@@ -1,9 +1,9 @@
-//! Everything that a profile knows, as JSON: the stable interface for other people's programs.
+//! Complete profile as JSON: the stable interface for other programs.
 //!
-//! Its JSON Schema is `harness export --schema`, made from the types here, which are those of the format and
-//! no others: what the profile calls its fields may change, what is written here only with [`VERSION`].
-//! Addresses are strings in hexadecimal, since JSON's readers keep 53 bits of a number; counts are numbers.
-//! Things refer to each other by their place in a list, from 0.
+//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields
+//! of the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
+//! hexadecimal, since JSON readers keep 53 bits of a number; counts are numbers. Items refer to each other by their
+//! index in a list, from 0.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,33 +28,33 @@ use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
-/// Version of the format; it grows when something is removed or changes its meaning.
+/// Version of the format; it increases when something is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// The name of the format.
+/// Name of the format.
 pub const FORMAT: &str = "harness-profile";
 
 /// Writes the profile, item by item.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     serde_json::to_writer(&mut *out, &Document::new(profile, &tree)).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
-/// The JSON Schema of what is written.
+/// JSON Schema of the output.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn schema() -> Result<String> {
     Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
 }
 
-/// An address, as `0x80000000`.
+/// Address, as `0x80000000`.
 #[derive(Clone, Copy)]
 pub(super) struct Address(pub(super) u64);
 
@@ -74,7 +74,7 @@ impl JsonSchema for Address {
     }
 }
 
-/// A list that is made as it is written.
+/// List that is generated while it is written.
 pub(super) struct List<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
 
 impl<'a, T> List<'a, T> {
@@ -606,7 +606,7 @@ struct PartFunction {
     self_insns: u64,
 }
 
-/// All that parts of a run are made from.
+/// Sources for all parts of a run.
 struct PartsOf<'a> {
     profile: &'a Profile,
     names: zone::ContextNames,
@@ -622,7 +622,7 @@ impl PartsOf<'_> {
         PartsOf { profile, names, by_function, samples }
     }
 
-    /// The parts that are meant, together.
+    /// Sum of the selected parts.
     fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
         let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
         let mut functions: BTreeMap<u32, u64> = BTreeMap::new();

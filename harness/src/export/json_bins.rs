@@ -1,5 +1,5 @@
-//! Address bins as JSON (`harness bins --json`): instructions and samples by address, in the words of the JSON format of
-//! profiles (`json`).
+//! Address bins as JSON (`harness bins --json`): instructions and samples by address, with the names of the profile's
+//! JSON format (`json`).
 
 use std::io::{self, Write};
 
@@ -47,10 +47,10 @@ struct Bin {
     function: String,
 }
 
-/// Writes bins of so many bytes.
+/// Writes bins of so many bytes each.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<()> {
     let bins: Vec<Bin> = bins(profile, bin_bytes)
         .into_iter()
@@ -71,15 +71,15 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
         bin_bytes,
         bins,
     };
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }
 
-/// The JSON Schema of what is written.
+/// JSON Schema of the output.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn schema() -> Result<String> {
     Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
 }

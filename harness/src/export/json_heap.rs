@@ -1,4 +1,4 @@
-//! The heap as a part of the JSON format: what was held, leaked and freed, by call path.
+//! Heap in the JSON format: memory held, leaked and freed, by call path.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -144,7 +144,7 @@ struct JsonPoint {
 }
 
 impl Heap {
-    /// That of a profile; None: the heap was not followed.
+    /// Heap of a profile; None: it was not followed.
     pub(super) fn of(profile: &Profile) -> Option<Heap> {
         let found = heap::replay(profile)?;
         let tree = heap::paths(profile, View::default());

@@ -1,5 +1,4 @@
-//! The timeline as a part of the JSON format: every event in order, made as it is written, for there may be ten
-//! million.
+//! Timeline in the JSON format: every event in order, generated while it is written, since there may be ten million.
 
 use std::collections::HashMap;
 
@@ -53,7 +52,7 @@ struct JsonEvent {
 }
 
 impl<'a> Timeline<'a> {
-    /// That of a profile; None: there is none.
+    /// Timeline of a profile; None: it has none.
     pub(super) fn of(profile: &'a Profile) -> Option<Timeline<'a>> {
         let mut names = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -73,7 +72,7 @@ impl<'a> Timeline<'a> {
             context: number(&row.context).unwrap_or(0),
             event: row.event,
             name: number(&row.name),
-            // The size of a block may be whatever a register holds.
+            // A block's size may be any value of a register.
             value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
             why: number(&row.why),
         };
