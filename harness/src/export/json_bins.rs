@@ -12,7 +12,7 @@ use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::show::bins::bins;
 
-/// The bins of a profile.
+/// Bins of a profile.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Bins")]
 struct Document<'a> {
@@ -30,20 +30,20 @@ struct Document<'a> {
     total_samples: u64,
     /// Width of a bin in bytes.
     bin_bytes: u64,
-    /// Bins in which something executed, by address.
+    /// Bins with executed instructions, by address.
     bins: Vec<Bin>,
 }
 
-/// An address bin.
+/// Address bin.
 #[derive(Serialize, JsonSchema)]
 struct Bin {
-    /// Its first address.
+    /// First address.
     address: Address,
     /// Instructions executed in it. Exact.
     insns: u64,
     /// Samples taken of them.
     samples: u64,
-    /// The function in which its hottest instruction lies, or what stands for one.
+    /// Function, or substitute for one, that contains the bin's most executed instruction.
     function: String,
 }
 

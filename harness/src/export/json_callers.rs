@@ -16,7 +16,7 @@ use crate::analysis::place::Place;
 use crate::image::symbols;
 use crate::profile::Profile;
 
-/// A function between its callers and its callees.
+/// Function between its callers and its callees.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Callers")]
 struct Document<'a> {
@@ -32,7 +32,7 @@ struct Document<'a> {
     total_insns: u64,
     /// Whether instructions by caller and callee are exact (--exact), instead of divided as the samples are.
     is_exact: bool,
-    /// The function's name; that of a generic, where several of its instances are meant.
+    /// Name of the function; the generic's name for several of its instances.
     name: String,
     /// First addresses of the function, or of the instances; empty: the boot ROM.
     addresses: Vec<Address>,
@@ -40,46 +40,46 @@ struct Document<'a> {
     calls: u64,
     /// Instructions in it, called ones not included. Exact.
     self_insns: u64,
-    /// Instructions in it and all that it called; null: the profile has no stacks.
+    /// Instructions in the function and all its callees; null: the profile has no stacks.
     inclusive_insns: Option<u64>,
-    /// Who called it, by instructions.
+    /// Callers, by instructions.
     callers: Vec<Call>,
-    /// What it called, by instructions.
+    /// Callees, by instructions.
     callees: Vec<Call>,
     /// Tasks and interrupts that it executed in, by instructions.
     contexts: Vec<Context>,
 }
 
-/// A caller or callee.
+/// Caller or callee.
 #[derive(Serialize, JsonSchema)]
 struct Call {
-    /// Its name, or why there is none, in square brackets.
+    /// Name, or in square brackets the reason why there is none.
     name: String,
     /// First address of the function.
     address: Option<Address>,
     /// Calls between the two. Exact.
     calls: u64,
-    /// Those among them that were tail calls, by the function that jumped.
+    /// Tail calls among them, by the function that jumped.
     tail_calls: Vec<TailCall>,
     /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
     insns: Option<u64>,
-    /// Of a caller, its callers; of a callee, its callees, as far as --depth asks for.
+    /// Callers of a caller, or callees of a callee, as far as --depth asks for.
     beyond: Vec<Call>,
 }
 
 /// Tail calls by the function that jumped.
 #[derive(Serialize, JsonSchema)]
 struct TailCall {
-    /// Its name.
+    /// Name of the function that jumped.
     from: String,
-    /// How often.
+    /// Number of tail calls.
     calls: u64,
 }
 
-/// A task or interrupt.
+/// Task or interrupt.
 #[derive(Serialize, JsonSchema)]
 struct Context {
-    /// Its name.
+    /// Name of the task or interrupt.
     name: String,
     /// Instructions of the function there, called ones included.
     insns: u64,
