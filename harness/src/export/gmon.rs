@@ -103,7 +103,7 @@ fn symbol(name: &str, address: u64) -> String {
     if name.len() > MAX_SYMBOL_BYTES {
         let end = (0..=MAX_SYMBOL_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
         name.truncate(end);
-        // The part cut off may have told it from another name.
+        // The part cut off may have been its only difference from another name.
         name = format!("{name}~{}", Hex(address));
     }
     name

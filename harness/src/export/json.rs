@@ -556,7 +556,7 @@ impl JsonZone {
 /// Values of the marks of one name.
 #[derive(Serialize, JsonSchema)]
 struct JsonMark<'a> {
-    /// The name.
+    /// Name of the marks.
     name: &'a str,
     /// Number of marks.
     count: u64,

@@ -31,7 +31,7 @@ pub(super) fn clean(name: &str) -> String {
         let space = clean.len() - last.len() - 1;
         clean.replace_range(space..=space, "_");
     }
-    // A line that starts with `# ` is a comment; "-" and "--" at the end would be read as a colour.
+    // A line that starts with `# ` is a comment, and inferno takes the names "-" and "--" for colours.
     if clean.is_empty() || clean.starts_with("# ") || matches!(clean.as_str(), "-" | "--") {
         clean.insert(0, '?');
     }

@@ -474,7 +474,7 @@ impl Iterator for Decoder<'_> {
 pub struct Wanted {
     /// First addresses of the functions whose calls are among the events, sorted.
     pub functions: Vec<u64>,
-    /// Kernel's layout that tells why a task does not execute, where it is known.
+    /// Layout of the kernel's data that tell why a task does not execute, if known.
     pub waits: Option<Waits>,
     /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not asked
     /// for.
