@@ -115,7 +115,7 @@ fn virtual_clock_hz(profile: &Profile) -> u32 {
     ((1_000_000_000 + insn_ns / 2) / insn_ns).max(1) as u32
 }
 
-/// Address width of the image, and its distance from the loaded addresses.
+/// Address width and load bias of the image.
 struct Image {
     address_bytes: usize,
     load_bias: u64,

@@ -112,7 +112,7 @@ impl Target {
         self.build_source(dir, name, SOURCE)
     }
 
-    /// Builds another `reset`, whose data are not initialised.
+    /// Builds firmware with another `reset`; its data are not initialised before.
     pub(crate) fn build_source(&self, dir: &Path, name: &str, source_text: &str) -> PathBuf {
         let (source, script, elf) =
             (dir.join(format!("{name}.c")), dir.join(format!("{name}.ld")), dir.join(format!("{name}.elf")));
