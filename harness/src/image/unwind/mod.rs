@@ -235,9 +235,9 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     rules.insert(call, Some(deeper));
 }
 
-/// Marks the saved registers as lost in libgcc's `_Unwind_RaiseException` and similar functions. They save all registers
-/// and hand them to the unwinder, which overwrites them with those of each caller it visits. The saved return address
-/// is then no longer the call's.
+/// Marks the saved registers as lost in libgcc's `_Unwind_RaiseException` and similar functions. They save all
+/// registers and hand them to the unwinder, which overwrites them with those of each caller it visits. The saved
+/// return address is then no longer the call's.
 fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if !code::saves_all_registers(code, &function) {
         return;
