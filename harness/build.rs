@@ -22,10 +22,10 @@ fn main() {
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir)
-        // The copy that is carried along is not debugged.
+        // The embedded copy is never debugged.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        // Its callbacks are short and go through many of its parts: as one piece they take a tenth less.
+        // Its callbacks are short and spread over many modules: as one unit they take a tenth less time.
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "fat")
         // Under `cargo clippy` this names clippy, which would check the plugin instead of building it.
@@ -43,7 +43,7 @@ fn main() {
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
 }
 
-/// The commit that a release build is of, which `--version` says; a debug build does not change with each commit.
+/// Commit of a release build, for `--version`. A debug build has none, so that it is not rebuilt with each commit.
 fn commit(workspace: &Path) -> String {
     if env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return "unknown (a debug build)".to_owned();
@@ -56,11 +56,11 @@ fn commit(workspace: &Path) -> String {
     let Some(commit) = git(&["describe", "--always", "--abbrev=12", "--exclude=*"]) else {
         return "unknown (built outside git)".to_owned();
     };
-    // A package's source may lie in someone else's repository.
+    // A package's source may lie inside another repository.
     if git(&["ls-files", "--error-unmatch", "harness/build.rs"]).is_none() {
         return "unknown (built outside git)".to_owned();
     }
-    // Written with every commit and every switch to another; the sources, for what is not committed.
+    // This log changes with every commit and every switch to another; the sources cover uncommitted changes.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

@@ -1,10 +1,10 @@
-//! What a profile costs: QEMU with the plugin against bare QEMU with the same flags, its memory, and the
-//! harness around it. `ci/bench` runs this; it measures the machine it runs on, so nothing here is a test.
+//! Cost of a profile: QEMU with the plugin compared with bare QEMU with the same flags, its memory, and the time of
+//! harness around it. `ci/bench` runs this. It measures the machine it runs on, so nothing here is a test.
 //!
-//! The runs that are compared take turns, so that what else the machine does meets them alike. A ratio is
-//! the median over the rounds; CPU time is the steadier one where cores are shared. Every single
-//! run is a row of the CSV file. Words on the command line (`cost cpus stacks suite periods memory outside
-//! export debug instruments`) choose sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! The runs that are compared take turns, so that other load on the machine affects them alike. A ratio is the median
+//! over the rounds; CPU time is steadier if cores are shared. Every single run is a row of the CSV file. Words on the
+//! command line (`cost cpus stacks suite periods memory outside export debug instruments`) choose sections, `--rounds
+//! N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]
@@ -48,7 +48,7 @@ use harness::run::{emulator, plugin};
 use object::{Object as _, ObjectSymbol as _};
 
 const COST_IMAGES: [&str; 13] = [
-    // Short blocks, many jumps and calls through registers: what costs most.
+    // Short blocks, many jumps and calls through registers: the most expensive code.
     "bench/riscv64-interpreter-long",
     "bench/cortex-m3-interpreter-long",
     "bench/riscv64-branchy-long",
@@ -64,7 +64,7 @@ const COST_IMAGES: [&str; 13] = [
     "riscv64-idle",
     "cortex-m3-idle",
 ];
-/// Images, how many CPUs, and the options for that.
+/// Images, number of CPUs, and the options for it.
 const CPUS_IMAGES: [(&str, u32, &[&str]); 2] = [
     ("bench/cortex-m33-an521-amp-long", 2, &[]),
     ("bench/riscv64-smp-long", 2, &["--qemu-arg=-smp", "--qemu-arg=2"]),
@@ -98,10 +98,10 @@ const SUITE_IMAGES: [&str; 24] = [
 ];
 const PERIOD_IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
-/// With a window that takes about a second.
+/// Images for a window that takes about a second.
 const OUTSIDE_IMAGES: [&str; 2] = ["bench/riscv64-freertos-long", "bench/cortex-m3-freertos-long"];
 const ONE_SECOND: &str = "750M";
-/// Images, the last place that a debugger visits in each, and what is written early and never again.
+/// Images, the last place that a debugger visits in each, and a variable that is written early and never again.
 const DEBUG_IMAGES: [(&str, u64, &str); 4] = [
     ("bench/riscv64-freertos-long", 1_000_000_000, "xSchedulerRunning"),
     ("bench/cortex-m3-freertos-long", 1_000_000_000, "xSchedulerRunning"),
@@ -113,15 +113,15 @@ const DEBUG_PLACES: u64 = 200;
 const DEBUG_STEPS: u64 = 100;
 /// Different stacks of the profile that is exported.
 const STACKS: u32 = 1_000_000;
-/// Most time of an export, in that which inferno's library needs to draw the same stacks.
+/// Longest time of an export, as a multiple of the time that inferno's library needs to draw the same stacks.
 const MAX_EXPORT_RATIO: f64 = 5.0;
-/// Most memory of an export.
+/// Largest memory of an export.
 const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 
-/// Longer than any image: these end by themselves.
+/// Window longer than any image: they end by themselves.
 const TO_THE_END: &str = "--for=1000G";
 
-/// Images that do once in a thousand instructions what an instrument follows, and its options.
+/// Images with an event for an instrument every thousand instructions, and the instrument's options.
 const INSTRUMENTS: [(&str, &[&str]); 4] = [
     ("bench/riscv64-heap-pairs", &["--heap"]),
     ("bench/cortex-m3-heap-pairs", &["--heap"]),
@@ -132,7 +132,7 @@ const INSTRUMENTS: [(&str, &[&str]); 4] = [
 fn main() -> Result<()> {
     // cargo adds --bench.
     let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
-    // This program starts itself for what is measured alone.
+    // The program starts itself to measure some commands alone.
     match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["peak-of", program, arguments @ ..] => return peak_of(program, arguments),
         ["draw", folded, svg] => return draw(Path::new(folded), Path::new(svg)),
@@ -197,7 +197,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Debug)]
 struct Row {
     image: String,
@@ -214,16 +214,16 @@ struct Bench {
     rows: Vec<Row>,
 }
 
-/// What runs in turn with others.
+/// Program that runs in turn with others.
 #[derive(Clone, Copy, PartialEq)]
 enum What<'a> {
     /// QEMU without the plugin.
     Bare,
-    /// The same on a machine of this kind, by options of the harness.
+    /// QEMU without the plugin, on a machine chosen by these options of harness.
     BareOf(&'a [&'a str]),
-    /// QEMU with the plugin, under these options of the harness.
+    /// QEMU with the plugin, under these options of harness.
     Plugin(&'a [&'a str]),
-    /// The harness's own binary, under these options.
+    /// Binary of harness, under these options.
     Harness(&'a [&'a str]),
 }
 
@@ -338,8 +338,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Many small images: the whole of `harness test` against bare QEMU's times, one after the other on a machine that
-    /// does nothing else, shared by the cores.
+    /// Many small images: `harness test` compared with bare QEMU's times, measured one after the other on an
+    /// otherwise idle machine and divided by the cores.
     fn suite(&mut self) -> Result<()> {
         println!("## {} small images, `harness test` on all cores, {} rounds\n", SUITE_IMAGES.len(), self.rounds);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -449,7 +449,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Exports of many stacks against inferno, that draws them. Returns what is over its limit.
+    /// Exports of many stacks compared with inferno's drawing of them. Returns the values above their limits.
     fn export(&mut self) -> Result<Vec<String>> {
         let rounds = self.rounds.div_ceil(5);
         println!("## Exports of {STACKS} different stacks, {rounds} rounds\n");
@@ -471,7 +471,7 @@ impl Bench {
             let words = [harness, "export", &profile, "--format", &name, "--output", &out].map(str::to_owned);
             commands.push((name, out, words.to_vec()));
         }
-        // What inferno draws.
+        // Input of inferno's drawing.
         let status =
             Command::new(harness).args(["export", &profile, "--format", "folded", "-o", &folded]).status()?;
         ensure!(status.success(), "harness export: {status}");
@@ -508,7 +508,7 @@ impl Bench {
         Ok(over)
     }
 
-    /// What follows something, against the default profile: one event or pair in each thousand instructions.
+    /// Instruments compared with the default profile: one event or pair in each thousand instructions.
     fn heap(&mut self) -> Result<()> {
         println!("## The heap and the timeline, against the default profile, {} rounds\n", self.rounds);
         println!("| image | instructions | the default | with | CPU time | wall |");
@@ -532,8 +532,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Time travel: the first visit of a late place against the profile up to there, then places in any order, steps
-    /// back from the last of them, and the last write of what was written early.
+    /// Time travel: the first visit of a late place compared with the profile up to there, then places in random
+    /// order, steps back from the last of them, and the last write of an early variable.
     fn debug(&mut self) -> Result<()> {
         let rounds = self.rounds.div_ceil(3);
         println!("## A debugger at any instruction, wall time, {rounds} rounds\n");
@@ -736,7 +736,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     Ok(row)
 }
 
-/// What one debugging session took.
+/// Measurements of one debugging session.
 struct Visit {
     first: Row,
     places: Vec<Row>,
@@ -767,7 +767,7 @@ fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
         what: format!("debug {what}"),
         round,
         wall_s: started.elapsed().as_secs_f64(),
-        // The processes are no children of this one.
+        // The processes are not children of this one.
         cpu_s: f64::NAN,
         insns: Some(at),
         peak_kib: None,
@@ -784,7 +784,7 @@ fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
     go(&mut session, "first visit", last)?;
     let (checkpoints, bytes) = session.checkpoints();
     let first = Row { peak_kib: Some(bytes >> 10), ..row("first visit", started, last) };
-    // As good as any numbers, and the same ones each time (Knuth's MMIX).
+    // Random enough, and the same numbers each time (Knuth's MMIX).
     let mut random = round as u64;
     let places = (0..DEBUG_PLACES).map(|_| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -804,7 +804,7 @@ fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
 
 /// Runs a command, with its memory.
 fn alone(name: &str, words: &[String]) -> Result<Row> {
-    // As the only child of a process of its own: the peak is that of all children ever.
+    // Run as the only child of a process of its own, since the peak covers all children ever.
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let output = Command::new(env::current_exe()?).arg("peak-of").args(words).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{name}: {}", output.status);
@@ -861,7 +861,7 @@ fn children_usage() -> Usage {
     usage
 }
 
-/// The most memory that the one running child ever had resident.
+/// Largest resident memory that the one running child has had so far.
 fn peak_kib_of_child() -> Option<u64> {
     let child = fs::read_to_string("/proc/thread-self/children").ok()?;
     let status = fs::read_to_string(format!("/proc/{}/status", child.trim())).ok()?;
@@ -909,7 +909,7 @@ fn load() -> String {
     format!("load average {}", text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// What was measured on.
+/// Description of the measured machine.
 fn describe_machine() -> Result<String> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let system = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or(env::consts::OS);

@@ -1,7 +1,7 @@
 //! Compares the sampled stacks of any firmware with its call tree: `ci/check-stacks [OPTION…] ELF…`.
 //!
-//! Options are those of `harness`, each in one word (`--for=20M`), and hold for every ELF; `--pairs=N` is how many
-//! differing stacks of each are shown.
+//! Options are those of `harness`, each in one word (`--for=20M`), and hold for every ELF. `--pairs=N` is the number
+//! of differing stacks shown for each.
 
 use std::env;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ fn profile(elf: &str, options: &[String]) -> Result<Profile> {
     let given = ["harness", elf, "--exact", PERIOD].into_iter().map(str::to_owned);
     let dir = tempfile::tempdir()?;
     let output: PathBuf = dir.path().join("out");
-    // The last one counts.
+    // The user's own period replaces the default one.
     let args = given.filter(|word| word != PERIOD || !options.iter().any(|option| option.starts_with("--period")));
     let args = args.chain(options.iter().cloned()).chain([format!("--output={}", output.display())]);
     let args = Cli::try_parse_from(args)?.profile.context("only options of a profile")?;

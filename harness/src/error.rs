@@ -1,23 +1,23 @@
-//! The two errors that have an exit code of their own. Their messages are complete: what happened, where, what to
-//! do next.
+//! Errors that have an exit code of their own. Their messages are complete: what happened, where, and what to do
+//! next.
 
 use std::fmt;
 use std::path::Path;
 
-/// Input that cannot be used. The message is complete (what, where, what to do next) and may span
-/// lines; it is exit code 2.
+/// Error: input that cannot be used, exit code 2. The message is complete (what, where, what to do next) and may span
+/// lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
     message: String,
 }
 
 impl InputError {
-    /// An error with this complete message.
+    /// Makes an error with this complete message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 
-    /// An error about one file, which the message starts with.
+    /// Makes an error about a file; the message starts with its path.
     pub fn about(path: &Path, message: impl fmt::Display) -> Self {
         Self::new(format!("{}: {message}", path.display()))
     }
@@ -31,7 +31,7 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// The emulator could not run; exit code 5. The message says what happened and, where it is known, what to do.
+/// Error: the emulator could not run, exit code 5. The message says what happened and, if known, what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulatorError {
     what: String,
@@ -39,22 +39,22 @@ pub struct EmulatorError {
 }
 
 impl EmulatorError {
-    /// An error with this complete message.
+    /// Makes an error with this complete message.
     pub fn new(message: impl Into<String>) -> Self {
         EmulatorError { what: message.into(), remedy: None }
     }
 
-    /// An error with what to do about it, which is shown on a line of its own.
+    /// Makes an error with a remedy, which is shown on a line of its own.
     pub fn with_remedy(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         EmulatorError { what: what.into(), remedy: Some(remedy.into()) }
     }
 
-    /// What happened.
+    /// Problem that occurred.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// What to do about it, where that is known.
+    /// Remedy, if known.
     pub fn remedy(&self) -> Option<&str> {
         self.remedy.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The one table of exit codes, from what happened to a status.
+//! Table of exit codes: the only place that turns results into a status.
 
 use crate::error::EmulatorError;
 use crate::profile::End;
@@ -21,7 +21,7 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// All of them, most urgent first.
+    /// All codes, most urgent first.
     pub const ALL: [ExitCode; 6] = [
         ExitCode::Usage,
         ExitCode::Emulator,
@@ -31,7 +31,7 @@ impl ExitCode {
         ExitCode::Good,
     ];
 
-    /// The process's exit status.
+    /// Exit status of the process.
     pub fn status(self) -> u8 {
         match self {
             ExitCode::Good => 0,
@@ -43,12 +43,12 @@ impl ExitCode {
         }
     }
 
-    /// The code with this status.
+    /// Returns the code with this status.
     pub fn of_status(status: u8) -> Option<ExitCode> {
         ExitCode::ALL.into_iter().find(|code| code.status() == status)
     }
 
-    /// What the code says, in words.
+    /// Meaning of the code in words.
     pub fn describe(self) -> &'static str {
         match self {
             ExitCode::Good => "all good",
@@ -60,13 +60,13 @@ impl ExitCode {
         }
     }
 
-    /// The code of an error that prevented a profile. An error of none of our types is a defect or a
-    /// host that fails (a full disk, a lost directory): input, as far as the caller is concerned.
+    /// Code of an error that prevented a profile. An unknown error is a defect or a failing host (a full disk, a lost
+    /// directory), which counts as input.
     pub fn of_error(error: &anyhow::Error) -> ExitCode {
         if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
     }
 
-    /// The code of a run.
+    /// Code of a run.
     pub fn of_end(end: &End) -> ExitCode {
         match end {
             End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
@@ -84,8 +84,8 @@ impl ExitCode {
     }
 }
 
-/// Exit statuses of `harness run`, beside the firmware's own: those that `timeout(1)` and `env(1)` have made
-/// known, far from what firmware returns.
+/// Exit statuses of `harness run`, beside the firmware's own: the ones known from `timeout(1)` and `env(1)`, far from
+/// the values that firmware usually returns.
 pub mod runner {
     use super::ExitCode;
     use crate::analysis::describe::describe_unopened;
@@ -96,7 +96,7 @@ pub mod runner {
     /// harness itself failed: usage, bad input, the emulator.
     pub const FAILURE: u8 = 125;
 
-    /// The status of a run.
+    /// Status of a run.
     pub fn status(profile: &Profile) -> u8 {
         let status = match (&profile.facts.end, ExitCode::of_end(&profile.facts.end)) {
             (End::Exit { status, .. }, _) => of_firmware(*status),
@@ -107,7 +107,7 @@ pub mod runner {
         if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
     }
 
-    /// A process has eight bits of status: the lowest, as exit(3) has it, but a failure never becomes 0.
+    /// Cuts a status to the eight bits of a process: the lowest, as in exit(3), but a failure never becomes 0.
     pub(super) fn of_firmware(status: u32) -> u8 {
         match status as u8 {
             0 if status != 0 => ExitCode::Firmware.status(),

@@ -1,12 +1,12 @@
-//! The order of the folders, held for harness and plugin: each may import only what stands before it.
-//! `docs/architecture.md` says what lives where; this reads every line of the sources, tests included.
+//! Tests the order of the folders of harness and plugin: each may import only folders that stand before it.
+//! `docs/architecture.md` describes the folders. Every line of the sources is read, tests included.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// harness's top-level modules from the bottom up.
+/// Top-level modules of harness, from the bottom up.
 const HARNESS: &[&str] = &[
     "error",
     "text",
@@ -25,7 +25,7 @@ const HARNESS: &[&str] = &[
     "commands",
 ];
 
-/// The plugin's, whose own tests cannot be linked: data, then the state that they make, then QEMU's callbacks.
+/// Modules of the plugin, whose own tests cannot be linked: data, then the state made of them, then QEMU's callbacks.
 const PLUGIN: &[&str] = &[
     "qemu",
     "records",
@@ -57,10 +57,11 @@ const PLUGIN: &[&str] = &[
     "translate",
 ];
 
-/// Files that are no layer: the list of modules, the program (which uses the library from outside), and this one.
+/// Files outside of the layers: the list of modules, the program (which uses the library from outside), and this
+/// file.
 const NO_LAYER: [&str; 3] = ["lib.rs", "main.rs", "layers.rs"];
 
-/// Every file below a directory with its path from there, in order.
+/// All files below a directory, sorted, each with its path from there.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -78,7 +79,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What a source file takes from where it must not, one line each: `path:line: …`.
+/// Forbidden imports of a source file, one line each: `path:line: …`.
 fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
     let module = path.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
     let module = module.trim_end_matches(".rs");
@@ -100,7 +101,7 @@ fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
                 None => found.push(format!("{at}: crate::{name} is no layer by its name: name one module a line")),
             }
         }
-        // What `super` of a folder's own file is, and `super::super` of one inside, is the crate.
+        // In a folder's own file, `super` is the crate; in a file inside, `super::super` is.
         let supers = code.matches("super::").count();
         if supers > 0 && depth == 1 && !code.contains("use super::*") && !line.starts_with("    ") {
             found.push(format!("{at}: super:: leads out of the folders"));

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         return ExitCode::from(exit_code::ExitCode::Usage.status());
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // clap says so itself, or shows the help that was asked for.
+        // clap prints its own errors, and the help if that was asked for.
         let status = error.exit_code();
         let _ = error.print();
         let is_run = env::args_os().nth(1).is_some_and(|word| word == "run");
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         (Some(Command::Report(args)), _) => commands::report::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
-        // clap shows the help when nothing was typed.
+        // clap shows the help if no word was typed.
         (None, None) => Ok(exit_code::ExitCode::Usage),
     };
     let code = result.unwrap_or_else(|error| {
@@ -64,12 +64,12 @@ fn main() -> ExitCode {
     ExitCode::from(code.status())
 }
 
-/// Writes an error to standard error. One that is closed is no reason to end otherwise.
+/// Writes an error to standard error. A closed standard error does not change the exit code.
 fn say(error: &anyhow::Error) {
     let _ = writeln!(terminal::stderr(), "error: {error:#}");
 }
 
-/// A reader that has seen enough (`| head`) is no error.
+/// Whether the error is a broken pipe: a reader that has seen enough (`| head`) is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

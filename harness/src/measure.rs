@@ -1,4 +1,4 @@
-//! One image measured: the pipeline from options to a profile, for every command that runs firmware.
+//! Measures one image: the pipeline from options to a profile, for every command that runs firmware.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,55 +38,55 @@ use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::show;
 
-/// Receives what is to be said of a run while it is measured.
+/// Receiver of messages about a run while it is measured.
 pub trait Listener {
-    /// Something that the user should know: a warning, which machine was chosen.
+    /// Receives a warning or other message for the user.
     fn say(&mut self, line: &str);
-    /// A line about the machine that was chosen.
+    /// Receives a line about the machine that was chosen.
     fn choice(&mut self, line: &str) {
         self.say(line);
     }
-    /// A machine that would have done, too, and why it was not chosen.
+    /// Receives another machine that would have done, with the reason against it.
     fn runner_up(&mut self, line: &str) {
         self.choice(line);
     }
-    /// What this host lacks; it says nothing of the firmware.
+    /// Receives a feature that this host lacks; it concerns the host, not the firmware.
     fn host(&mut self, line: &str) {
         self.say(line);
     }
-    /// Why QEMU itself is slow on this image.
+    /// Receives the reason why QEMU itself is slow on this image.
     fn slow(&mut self, line: &str) {
         self.say(line);
     }
-    /// The run begins; what the firmware prints will go to this file.
+    /// Called when the run begins; the firmware's output will go to this file.
     fn starts(&mut self, _console: &Path) {}
-    /// How far the run has come, now and then.
+    /// Called now and then with the run's progress.
     fn progress(&mut self, progress: Progress);
 }
 
-/// A measured image.
+/// Result of measuring an image.
 #[derive(Debug)]
 pub struct Measured {
-    /// What was measured.
+    /// Profile of the run.
     pub profile: Profile,
-    /// The file with what the firmware printed, in `output`'s run directory; absent when nothing could print.
+    /// Console file, in `output`'s run directory; absent when the firmware had no means to print.
     pub console: PathBuf,
 }
 
-/// An image made ready to run on a machine.
+/// Image ready to run on a machine.
 #[derive(Debug)]
 pub struct Loaded {
     pub(crate) image: Image,
     pub(crate) choice: Choice,
     /// The in-target table, if the image has one.
     mcount: Option<mcount::Header>,
-    /// The ELF that names the image's addresses, if there is one.
+    /// ELF that names the image's addresses, if there is one.
     symbol_file: Option<Vec<u8>>,
     stubs: Stubs,
 }
 
 impl Loaded {
-    /// The names of its addresses.
+    /// Symbols of the image's addresses.
     pub(crate) fn symbols(&self) -> Symbols<'_> {
         let mut symbols = plain_symbols(self.symbol_file.as_deref(), &self.choice);
         symbols.patch(&self.stubs.code, &self.stubs.data);
@@ -98,12 +98,12 @@ impl Loaded {
         symbols
     }
 
-    /// The ELF that names the image's addresses, if there is one.
+    /// ELF that names the image's addresses, if there is one.
     pub(crate) fn symbol_file(&self) -> Option<&[u8]> {
         self.symbol_file.as_deref()
     }
 
-    /// The firmware's kernel, where it has one that is known; with what is to be said of it.
+    /// Kernel of the firmware, if it has a known one, with warnings about it.
     pub(crate) fn kernel(&self) -> (Option<wire::request::Kernel>, Vec<String>) {
         let arm = self.choice.machine.arch == Arch::CortexM;
         kernel::find(self.symbol_file.as_deref(), self.choice.load_bias, arm)
@@ -114,10 +114,10 @@ fn plain_symbols<'a>(symbol_file: Option<&'a [u8]>, choice: &Choice) -> Symbols<
     Symbols::new(symbol_file, choice.load_bias, choice.machine.arch == Arch::CortexM)
 }
 
-/// Reads the image that options name, finds a machine for it, and changes what is to be changed in it.
+/// Reads the image that options name, chooses a machine for it, and applies the stubs.
 ///
 /// # Errors
-/// When it cannot be read, or no machine fits, or it has no such functions.
+/// When the image cannot be read, no machine fits, or a stub's function does not exist.
 pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loaded> {
     let load = LoadOptions {
         load_addr: options.load_addr,
@@ -146,10 +146,10 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     Ok(Loaded { image, choice, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
 }
 
-/// Copies the files that the firmware is given into its directory.
+/// Copies the files of `--file` into the firmware's directory.
 ///
 /// # Errors
-/// When one cannot be read, or cannot be written there.
+/// When a file cannot be read, or cannot be written there.
 pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(), InputError> {
     for (name, file) in &options.files {
         let copied = given::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
@@ -196,7 +196,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let mut unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
     stubs.functions.iter().for_each(|function| unwind.stub(function));
     let (kernel, kernel_warnings) = loaded.kernel();
-    // Under a kernel its threads are the tasks.
+    // If there is a kernel, its threads are the tasks.
     let executor = if kernel.is_none() {
         kernel::embassy::find(symbol_file.as_deref(), choice.load_bias, arm)
     } else {
@@ -273,7 +273,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     Ok(Measured { profile, console: workspace.console() })
 }
 
-/// What is not promised where QEMU does not say which memory the machine has.
+/// Warning for a QEMU that does not say which memory the machine has: what may fail.
 fn describe_unread(why: &Unread, choice: &Choice) -> String {
     let known = if choice.machine.memory.is_empty() {
         "where the image itself lies"
@@ -287,10 +287,10 @@ fn describe_unread(why: &Unread, choice: &Choice) -> String {
     )
 }
 
-/// The spans that begin or end at several functions, by the first addresses, which the plugin names spans by.
+/// Spans that begin or end at several functions. The plugin names spans by their first addresses.
 ///
 /// # Errors
-/// When two different ones have the same first addresses.
+/// When two different spans have the same first addresses.
 fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<GenericSpan>, InputError> {
     for (index, (from, until)) in spans.iter().enumerate() {
         let is_alike = |other: &&(Vec<u64>, Vec<u64>)| (other.0[0], other.1[0]) == (from[0], until[0]);
@@ -311,7 +311,7 @@ fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> 
     Ok(named.collect())
 }
 
-/// Which machine was chosen and what else there was.
+/// Reports the chosen machine and the runners-up.
 fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
     listener.choice(&format!("machine: {}, {}", choice.machine.title(), choice.because));
     for (title, reason) in &choice.runners_up {
@@ -325,7 +325,7 @@ fn has_compressed(image: &Image) -> bool {
     extensions.iter().any(|extension| extension == "c" || extension == "zca")
 }
 
-/// The ELF that names the image's addresses, if there is one.
+/// Reads the ELF that names the image's addresses, if there is one.
 fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     let read = |path: &PathBuf| {
         given::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
@@ -333,7 +333,7 @@ fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     image.symbols_from.as_ref().map(read).transpose()
 }
 
-/// Executions of the instruction that waits for an interrupt, and of the one that waits for an event where it would.
+/// Executions of the instruction that waits for an interrupt, and sleeps of the one that waits for an event.
 fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
     let is_wait = |pc: u64| {
@@ -344,8 +344,8 @@ fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum::<u64>() + records.sleeps
 }
 
-/// The code of all functions, and of the instructions that ran outside of them. What ran is code, whatever the
-/// symbol table says; data among the code is left out.
+/// Code of all functions, and of executed instructions outside of them. Executed addresses are code, whatever the
+/// symbol table says; data among the code are left out.
 fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> {
     let mut ranges = without(&symbols.ranges(), symbols.data());
     let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -368,7 +368,7 @@ fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> 
     code
 }
 
-/// What is in sorted ranges and in none of other sorted ones.
+/// Parts of sorted ranges that lie in none of other sorted ones.
 fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut left = Vec::new();
     for range in ranges {
@@ -387,7 +387,7 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     left
 }
 
-/// How many of the texts that are typed have begun, of which so many bytes were taken.
+/// Number of typed texts that have begun, given the number of bytes taken.
 fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
     let is_begun = |input: &&Input| {
         let begun = taken_bytes > 0;
@@ -397,7 +397,7 @@ fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
     inputs.iter().take_while(is_begun).count() as u64
 }
 
-/// Puts the saved model together.
+/// Assembles the saved profile.
 fn profile(
     plan: &Plan<'_>,
     symbols: &Symbols<'_>,

@@ -1,6 +1,6 @@
-//! Examples of each command, as its help shows them: a line to copy, and below it what it is for. A test reads each one back.
+//! Examples of each command, shown in its help: a line to copy, with its purpose. A test parses each example.
 
-/// Of the program itself.
+/// Examples of the program itself.
 pub(super) const HARNESS: &str = "\
 Examples:
   harness build/firmware.elf --for 50M      # run it, and see where its instructions go
@@ -105,7 +105,7 @@ mod tests {
 
     use crate::cli::Cli;
 
-    /// A line as a shell takes it apart, up to what is the shell's.
+    /// Splits a line as a shell does, up to a comment, pipe or redirection.
     fn words(line: &str) -> Vec<String> {
         let line = line.split(" # ").next().unwrap_or_default().split(['|', '>']).next().unwrap_or_default();
         let quoted = line.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {

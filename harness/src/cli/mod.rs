@@ -1,4 +1,4 @@
-//! The command line as typed. What it means is settled in `resolve.rs`.
+//! Command line as typed. `resolve.rs` turns it into options.
 
 mod examples;
 pub mod resolve;
@@ -26,21 +26,22 @@ use crate::text::terminal::Color;
 #[command(name = "harness", version, long_version = LONG_VERSION, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = format!("{}\n\n{EXIT_CODES}", examples::HARNESS), max_term_width = 100)]
 pub struct Cli {
-    /// What to do; profiling is meant when there is only a firmware file.
+    /// Command to carry out; without one, a firmware file is profiled.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// `harness firmware.elf` is `harness profile firmware.elf`.
     #[command(flatten)]
     pub profile: Option<ProfileArgs>,
-    /// When to write in colour; NO_COLOR says never [default: auto, on a terminal]
+    /// When to use colour; NO_COLOR means never [default: auto, on a terminal]
     #[arg(long, value_name = "WHEN", global = true)]
     pub color: Option<Color>,
 }
 
-/// The commit that this was built of.
+/// Commit that this program was built from.
 pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
 
-/// What `--version` prints after the name; `-V` is short. No profile says it: the same run has the same bytes in every build.
+/// Text of `--version` after the name; `-V` is shorter. Profiles do not contain it: the same run gives the same bytes
+/// in every build.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
@@ -70,13 +71,13 @@ stuck, faulting only, a forbidden or unknown semihosting call, a window that nev
 ended the run; 124 a limit, timeout, output bound or Ctrl-C ended it; 125 usage or bad input, or the emulator could \
 not run.";
 
-/// Everything that harness does.
+/// Commands of harness.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run one image in QEMU and profile it
     #[command(after_help = examples::PROFILE)]
     Profile(ProfileArgs),
-    /// Write a first suite for the firmware that is there: run it, and keep its numbers as the baseline
+    /// Write a first suite for the firmware found here: run it, and keep its numbers as the baseline
     #[command(after_help = examples::INIT)]
     Init(InitArgs),
     /// Run a suite of images, check expectations, and compare with a baseline
@@ -88,7 +89,7 @@ pub enum Command {
     /// Write a saved profile in the format of another tool
     #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
-    /// Show the functions of a saved profile, as they were shown after the run
+    /// Show a saved profile's functions, like the table after the run
     #[command(after_help = examples::TOP)]
     Top(TopArgs),
     /// Show a function's instructions and source lines with their exact counts
@@ -109,25 +110,25 @@ pub enum Command {
     /// Join the results of shards into one report and exit code
     #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
-    /// Run one image as a program: its output and its exit status, and a profile besides (a cargo runner)
+    /// Run one image as a program with its output and exit status, and leave a profile (a cargo runner)
     #[command(after_help = format!("{}\n\n{RUN_HELP}", examples::RUN), override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
     Run(RunArgs),
-    /// Show what is installed and whether it works, what is missing, and how to get it
+    /// Show what is installed and working, what is missing, and how to get it
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
-    /// Show what there is to choose from: machines with their memory, formats of other tools, functions, tasks
+    /// List machines with their memory, formats of other tools, functions, or tasks
     #[command(after_help = examples::LIST)]
     List(ListArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
     #[command(after_help = examples::DEBUG)]
     Debug(DebugArgs),
-    /// Print what a shell completes this command line by
+    /// Print the completions of this command line for a shell
     #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print this program's manual page, or write those of all commands
+    /// Print this program's manual page, or write the pages of all commands
     #[command(after_help = examples::MAN)]
     Man {
         /// Directory for the pages of all commands
@@ -136,36 +137,36 @@ pub enum Command {
     },
 }
 
-/// What can be listed.
+/// Subjects of `harness list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Listed {
-    /// QEMU's machines that an image is chosen one of, with their memory as MEMORY blocks of a linker script
+    /// QEMU's machines that can be chosen for an image, with their memory as MEMORY blocks of a linker script
     Machines,
     /// The formats of `harness export`
     Formats,
-    /// The functions of an image, or those of a profile with their instructions, by the names that commands take
+    /// The functions of an image, or of a profile with their instructions, by the names that commands take
     Functions,
     /// The tasks of a profile's run
     Tasks,
 }
 
-/// What to list.
+/// Arguments of `harness list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What to list
+    /// Kind of list
     pub what: Listed,
     /// For functions and tasks: a firmware file, or a profile
     #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]
     pub of: Option<PathBuf>,
 }
 
-/// How to write a first suite.
+/// Arguments of `harness init`.
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// Firmware, or folders to look for ELF files in [default: the current directory, with all below it]
+    /// Firmware files, or folders to search for ELF files [default: the current directory and all below it]
     #[arg(value_name = "PATH")]
     pub places: Vec<PathBuf>,
-    /// Window of an image that does not end before by itself
+    /// Window of an image that does not end by itself before
     #[arg(long = "for", value_name = "N", default_value = "50M")]
     pub for_insns: String,
     /// Leave out an image that has not ended after SECONDS on this host
@@ -177,40 +178,40 @@ pub struct InitArgs {
     /// Show no progress and no line for each image
     #[arg(short, long)]
     pub quiet: bool,
-    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
 
-/// How to debug a run.
+/// Arguments of `harness debug`.
 #[derive(Debug, Args)]
 pub struct DebugArgs {
-    /// A profile, whose run it is, or a firmware file, which is profiled first
+    /// Profile whose run to debug, or a firmware file, which is profiled first
     #[arg(value_name = "PROFILE|FIRMWARE")]
     pub target: PathBuf,
-    /// Where to be first: sample:N, insn:N, call:FUNC[:K], max:FUNC, max-irq:NAME, masked-max, peak-stack[:TASK],
+    /// First place: sample:N, insn:N, call:FUNC[:K], max:FUNC, max-irq:NAME, masked-max, peak-stack[:TASK],
     /// console:TEXT, switch:TASK[:K], write:ADDR|SYMBOL, crash, end [default: the first instruction]
     #[arg(long, value_name = "PLACE")]
     pub at: Option<String>,
     /// Start GDB there, in this terminal
     #[arg(long)]
     pub gdb: bool,
-    /// Wait for GDB on this port of localhost instead of a socket that is yours alone; 0 is any
+    /// Wait for GDB on this port of localhost instead of a private socket; 0 picks a free port
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The firmware that was profiled, where it lies elsewhere
+    /// Firmware that was profiled, if it has moved
     #[arg(long, value_name = "FIRMWARE")]
     pub elf: Option<PathBuf>,
-    /// Memory for checkpoints, which make places behind come soon; 0: none
+    /// Memory for checkpoints, which make going backwards fast; 0: none
     #[arg(long, value_name = "MIB", default_value_t = DEFAULT_CHECKPOINT_MIB)]
     pub checkpoint_mib: u64,
-    /// What is run where there is no profile; of a profile's run, what the profile does not hold.
+    /// Settings of the run if there is no profile; with a profile, the settings that it does not hold.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }
 
 impl DebugArgs {
-    /// The same as for a profile of a firmware file.
+    /// Converts the arguments to those of profiling a firmware file.
     pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
         ProfileArgs {
             firmware,
@@ -225,24 +226,24 @@ impl DebugArgs {
     }
 }
 
-/// How to look at what is installed.
+/// Arguments of `harness doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// How to run a suite.
+/// Arguments of `harness test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// The suite [default: the nearest harness.toml, here or above]
     #[arg(value_name = "SUITE")]
     pub suite: Option<PathBuf>,
-    /// Run only what matches: a part of a name, tag(x), name(glob*), and, or, not; may be repeated
+    /// Run only matching images: part of a name, tag(x), name(glob*), and, or, not; may be repeated
     #[arg(short, long, value_name = "FILTER")]
     pub filter: Vec<String>,
-    /// Show no progress and no image that passes without a warning
+    /// Hide progress and images that pass without a warning
     #[arg(short, long)]
     pub quiet: bool,
     /// List the images instead of running them
@@ -251,7 +252,7 @@ pub struct TestArgs {
     /// Print the JSON Schema of report.json
     #[arg(long)]
     pub schema: bool,
-    /// Go on: run again what changes (the suite, an image, a file it reads, its baseline), until Ctrl-C
+    /// Keep running: rerun changed images (the suite, an image, a file it reads, its baseline) until Ctrl-C
     #[arg(long, conflicts_with_all = ["list", "schema", "save_baseline", "ratchet", "shard", "json"])]
     pub watch: bool,
     /// Print report.json instead of lines
@@ -275,10 +276,10 @@ pub struct TestArgs {
     /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
     #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
     pub shard: Option<(usize, usize)>,
-    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
-    /// Run everything, even what has not changed since it was last run
+    /// Run all images, even if nothing has changed since their last run
     #[arg(long, help_heading = "Cache")]
     pub no_cache: bool,
     /// Directory of the cache [default: harness in the user's cache directory]
@@ -291,13 +292,13 @@ fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     parts.filter(|(part, parts)| (1..=*parts).contains(part)).ok_or_else(|| "write 1/4, 2/4, 3/4 or 4/4".to_owned())
 }
 
-/// What to compare.
+/// Arguments of `harness diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// Profile directory or file of the one side
+    /// Profile directory or file before the change
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// Profile directory or file of the other
+    /// Profile directory or file after the change
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
     /// Also draw both as a differential flamegraph
@@ -306,48 +307,48 @@ pub struct DiffArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
-    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
 }
 
-/// What to write, and as what.
+/// Arguments of `harness export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Profile directory or file
     #[arg(value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
-    /// Format to write [default: none, which lists them]
+    /// Format to write [default: list the formats]
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Print the JSON Schema of the format json
     #[arg(long, conflicts_with_all = ["profile", "format"])]
     pub schema: bool,
-    /// File to write, or directory where the format is one [default: standard output]
+    /// File to write, or directory for a format of several files [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
     /// Show zones as frames, each around the function in which it begins: folded, pprof, speedscope, chrome
     #[arg(long)]
     pub zones: bool,
-    /// Phases apart: as outermost frames in folded, as labels in pprof, as profiles of their own in speedscope
+    /// Separate the phases: as outermost frames in folded, labels in pprof, profiles of their own in speedscope
     #[arg(long, value_name = "WHAT")]
     pub by: Option<Split>,
-    /// Only what executed in slice N, or in N..M: folded, csv, speedscope, pprof
+    /// Only slice N, or slices N..M: folded, csv, speedscope, pprof
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
-    /// Instructions per second, for gmon, chrome (1M makes 1 us of each), perfetto, ctf and timeline (1G makes 1 ns of
-    /// each) [default: the machine's virtual clock, 1e9 / 2^shift]
+    /// Instructions per second, for gmon, chrome (1M makes 1 us of each), perfetto, ctf and timeline (1G makes 1 ns
+    /// of each) [default: the machine's virtual clock, 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
-    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
 }
 
-/// Which functions to show.
+/// Arguments of `harness top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Profile directory or file
@@ -359,38 +360,38 @@ pub struct TopArgs {
     /// Order of the table
     #[arg(long, value_name = "COLUMN", default_value = "self")]
     pub sort: Sort,
-    /// A table for each phase
+    /// Show a table for each phase
     #[arg(long, value_name = "WHAT")]
     pub by: Option<Split>,
-    /// Also show the hottest address bins, and how far samples are off
+    /// Also show the hottest address bins, and the error of the sampled shares
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// Print the whole profile as JSON, as `harness export --format json` does
     #[arg(long, conflicts_with_all = ["top", "sort", "by", "wide"])]
     pub json: bool,
-    /// How wide tables are.
+    /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
 }
 
-/// What tells parts of a run apart.
+/// Criterion for splitting a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Split {
     /// The firmware's phases, PHASE("name") of zone.h
     Phase,
 }
 
-/// A column of the table of functions.
+/// Column that sorts the table of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Most instructions of itself first
+    /// Most instructions in the function itself first
     #[value(name = "self")]
     SelfInsns,
-    /// Most instructions with the called functions' first
+    /// Most instructions including called functions first
     Inclusive,
-    /// The longest of the shortest calls first; of a profile made with --exact
+    /// Longest shortest call first; needs a profile made with --exact
     Min,
-    /// The longest call first; of a profile made with --exact
+    /// Longest call first; needs a profile made with --exact
     Max,
     /// Most calls first
     Calls,
@@ -400,7 +401,7 @@ pub enum Sort {
     Name,
 }
 
-/// Which function to show, and how.
+/// Arguments of `harness annotate`.
 #[derive(Debug, Args)]
 pub struct AnnotateArgs {
     /// Profile directory or file
@@ -409,23 +410,23 @@ pub struct AnnotateArgs {
     /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x…
     #[arg(value_name = "FUNCTION")]
     pub function: String,
-    /// Find the source files below FROM, as the compiler saw them, below TO; may be repeated
+    /// Find the source files that the compiler saw below FROM in TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
-    /// How wide tables are.
+    /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
 }
 
-/// How wide tables are.
+/// Width of tables.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct WideArgs {
-    /// Show names and paths whole instead of as the terminal has room; a file or pipe gets whole names anyway
+    /// Do not shorten names and paths to the terminal's width; files and pipes always get whole names
     #[arg(long)]
     pub wide: bool,
 }
 
-/// Which bins to show, and how.
+/// Arguments of `harness bins`.
 #[derive(Debug, Args)]
 pub struct BinsArgs {
     /// Profile directory or file
@@ -434,53 +435,53 @@ pub struct BinsArgs {
     /// Print all bins as JSON
     #[arg(long, conflicts_with_all = ["top", "by", "wide"])]
     pub json: bool,
-    /// Print the JSON Schema of that
+    /// Print the JSON Schema of --json
     #[arg(long, exclusive = true)]
     pub schema: bool,
-    /// Width of a bin, a power of two [default: that of the profile]
+    /// Width of a bin, a power of two [default: the profile's]
     #[arg(long, value_name = "BYTES")]
     pub bin_bytes: Option<String>,
-    /// Bins shown, those with the most instructions; 0 shows all
+    /// Number of bins shown, those with the most instructions; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 40)]
     pub top: usize,
     /// Order of the bins
     #[arg(long, value_name = "ORDER", default_value = "address")]
     pub by: Order,
-    /// Only what executed in slice N, or in N..M; the first is 0
+    /// Only slice N, or slices N..M; the first is 0
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
-    /// How wide tables are.
+    /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
 }
 
-/// What of the heap to show.
+/// Arguments of `harness heap`.
 #[derive(Debug, Args)]
 pub struct HeapArgs {
     /// Profile directory or file
     #[arg(value_name = "PROFILE")]
     pub profile: PathBuf,
-    /// Call paths shown of each table; 0 shows all
+    /// Call paths shown in each table; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     pub top: usize,
     /// Also draw a flamegraph of the heap
     #[arg(short, long, value_name = "SVG")]
     pub output: Option<PathBuf>,
-    /// What the flamegraph is of
+    /// Quantity that the flamegraph shows
     #[arg(long, value_name = "WHAT", default_value = "peak")]
     pub of: HeapQuantity,
-    /// Show interrupts under a root of their own in it
+    /// Show interrupts in it under a root of their own
     #[arg(long)]
     pub fold_irqs: bool,
-    /// How wide tables are.
+    /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
 }
 
-/// What a flamegraph of the heap is of.
+/// Quantity of a heap flamegraph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HeapQuantity {
-    /// Bytes held as most were held
+    /// Bytes held at the peak
     Peak,
     /// Bytes still held at the end
     Leaked,
@@ -491,7 +492,7 @@ pub enum HeapQuantity {
 }
 
 impl HeapQuantity {
-    /// As the analysis knows it.
+    /// Converts to the analysis' type.
     pub fn quantity(self) -> Quantity {
         match self {
             HeapQuantity::Peak => Quantity::Peak,
@@ -502,7 +503,7 @@ impl HeapQuantity {
     }
 }
 
-/// Which function's callers to show.
+/// Arguments of `harness callers`.
 #[derive(Debug, Args)]
 pub struct CallersArgs {
     /// Profile directory or file
@@ -511,16 +512,16 @@ pub struct CallersArgs {
     /// Function: its name, FILE:NAME, or an address in it, 0x…
     #[arg(value_name = "FUNCTION", required_unless_present = "schema")]
     pub function: Option<String>,
-    /// Print them as JSON, all of them
+    /// Print all of them as JSON
     #[arg(long, conflicts_with = "top")]
     pub json: bool,
-    /// Print the JSON Schema of that
+    /// Print the JSON Schema of --json
     #[arg(long, exclusive = true)]
     pub schema: bool,
-    /// Calls to follow in each direction; 2 shows the callers of the callers, too
+    /// Calls to follow in each direction; 2 also shows the callers of the callers
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_depth)]
     pub depth: std::num::NonZeroUsize,
-    /// Callers and callees shown of each; 0 shows all
+    /// Callers and callees shown for each function; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
 }
@@ -529,7 +530,7 @@ fn parse_depth(text: &str) -> Result<std::num::NonZeroUsize, String> {
     text.parse().map_err(|_| "write a number from 1".to_owned())
 }
 
-/// What to show as a page.
+/// Arguments of `harness report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Profile directory or file
@@ -538,21 +539,21 @@ pub struct ReportArgs {
     /// File to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
-    /// Compare with another profile, of a run before: what changed, by function, task and call path
+    /// Compare with another profile, of an earlier run: changes by function, task and call path
     #[arg(long, value_name = "OLD")]
     pub before: Option<PathBuf>,
-    /// Show it in the browser: by the command that BROWSER names, or the desktop's own
+    /// Show it in the browser, by the command in BROWSER or the desktop's own
     #[arg(long)]
     pub open: bool,
-    /// Where sources are that are not where they were compiled: replaces the beginning of a path; may be repeated
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
-    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
 }
 
-/// What to join.
+/// Arguments of `harness merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// Report directories of shards, or their report.json
@@ -563,9 +564,9 @@ pub struct MergeArgs {
     pub output: Option<PathBuf>,
 }
 
-/// How to profile one image. Counts take suffixes: 10k, 2M, 1.5G.
-// By this group clap knows whether they were typed without `profile`. It leaves it empty by itself, because
-// of the arguments that are flattened into it.
+/// Arguments of `harness profile`. Counts take suffixes: 10k, 2M, 1.5G.
+// By this group clap knows whether the arguments were typed without `profile`. Without the attribute clap leaves the
+// group empty, because of the flattened arguments.
 #[derive(Debug, Args)]
 #[group(arg = "firmware")]
 pub struct ProfileArgs {
@@ -576,13 +577,13 @@ pub struct ProfileArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
-    /// How wide tables are.
+    /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
-    /// Show no progress and no tables: only warnings, and how a run that failed has ended
+    /// Show no progress and no tables: only warnings, and the end of a run that failed
     #[arg(short, long)]
     pub quiet: bool,
-    /// Also show the machines that were not chosen, the hottest address bins, and how far samples are off
+    /// Also show the rejected machines, the hottest address bins, and the error of the sampled shares
     #[arg(short, long, conflicts_with_all = ["quiet", "json"])]
     pub verbose: bool,
     /// Print the profile as JSON instead of tables, as `harness export --format json` does
@@ -591,28 +592,28 @@ pub struct ProfileArgs {
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
     #[arg(long)]
     pub strict: bool,
-    /// What is measured, and where it runs.
+    /// Settings of the run.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }
 
-/// How to run one image as a program. Counts take suffixes: 10k, 2M, 1.5G.
+/// Arguments of `harness run`. Counts take suffixes: 10k, 2M, 1.5G.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Firmware, as for `harness profile`, and the arguments that it is given
-    // One argument, so that not one option is read after the firmware: `--exact` there is the firmware's.
+    /// Firmware, as for `harness profile`, and its arguments
+    // A single argument, so that no option is read after the firmware: `--exact` there is the firmware's.
     #[arg(value_name = "FIRMWARE", required = true, trailing_var_arg = true)]
     pub firmware_and_args: Vec<OsString>,
 
-    /// Also write the profile as JSON, as `harness export --format json` does; standard output is the firmware's
+    /// Also write the profile as JSON, as `harness export --format json` does (standard output is the firmware's)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// What is measured, and where it runs.
+    /// Settings of the run.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }
 
-/// What is measured of an image, and where it runs: the same for every command that runs one.
+/// Settings of a run: the same for every command that runs an image.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// Directory for flamegraph.svg, the saved profile and console.log [default: ./<stem>.profile;
@@ -623,10 +624,10 @@ pub struct MeasureArgs {
     /// Take a sample every N instructions
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PERIOD_INSNS.to_string(), help_heading = "Sampling")]
     pub period: String,
-    /// Dither the period reproducibly (any number is a seed), where a loop keeps step with it
+    /// Dither the period reproducibly, for loops that keep step with it; any number is a seed
     #[arg(long, value_name = "SEED", help_heading = "Sampling")]
     pub seeded_jitter: Option<u64>,
-    /// Most frames of a call stack
+    /// Longest call stack, in frames
     #[arg(long, value_name = "FRAMES", default_value_t = DEFAULT_MAX_DEPTH, help_heading = "Call stacks")]
     pub max_depth: u32,
     /// Take no call stacks
@@ -635,37 +636,37 @@ pub struct MeasureArgs {
     /// Follow every call and return: exact instructions and calls per call path (slower)
     #[arg(long, help_heading = "Call stacks")]
     pub exact: bool,
-    /// Count the instructions from each first instruction of FROM to the next one of UNTIL; may be repeated
+    /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
-    /// Follow allocations: who held the memory, what leaked, what was freed twice (see `harness heap`)
+    /// Follow allocations: holders of memory, leaks, double frees (see `harness heap`)
     #[arg(long, help_heading = "Heap")]
     pub heap: bool,
-    /// FUNC gives memory out, too, as 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
+    /// Follow FUNC as an allocator, as in 'pool_get(size=r0)' or 'get(count=arg0, size=arg1) -> r0'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_alloc: Vec<String>,
-    /// FUNC takes memory back, too, as 'pool_put(r0)'; may be repeated
+    /// Follow FUNC as freeing memory, as in 'pool_put(r0)'; may be repeated
     #[arg(long, value_name = "FUNC(…)", help_heading = "Heap")]
     pub heap_free: Vec<String>,
-    /// Record every event: task switches and why, interrupts, zones, marks, console (harness export -f perfetto)
+    /// Record every event: task switches with reasons, interrupts, zones, marks, console (harness export -f perfetto)
     #[arg(long, help_heading = "Timeline")]
     pub timeline: bool,
-    /// Calls and returns of FUNC are events, too; its name may hold * and ?, as in 'crc*'; may be repeated
+    /// Also record calls and returns of FUNC, which may hold * and ?, as in 'crc*'; may be repeated
     #[arg(long, value_name = "FUNC", help_heading = "Timeline")]
     pub trace: Vec<String>,
-    /// Keep what executes in each N instructions, too, as 1M: functions, tasks, interrupts (harness bins --slice)
+    /// Also keep counts for each N instructions, as 1M: functions, tasks, interrupts (harness bins --slice)
     #[arg(long, value_name = "N", help_heading = "Spans")]
     pub slice: Option<String>,
-    /// Show interrupts under a root of their own instead of on top of what they interrupted
+    /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long, help_heading = "Call stacks")]
     pub fold_irqs: bool,
     /// Show zones as frames of the flamegraph, each around the function in which it begins
     #[arg(long, help_heading = "Call stacks")]
     pub zones: bool,
-    /// Show phases apart in the flamegraph
+    /// Separate the phases in the flamegraph
     #[arg(long, value_name = "WHAT", help_heading = "Call stacks")]
     pub by: Option<Split>,
-    /// Also draw flamechart.svg: the samples in the order of time
+    /// Also draw flamechart.svg: the samples in order of time
     #[arg(long, help_heading = "Call stacks")]
     pub flamechart: bool,
 
@@ -688,7 +689,7 @@ pub struct MeasureArgs {
     /// Fail when the firmware has not ended after SECONDS on this host
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
-    /// Fail when the firmware has printed and written to files more than BYTES, together
+    /// Fail when the firmware has printed and written to files more than BYTES in all
     #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_OUTPUT, help_heading = "Measuring window")]
     pub max_output: String,
 
@@ -700,50 +701,50 @@ pub struct MeasureArgs {
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
-    /// QEMU machine, instead of the one that the image's memory and CPU point to
+    /// QEMU machine, instead of the one that fits the image's memory and CPU
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub machine: Option<String>,
     /// QEMU CPU, instead of the machine's own
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub cpu: Option<String>,
-    /// One more argument for QEMU; may be repeated: --qemu-arg=-smp --qemu-arg=2
+    /// Additional argument for QEMU; may be repeated: --qemu-arg=-smp --qemu-arg=2
     #[arg(long, value_name = "ARG", allow_hyphen_values = true, help_heading = "Machine")]
     pub qemu_arg: Vec<String>,
-    /// One instruction takes 2^SHIFT ns of the firmware's time [default: the machine's real clock]
+    /// Virtual time per instruction, 2^SHIFT ns [default: close to the machine's real clock]
     #[arg(long, value_name = "SHIFT", help_heading = "Machine")]
     pub shift: Option<String>,
-    /// Where a raw binary is loaded
+    /// Load address of a raw binary
     #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
     pub load_addr: Option<String>,
-    /// Bytes added to the addresses of a position-independent ELF [default: the machine's RAM]
+    /// Bytes added to the addresses of a position-independent ELF [default: moves it to the machine's RAM]
     #[arg(long, value_name = "BYTES", help_heading = "Machine")]
     pub load_bias: Option<String>,
     /// Put a copy of PATH where the firmware's semihosting finds it as NAME; may be repeated
     #[arg(long, value_name = "NAME=PATH", help_heading = "Machine")]
     pub file: Vec<String>,
-    /// Have FUNC return at once, with VALUE; its name may hold * and ?, as in 'HAL_RCC_*=0'; may be repeated
+    /// Make FUNC return at once, with VALUE; its name may hold * and ?, as in 'HAL_RCC_*=0'; may be repeated
     #[arg(long, value_name = "FUNC[=VALUE]", help_heading = "Machine")]
     pub stub: Vec<String>,
-    /// Where the vector table is that a Cortex-M starts from [default: where the machine looks, or the image has one]
+    /// Address of the vector table that a Cortex-M starts from [default: the machine's, or the image's]
     #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
     pub vectors: Option<String>,
     /// ELF file with the symbols of an image that has none
     #[arg(long, value_name = "ELF", help_heading = "Machine")]
     pub symbols: Option<PathBuf>,
 
-    /// Which of the firmware's semihosting calls are served
+    /// Semihosting calls of the firmware that are served
     #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
     pub semihosting: Semihosting,
-    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 
-    /// Count and sample with one callback per instruction: slow, and what the tests compare with
+    /// Count and sample with one callback per instruction: slow, for the tests to compare with
     #[arg(long, hide = true)]
     pub oracle: bool,
 }
 
-/// What is measured where nothing is said: as clap fills in what is not typed.
+/// Settings without any option: the values that clap fills in.
 impl Default for MeasureArgs {
     fn default() -> MeasureArgs {
         MeasureArgs {
@@ -790,12 +791,12 @@ impl Default for MeasureArgs {
     }
 }
 
-/// An option's value and its place among all that were typed: clap keeps those of each option apart.
+/// Value of an option with its place on the command line, since clap groups values by option.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Larger for what comes later on the command line.
+    /// Position: larger for later options.
     pub place: usize,
-    /// As typed.
+    /// Text as typed.
     pub text: String,
 }
 

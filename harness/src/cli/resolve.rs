@@ -1,5 +1,5 @@
-//! The options as meant: numbers parsed, defaults filled in, contradictions refused. Nothing past
-//! this file asks what the user typed.
+//! Options in effect: numbers parsed, defaults filled in, contradictions refused. Later code never looks at the
+//! command line.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,29 +18,29 @@ use crate::run::options::Options;
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
-/// Shortest period with which each sample also looks at how much has been printed: less often that costs nothing that
-/// can be measured.
+/// Shortest period at which each sample also looks at the amount of console output. At this distance the cost cannot
+/// be measured.
 const MARKED_PERIOD_INSNS: u64 = 10_000;
 
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
 const MAX_BIN_BYTES: u64 = 1 << 30;
 
-/// A value that an option does not take. It says which option, so that a suite can name the line of the key that
-/// stands for it; the message is complete without that.
+/// Error: a value that an option does not take. It names the option, so that a suite can point to the line with the
+/// option's key. The message is complete without that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// The option, with its dashes.
+    /// Option, with its dashes.
     pub option: &'static str,
     error: InputError,
 }
 
 impl OptionError {
-    /// What is wrong with a value, and what the option takes.
+    /// Error about a value, with what the option takes.
     fn new(option: &'static str, typed: impl fmt::Display, what: impl fmt::Display) -> OptionError {
         OptionError { option, error: InputError::new(format!("{option} {typed}: {what}")) }
     }
 
-    /// For errors that name the option and the value already.
+    /// Wraps errors that already name option and value.
     fn of(option: &'static str) -> impl Fn(InputError) -> OptionError {
         move |error| OptionError { option, error }
     }
@@ -70,10 +70,10 @@ fn insns(option: &'static str, text: &str) -> Result<u64, OptionError> {
     parse_insns(option, text).map_err(OptionError::of(option))
 }
 
-/// What `--bin-bytes` means.
+/// Parses `--bin-bytes`.
 ///
 /// # Errors
-/// When it is no power of two, or too large.
+/// When the number is not a power of two, or too large.
 pub(crate) fn bin_bytes(text: &str) -> Result<u64, OptionError> {
     const OPTION: &str = "--bin-bytes";
     let bytes = number(OPTION, text)?;
@@ -86,10 +86,10 @@ pub(crate) fn bin_bytes(text: &str) -> Result<u64, OptionError> {
     Ok(bytes)
 }
 
-/// What `--slice` means of a profile that has been sliced: that profile with those slices only.
+/// Applies `--slice` to a sliced profile: keeps only those slices.
 ///
 /// # Errors
-/// When it is no number or range, or the run has no such slice.
+/// When the text is not a number or range, or the run has no such slice.
 pub(crate) fn slices(text: &str, profile: &Profile) -> Result<Profile, OptionError> {
     const OPTION: &str = "--slice";
     let (first, last) = text.split_once("..").unwrap_or((text, text));
@@ -104,7 +104,7 @@ pub(crate) fn slices(text: &str, profile: &Profile) -> Result<Profile, OptionErr
     })
 }
 
-/// What `--shift` means.
+/// Parses `--shift`.
 fn icount_shift(text: &str) -> Result<u8, OptionError> {
     match number("--shift", text)? {
         // QEMU's own limit on icount shift is 10.
@@ -113,19 +113,19 @@ fn icount_shift(text: &str) -> Result<u8, OptionError> {
     }
 }
 
-/// What `--timeout` means.
+/// Checks `--timeout`.
 ///
 /// # Errors
-/// When it is no time.
+/// When it is not a number of seconds above 0.
 pub(crate) fn timeout(seconds: f64) -> Result<Duration, OptionError> {
     let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
     timeout.ok_or_else(|| OptionError::new("--timeout", seconds, "must be a number of seconds above 0"))
 }
 
-/// What `--file` means: a name in the firmware's directory, and the file that is copied there.
+/// Parses `--file`: a name in the firmware's directory, and the file to copy there.
 fn file(text: &str) -> Result<(String, PathBuf), OptionError> {
     let parts = text.split_once('=').filter(|(name, path)| {
-        // One name and no way out of the directory.
+        // A plain name, which cannot lead out of the directory.
         !path.is_empty()
             && Path::new(name).components().count() == 1
             && !name.contains(['/', '\\'])
@@ -137,7 +137,7 @@ fn file(text: &str) -> Result<(String, PathBuf), OptionError> {
     Ok((name.to_owned(), PathBuf::from(path)))
 }
 
-/// What `--span` means: two functions.
+/// Parses `--span`: two functions.
 fn span(text: &str) -> Result<(String, String), OptionError> {
     match text.split_once("..") {
         Some((from, until)) if !from.is_empty() && !until.is_empty() => Ok((from.to_owned(), until.to_owned())),
@@ -145,7 +145,7 @@ fn span(text: &str) -> Result<(String, String), OptionError> {
     }
 }
 
-/// What `--heap`, `--heap-alloc` and `--heap-free` mean.
+/// Parses `--heap`, `--heap-alloc` and `--heap-free`.
 fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
     let mut rules = Vec::new();
     for (kind, texts) in [(Kind::Alloc, &args.heap_alloc), (Kind::Free, &args.heap_free)] {
@@ -161,7 +161,7 @@ fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
     Ok(is_wanted.then_some(heap::Wanted { rules }))
 }
 
-/// What `--input` and `--input-after` mean, in the order in which they were typed.
+/// Parses `--input` and `--input-after`, in the order in which they were typed.
 fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
     let at = OptionError::of("--input");
     let after = OptionError::of("--input-after");
@@ -179,10 +179,10 @@ fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
 }
 
 impl Options {
-    /// Settles what was typed after `harness profile`.
+    /// Resolves the arguments of `harness profile`.
     ///
     /// # Errors
-    /// [`OptionError`] with what the option takes.
+    /// [`OptionError`], which says what the option takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, OptionError> {
         let mut options = Options::settle(args.firmware, args.measure)?;
         options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
@@ -192,10 +192,10 @@ impl Options {
         Ok(options)
     }
 
-    /// Settles what was typed after `harness run`. A program runs to its end: no window unless asked for.
+    /// Resolves the arguments of `harness run`. A program runs to its end: no window unless asked for.
     ///
     /// # Errors
-    /// [`InputError`] naming the option or argument and what it takes.
+    /// [`InputError`] with the option or argument and what it takes.
     pub fn resolve_run(args: RunArgs) -> Result<Options, InputError> {
         let mut words = args.firmware_and_args.into_iter();
         let firmware = words.next().ok_or_else(|| InputError::new("no firmware: give `harness run` an ELF file"))?;
@@ -210,9 +210,9 @@ impl Options {
         Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)? })
     }
 
-    /// What all commands have in common.
+    /// Resolves the settings that all commands share.
     fn settle(firmware: PathBuf, args: MeasureArgs) -> Result<Options, OptionError> {
-        // In this order, of several mistakes the first is named.
+        // This order decides which of several mistakes is reported.
         let bin_bytes = bin_bytes(&args.bin_bytes)?;
         let icount_shift = args.shift.as_deref().map(icount_shift).transpose()?;
         let timeout = args.timeout.map(timeout).transpose()?;

@@ -1,5 +1,5 @@
-//! Words that are not where they belong: a first one that is neither a command nor a file, and options of harness that
-//! the firmware gets. Both are read as something else than was meant, and so have to be named.
+//! Detects misplaced words: a first word that is neither a command nor a file, and options of harness after the
+//! firmware. clap accepts both in another meaning, so they need a message of their own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::error::InputError;
 
-/// What is wrong with the first word, where it looks like a command and is none, nor a file; None: nothing is.
+/// Error about a first word that looks like a command but is neither a command nor a file; None: no error.
 pub fn unknown_command(word: &OsStr) -> Option<InputError> {
     let word = word.to_str()?;
     let looks_like_one = word.starts_with(|c: char| c.is_ascii_lowercase())
@@ -30,8 +30,8 @@ pub fn unknown_command(word: &OsStr) -> Option<InputError> {
     }))
 }
 
-/// What is to be said of the words after the firmware of `harness run` where one is an option of harness's, which the
-/// firmware gets; None: nothing is, or `--` says that all of them are meant so.
+/// Warning about an option of harness after the firmware of `harness run`, which the firmware gets. None: no such
+/// option, or `--` marks all words as the firmware's.
 pub fn misplaced_option(firmware_and_args: &[OsString]) -> Option<String> {
     let cli = Cli::command();
     let run = cli.find_subcommand("run")?;

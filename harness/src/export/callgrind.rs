@@ -1,13 +1,13 @@
-//! The Callgrind format, which KCachegrind, QCachegrind and callgrind_annotate read
-//! (<https://valgrind.org/docs/manual/cl-format.html>): what each instruction and line executed, and each
-//! call site's calls and what they cost.
+//! Callgrind format, read by KCachegrind, QCachegrind and callgrind_annotate
+//! (<https://valgrind.org/docs/manual/cl-format.html>): the executions of each instruction and line, and each call
+//! site's calls with their cost.
 //!
-//! Self costs and calls are exact. Costs of calls are those of [`crate::analysis::callgraph`]; where a function calls
-//! another at several sites, they are divided as the samples were taken there, else as the calls. A call that
-//! was made before the window opened is not counted, and so is not there: the format has no cost without a call.
+//! Self costs and calls are exact. Costs of calls come from [`crate::analysis::callgraph`]. If a function calls
+//! another at several sites, the cost is divided by the samples taken there, else by the calls. A call that was made
+//! before the window opened is left out: the format has no cost without a call.
 //!
-//! Readers tell functions apart by their names and files' names, and add up those that are equal in both:
-//! such functions have their addresses in their names here.
+//! Readers tell functions apart by name and file, and add up functions that agree in both. Here such functions have
+//! their addresses in their names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -25,15 +25,15 @@ use crate::analysis::place::Place;
 use crate::profile::{End, Profile};
 use crate::text::number::Hex;
 
-/// What stands for a name that is not known.
+/// Placeholder for an unknown name.
 const NO_NAME: &str = "???";
 
 /// Writes header, functions by address, and totals.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
-    // Dropped before anything is written: there may be millions of paths.
+    // The call tree is dropped before anything is written: there may be millions of paths.
     let graph = CallGraph::new(profile, &CallTree::of_calls(profile));
     let code = Code::new(profile);
     let mut sites = sites(profile, &graph, &code);
@@ -43,7 +43,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
-    // A function that only calls, because all else of it ran before the window opened, is no node.
+    // A function that only makes calls, because its other code ran before the window opened, is not a node.
     let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
     for party in &parties {
         let costs = code.costs.get(party).map_or(&[][..], Vec::as_slice);
@@ -85,7 +85,7 @@ fn header(profile: &Profile, graph: &CallGraph, totals: [u64; 3], out: &mut dyn 
     writeln!(out, "event: Ir : Instructions")?;
     writeln!(out, "event: Samples : Samples")?;
     writeln!(out, "event: Calls : Calls, those by interrupts included")?;
-    // The last line of the header for callgrind_annotate.
+    // callgrind_annotate expects this line last in the header.
     writeln!(out, "events: Ir Samples Calls")?;
     let [insns, samples, entries] = totals;
     writeln!(out, "summary: {insns} {samples} {entries}")
@@ -112,7 +112,7 @@ fn trigger(end: &End) -> String {
     }
 }
 
-/// Text for a format of lines, in which names lose white space before and after them.
+/// Cleans text for a format of lines, in which names lose white space before and after them.
 fn clean(text: &str) -> String {
     let cleaned: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match cleaned.trim() {
@@ -121,17 +121,17 @@ fn clean(text: &str) -> String {
     }
 }
 
-/// The costs of one instruction.
+/// Costs of one instruction.
 struct Cost {
     pc: u64,
     insns: u64,
     samples: u64,
 }
 
-/// The code that was executed, by the function it belongs to, each by address.
+/// Executed code, by its function, each by address.
 struct Code {
     costs: BTreeMap<Party, Vec<Cost>>,
-    /// Executions of all instructions.
+    /// Executions of all instructions, by address.
     insns: BTreeMap<u64, u64>,
 }
 
@@ -152,7 +152,7 @@ impl Code {
         Code { costs, insns }
     }
 
-    /// The instruction that left a return address, or where it should be.
+    /// Address of the call that left a return address, executed or not.
     fn before(&self, return_addr: u64) -> u64 {
         let last = (return_addr & !1).saturating_sub(1);
         let call = self.insns.range(last.saturating_sub(3)..=last).next_back();
@@ -160,7 +160,7 @@ impl Code {
     }
 }
 
-/// Calls of one function at one place of its caller.
+/// Calls of one function at one place in its caller.
 struct Site {
     pc: u64,
     callee: Party,
@@ -168,9 +168,9 @@ struct Site {
     inclusive: Inclusive,
 }
 
-/// The call sites of each caller, by address.
+/// Call sites of each caller, by address.
 fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, Vec<Site>> {
-    // Calls by site; that of a tail call is where its caller made the call that it took over.
+    // Calls by site. The site of a tail call is the call that it continues.
     let mut by_pair: BTreeMap<(Party, Party), BTreeMap<u64, u64>> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
         let Some((caller, callee)) = callgraph::parties(profile, arc) else { continue };
@@ -178,7 +178,7 @@ fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, V
         let pc = if is_here { arc.site } else { code.before(arc.return_addr.unwrap_or(0)) };
         *by_pair.entry((caller, callee)).or_default().entry(pc).or_default() += arc.count;
     }
-    // Others have nothing to divide.
+    // Pairs with a single site need no division.
     let divided = by_pair.iter().filter(|(_, calls)| calls.len() > 1);
     let divided = divided.flat_map(|((_, callee), calls)| calls.keys().map(|&pc| ((pc, callee.clone()), 0)));
     let sampled = sampled_sites(profile, code, divided.collect());
@@ -225,7 +225,7 @@ fn sampled_sites(
             *sum += samples;
         }
     };
-    // Samples in each stack and in all that are inside it.
+    // Samples in each stack and in all stacks inside it.
     let mut inside = vec![0; profile.stacks.len()];
     for sample in &profile.samples {
         if let Some(pc) = site(sample.stack) {
@@ -235,7 +235,7 @@ fn sampled_sites(
             *sum += 1;
         }
     }
-    // Outer frames come before those in them.
+    // Outer frames come before their inner ones.
     for (index, frame) in profile.stacks.iter().enumerate().rev() {
         let samples = inside[index];
         if let Some(parent) = frame.parent.checked_sub(1).filter(|&parent| (parent as usize) < index)
@@ -250,7 +250,7 @@ fn sampled_sites(
     by_site
 }
 
-/// The name of each function, different from those that a reader would take for the same function.
+/// Names of the functions, made distinct where a reader would take two for the same function.
 fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, String> {
     let mut namesakes: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
     let in_edges = graph.edges.keys().flat_map(|(caller, callee)| [caller, callee]);
@@ -281,7 +281,7 @@ fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, S
     names
 }
 
-/// The file in which a function begins.
+/// File in which a function begins.
 fn own_file(profile: &Profile, party: &Party) -> String {
     let file = match party {
         Party::Code(start) => match Place::of(profile, *start) {
@@ -296,16 +296,16 @@ fn own_file(profile: &Profile, party: &Party) -> String {
 struct Writer<'a> {
     profile: &'a Profile,
     names: BTreeMap<Party, String>,
-    /// Numbers of what was named before, from 1.
+    /// Numbers of files and functions that were named before, from 1.
     files: HashMap<String, usize>,
     functions: HashMap<Party, usize>,
-    /// The file that lines are in.
+    /// Current file of the lines.
     file: usize,
     out: &'a mut dyn Write,
 }
 
 impl Writer<'_> {
-    /// A file, by its number; with its name the first time.
+    /// Reference to a file by its number; with its name the first time.
     fn file(&mut self, file: &str) -> (usize, String) {
         let next = self.files.len() + 1;
         match self.files.get(file) {
@@ -338,7 +338,7 @@ impl Writer<'_> {
         let mut sites = sites.iter().peekable();
         let mut entries = if let Party::Code(start) = party { Some((*start, entries)) } else { None };
         for cost in costs {
-            // A call whose instruction is not known to have been executed.
+            // A call by an instruction without known executions.
             while let Some(site) = sites.next_if(|site| site.pc < cost.pc) {
                 self.call(site, own_number, &own)?;
             }
@@ -355,7 +355,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Says in which file the next line is, and returns its number.
+    /// Writes the file of the next line if it changes, and returns the line's number.
     fn go_to(&mut self, pc: u64, own_number: usize, own: &str) -> io::Result<u32> {
         let (file, line) = match self.profile.names.line_at(pc) {
             Some((file, line)) => (clean(file), line),
@@ -373,7 +373,7 @@ impl Writer<'_> {
         let line = self.go_to(site.pc, own_number, own)?;
         let (_, file) = self.file(&own_file(self.profile, &site.callee));
         let callee = self.function_name(&site.callee);
-        // Always with its file: readers differ in what they take for it where there is none.
+        // Always with its file, since readers disagree about a missing one.
         writeln!(self.out, "cfi={file}")?;
         writeln!(self.out, "cfn={callee}")?;
         let (start, start_line) = match site.callee {
@@ -384,12 +384,12 @@ impl Writer<'_> {
         self.costs(site.pc, line, [site.inclusive.insns, site.inclusive.samples, 0])
     }
 
-    /// Line of a function's definition.
+    /// Line of a function's definition; 0 if it is not known.
     fn start_line(&self, start: u64) -> u32 {
         self.profile.names.function_at(start).and_then(|function| function.line).unwrap_or(0)
     }
 
-    /// One line of costs; zeros at its end are left out, as the format allows.
+    /// Writes a line of costs. Zeros at its end are left out, as the format allows.
     fn costs(&mut self, pc: u64, line: u32, costs: [u64; 3]) -> io::Result<()> {
         write!(self.out, "{pc:#x} {line} {}", costs[0])?;
         let last = costs.iter().rposition(|&cost| cost > 0).unwrap_or(0);
@@ -414,7 +414,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Self instructions by what callgrind_annotate calls each function.
+    /// Self instructions by callgrind_annotate's names of functions.
     fn annotated(profile: &Profile) -> BTreeMap<String, u64> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("callgrind.out");
@@ -455,7 +455,7 @@ mod tests {
         }
         profile =
             profile.function("line\nbreak\t", 0x200, 4).insn(0x200, 100).function("", 0x204, 4).insn(0x204, 101);
-        // Of no size: what is there has no name.
+        // A function without a size: the code there has no name.
         profile = profile.function("nothing", 0x300, 0).insn(0x300, 102);
         expected.insert("src/blinky.c:line break".to_owned(), 100);
         expected.insert("src/blinky.c:???".to_owned(), 101);

@@ -1,17 +1,17 @@
-//! Chrome's trace events (the "Trace Event Format" of the Chromium project, as JSON): the samples on a time axis, for
+//! Chrome's trace events (the Chromium project's "Trace Event Format", as JSON): the samples on a time axis, for
 //! Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing`.
 //!
-//! Complete events ("X"), one for each frame as long as it stays where it is: all viewers show these, and nest them
-//! by their times. Sampled stacks ("stackFrames" and "samples") would be shorter, and Perfetto shows none of them
-//! as a flame chart. Tracks are those of the tasks, in a process for each vCPU, with interrupts on top of what
-//! they interrupt.
+//! Complete events ("X"), one for each frame and stay on the stack: all viewers show these, and nest them by their
+//! times. Sampled stacks ("stackFrames" and "samples") would be shorter, but Perfetto does not show them as a flame
+//! chart. Each task has a track, in a process for each vCPU, with interrupts on top of the code that they interrupt.
 //!
-//! Where the run has a timeline, its events follow in a process of their own, begin by begin and end by end: exact.
+//! If the run has a timeline, its events follow in a process of their own, as begin and end events: exact.
 //!
-//! Times are the firmware's own, as its timers have them: each instruction takes 2^shift ns; what it sleeps is known with
-//! a timeline, and takes none without. `--clock-hz` says another speed; 1M makes one microsecond of each instruction. The
-//! format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest what is one rounding
-//! apart wrongly: times are whole 2048ths of a microsecond, which are exact there, less than half a nanosecond late.
+//! Times are the firmware's own, as its timers show them: each instruction takes 2^shift ns. Sleep is known only with
+//! a timeline, and takes no time without. `--clock-hz` sets another speed; 1M makes one microsecond of each
+//! instruction. The format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest
+//! events wrongly that are one rounding apart. So times are whole 2048ths of a microsecond, which are exact there and
+//! less than half a nanosecond late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ use crate::profile::{Facts, Profile};
 /// Name of the track of an image without tasks.
 const ALL_CODE: &str = "all code";
 
-/// The trace's own description: what it is of, and the unit of its times.
+/// Description of the trace: its source and the unit of its times.
 #[derive(Serialize)]
 struct OtherData<'a> {
     clock: String,
@@ -57,10 +57,10 @@ struct Named<'a> {
     name: &'a str,
 }
 
-/// Writes the samples as they lie on the clock of the window. What ran after the last sample is left out.
+/// Writes the samples on the clock of the window. Code after the last sample is left out.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
     let groups = Groups::new(profile, &tree);
@@ -103,16 +103,16 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// A power of two.
+/// Resolution of times; a power of two, so that they are exact binary fractions.
 const TICKS_PER_US: f64 = 2048.0;
 
-/// What one instruction lasts, and where the machine has slept.
+/// Duration of an instruction, and sleeps of the machine.
 #[derive(Debug)]
 struct Clock {
     ns_per_insn: f64,
-    /// Nothing is known of sleep.
+    /// Whether sleep is unknown, so that it takes no time.
     is_awake: bool,
-    /// Instructions at which it slept, and how long it had as it went on; in order.
+    /// Instructions at which the machine slept, with the sum of sleep after it; in order.
     slept_ns: Vec<(u64, u64)>,
 }
 
@@ -121,7 +121,7 @@ impl Clock {
         let virtual_ns = (1_u64 << profile.facts.icount_shift.min(63)) as f64;
         let ns_per_insn = settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get()));
         let mut slept_ns: Vec<(u64, u64)> = Vec::new();
-        // Seconds made of instructions have no sleep in them.
+        // Seconds counted in instructions contain no sleep.
         let timeline = profile.timeline.as_ref().filter(|_| settings.clock_hz.is_none());
         for event in timeline.into_iter().flat_map(Events::events) {
             if let What::Slept { ns } = event.what {
@@ -139,19 +139,19 @@ impl Clock {
         format!("microseconds of the vCPU, {} ns for each instruction {of}", self.ns_per_insn)
     }
 
-    /// Since the window opened, at what begins after so many instructions.
+    /// Microseconds since the window opened, at an event that begins after so many instructions.
     fn micros(&self, insns: u64) -> f64 {
         let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns <= insns);
         self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
     }
 
-    /// At what ends after so many.
+    /// Microseconds at an event that ends after so many instructions.
     fn end_micros(&self, insns: u64) -> f64 {
         let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns < insns);
         self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
     }
 
-    /// After so many and so much sleep.
+    /// Microseconds after so many instructions and so much sleep.
     fn micros_after(&self, insns: u64, slept_ns: u64) -> f64 {
         let slept_ns = if self.is_awake { 0 } else { slept_ns };
         let ns = insns as f64 * self.ns_per_insn + slept_ns as f64;
@@ -159,10 +159,10 @@ impl Clock {
     }
 }
 
-/// The process of the timeline.
+/// Process of the timeline's events.
 const TIMELINE_PID: u32 = 0;
 
-/// An event of the timeline: a begin, an end, an instant or a counter.
+/// Event of the timeline: a begin, an end, an instant or a counter.
 #[derive(Serialize)]
 struct Exact<'a> {
     ph: &'static str,
@@ -171,7 +171,7 @@ struct Exact<'a> {
     ts: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    /// Of an instant: how far it is drawn.
+    /// Scope of an instant: how far it is drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ struct ExactArgs<'a> {
     value: Option<i64>,
 }
 
-/// The events of the timeline, where there is one: a process, and a thread for each track.
+/// Writes the events of the timeline, if there is one: a process, and a thread for each track.
 fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Result<()> {
     if profile.timeline.is_none() {
         return Ok(());
@@ -207,7 +207,7 @@ fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Resu
         described = tables.tracks.len();
         let named = |name: u32| Some(tables.names[name as usize].as_str());
         let track = &tables.tracks[moment.track as usize];
-        // Counters are told apart by their names.
+        // Counters are told apart by name.
         let title = track.kind.is_counter().then(|| tables.title(track));
         let (ph, name, why, value) = match moment.what {
             Happens::Begins(name) => ("B", named(name), None, None),
@@ -231,8 +231,8 @@ fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Resu
     Ok(())
 }
 
-/// The part of an event that is the same for all of a member. Where a function has namesakes, it says which it is;
-/// elsewhere that would only make the file longer, as would a category, which names and tracks say already.
+/// Part of an event that is common to all of a member. A function with namesakes gets its address. Other functions do
+/// not, to keep the file short; for the same reason there are no categories, which names and tracks imply.
 fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     let mut members: BTreeMap<&str, u64> = BTreeMap::new();
     for member in tree.members.iter().filter(|member| member.frame.role == FrameRole::Function) {
@@ -257,7 +257,7 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     tree.members.iter().map(frame).collect()
 }
 
-/// One event per frame and the runs that it lasts, outer ones first.
+/// Writes one event per frame and the runs that it lasts, outer frames first.
 fn write_events(
     tree: &CallTree,
     frames: &[String],
@@ -268,17 +268,17 @@ fn write_events(
 ) -> Result<()> {
     let common = common(tree, runs);
     let next = next_shallower(&common);
-    // Where the frames end that a run opens, innermost first.
+    // Ends of the frames that a run opens, innermost first.
     let mut ends: Vec<u64> = Vec::new();
     let mut path = Vec::new();
-    // Events of a run begin together, and most of them end together: numbers are put into digits once.
+    // Events of a run begin together, and most of them end together, so numbers are formatted once.
     let (mut start, mut end, mut events) = (String::new(), String::new(), Vec::new());
     for (index, run) in runs.iter().enumerate() {
         outwards(tree, run.path, &mut path);
         ends.clear();
         let mut after = index + 1;
         for depth in (common[index] as usize..path.len()).rev() {
-            // A frame lasts until a run that has fewer in common with the one before it.
+            // A frame lasts until a run that has fewer frames in common with the run before it.
             while common.get(after).is_some_and(|&common| common as usize > depth) {
                 after = next[after] as usize;
             }
@@ -303,7 +303,7 @@ fn write_events(
     Ok(())
 }
 
-/// How many of the outer frames of each run go on from the run before: none where there is something between them.
+/// Number of outer frames that each run continues from the run before; 0 if time lies between them.
 fn common(tree: &CallTree, runs: &[Run]) -> Vec<u32> {
     let (mut before, mut path) = (Vec::new(), Vec::new());
     let mut end_insns = None;
@@ -317,7 +317,7 @@ fn common(tree: &CallTree, runs: &[Run]) -> Vec<u32> {
     common.collect()
 }
 
-/// For each run the first one after it that has fewer frames in common with the one before; their number: none.
+/// Index, for each run, of the next run with fewer common frames; the number of runs if there is no such run.
 fn next_shallower(common: &[u32]) -> Vec<u32> {
     let mut next = vec![common.len() as u32; common.len()];
     let mut open: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! The table of functions as comma-separated values (RFC 4180), for spreadsheets and scripts.
+//! Table of functions as comma-separated values (RFC 4180), for spreadsheets and scripts.
 
 use std::io::Write;
 
@@ -9,11 +9,11 @@ use crate::analysis::functions;
 use crate::profile::Profile;
 use crate::text::csv::cell;
 
-/// Writes one line per function that executed, most instructions first, below a line of column names.
-/// Addresses are in hexadecimal; what is unknown is empty.
+/// Writes one line per executed function, most instructions first, below a line of column names. Addresses are in
+/// hexadecimal; unknown values are empty.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let table = functions::table(profile);
     let mut csv = csv::Writer::from_writer(out);

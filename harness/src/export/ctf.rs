@@ -1,9 +1,9 @@
-//! The timeline in the Common Trace Format 1.8 (<https://diamon.org/ctf/v1.8.3/>), for babeltrace2 and Trace Compass: a
-//! directory with `metadata`, which says what the bytes of the others are, and a stream for each CPU.
+//! Timeline in the Common Trace Format 1.8 (<https://diamon.org/ctf/v1.8.3/>), for babeltrace2 and Trace Compass. It
+//! is a directory with `metadata`, which describes the bytes of the other files, and a stream for each CPU.
 //!
-//! An event says on which track something begins, ends, is, or has another value; a text is never empty, for babeltrace2
-//! 2.0 shows the last one's instead. Times are the firmware's virtual
-//! nanoseconds since the window opened. Events are in packets, whose sizes come first.
+//! An event names its track and says that an activity begins, ends or happens there, or that a counter changes. A
+//! text is never empty, because babeltrace2 2.0 would show the last event's text instead. Times are the firmware's
+//! virtual nanoseconds since the window opened. Events are in packets, which begin with their sizes.
 
 use std::fs;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::error::InputError;
 use crate::profile::Profile;
 use crate::run::directory::{unwritable, write_file};
 
-/// What the streams are made of. Numbers are little-endian and where they come, strings end with a NUL.
+/// Description of the streams. Numbers are little-endian and unaligned, strings end with a NUL.
 const METADATA: &str = r#"/* CTF 1.8 */
 
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
@@ -60,19 +60,19 @@ event { id = 4; name = "counts"; stream_id = 0; fields := struct { string track;
 event { id = 5; name = "ends_since"; stream_id = 0; fields := struct { string track; string why; }; };
 "#;
 
-/// Begins each packet.
+/// First word of each packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Bytes of a packet before its events.
+/// Size of a packet's header.
 const HEADER_BYTES: usize = 4 + 4 + 4 * 8 + 4;
 
-/// A packet is written when it has so many bytes of events.
+/// Size of the events after which a packet is written.
 const PACKET_BYTES: usize = 1 << 16;
 
-/// Writes the directory, which must not be there or be empty: what else is in it readers take for streams.
+/// Writes the directory, which must not exist or be empty: readers take any other file in it for a stream.
 ///
 /// # Errors
-/// That it has files, that they cannot be written, and that there is no timeline.
+/// When the directory has files or cannot be written, or the profile has no timeline.
 pub fn write(profile: &Profile, settings: &Settings, directory: &Path) -> Result<()> {
     if profile.timeline.is_none() {
         bail!(NOT_RECORDED);
@@ -90,7 +90,7 @@ pub fn write(profile: &Profile, settings: &Settings, directory: &Path) -> Result
     Ok(())
 }
 
-/// Writes what happens on one CPU.
+/// Writes the events of one CPU.
 fn stream(profile: &Profile, settings: &Settings, vcpu: u32, out: &mut dyn Write) -> Result<()> {
     let mut packet = Packet { vcpu, since_ns: 0, until_ns: 0, events: Vec::new() };
     walk(profile, |tables, moment| {
@@ -112,7 +112,7 @@ fn stream(profile: &Profile, settings: &Settings, vcpu: u32, out: &mut dyn Write
     packet.write(out)
 }
 
-/// A packet as it is made.
+/// Packet under construction.
 struct Packet {
     vcpu: u32,
     since_ns: u64,

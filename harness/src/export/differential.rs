@@ -1,10 +1,10 @@
-//! Two profiles in one picture: above the stacks of the one after, as wide as they are there, below those of
-//! the one before, so that what vanished is to be seen, too. Colours say what changed.
+//! Differential flamegraph: above the stacks of the profile after, below those of the one before, so that vanished
+//! frames are visible, too. Widths are each profile's own. Colours show the change.
 //!
-//! inferno's own differential is one panel in the widths of one side, coloured by name, and what vanished
-//! has no width in it; so this is drawn here, in the look of the other pictures. Both panels have one scale:
-//! a firmware that executes half as much is half as wide. Only where it would be too narrow to read, each
-//! panel has its own, and that is said.
+//! It is drawn here, in the look of the other pictures, because inferno's own differential is one panel in the widths
+//! of one side, coloured by name, in which vanished frames have no width. Both panels have one scale: a firmware that
+//! executes half as much is half as wide. If one panel would be too narrow to read, each has its own scale, and the
+//! picture says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,27 +19,28 @@ use crate::analysis::stacks::{Frame, FrameRole};
 use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 
-/// inferno's, as in the other pictures: pixels on the left and right of frames, from frame to frame, and of letters.
+/// Dimensions as in inferno's pictures, in pixels: margin left and right of frames, height of a row, size of letters.
 const PADDING: usize = 10;
 const ROW: usize = 18;
 const FONT: f64 = 12.0;
 
-/// Pixels of frames from left to right.
+/// Width of all frames together, in pixels.
 const SPAN: f64 = (WIDTH - 2 * PADDING) as f64;
 
-/// Panels have scales of their own where one would be so many times wider than the other.
+/// Ratio of the sides from which each panel has a scale of its own.
 const MOST_TIMES: u64 = 4;
 const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
 const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
-/// Most letters of a side's name in the picture; the whole name is in its hover text.
+/// Longest label of a side in the picture, in letters; the whole label is in its hover text.
 const MOST_LETTERS: usize = 60;
 
-/// Fills of what is only on one side: stripes, which are told from plain colours at any width, by any eye.
+/// Fills of frames on one side only: stripes, which can be told from plain colours at any width, also without colour
+/// vision.
 const NEW: &str = "url(#new)";
 const VANISHED: &str = "url(#vanished)";
 
-/// One of the two profiles.
+/// Profile on one side of the picture.
 #[derive(Debug)]
 pub struct Side {
     label: String,
@@ -47,22 +48,22 @@ pub struct Side {
 }
 
 impl Side {
-    /// A profile by the name it is to be shown with, and its instructions by stack in any order:
+    /// Makes a side from its label and its instructions by stack, in any order:
     /// [`CallTree::stacks`](crate::analysis::calltree::CallTree::stacks).
     pub fn new(label: &str, stacks: impl IntoIterator<Item = (Vec<Frame>, u64)>) -> Side {
         Side { label: shown(label), stacks: stacks.into_iter().filter(|(_, insns)| *insns > 0).collect() }
     }
 
-    /// All instructions.
+    /// Sum of all instructions.
     pub fn total_insns(&self) -> u64 {
         self.stacks.iter().fold(0, |sum, (_, insns)| sum.saturating_add(*insns))
     }
 }
 
-/// Draws what changed as one SVG, with both sides in it. The same in whatever order the stacks come.
+/// Draws both sides and their changes as one SVG. The order of the stacks does not matter.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the SVG cannot be written.
 pub fn svg(before: &Side, after: &Side, out: &mut dyn Write) -> Result<()> {
     let picture = Picture { nodes: tree(before, after), before, after };
     out.write_all(picture.draw().as_bytes())?;
@@ -85,22 +86,21 @@ impl At {
     }
 }
 
-/// A frame by its path of names, with its numbers on both sides.
+/// Frame by its path of names, with its numbers on both sides.
 #[derive(Clone, Debug, Default)]
 struct BothSides {
     name: String,
     depth: usize,
-    /// Instructions in it and below, before and after.
+    /// Instructions in the frame and below, before and after.
     insns: [u64; 2],
-    /// Those of them that it executes as an inlined function.
+    /// Part of these that it executes as an inlined function.
     inlined_insns: [u64; 2],
-    /// The first number that is not below it.
+    /// First index after the frames below it.
     end: usize,
     children: BTreeMap<Step, usize>,
 }
 
-/// Key of a frame among its siblings, first of all the name, by which they are sorted. Inlined or called, a function
-/// is the same one.
+/// Key of a frame among its siblings, sorted by name first. A function has the same key whether inlined or called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     name: String,
@@ -114,7 +114,7 @@ impl Step {
     }
 }
 
-/// How a frame's instructions changed, which chooses its colour.
+/// Change of a frame's instructions, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     Vanished,
@@ -136,7 +136,7 @@ impl Change {
     }
 }
 
-/// All frames of both sides, depth first, siblings by name; the first is below all others.
+/// All frames of both sides, depth first, siblings by name; the first one is the root.
 fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
     let mut nodes = vec![BothSides { name: "all".to_owned(), ..BothSides::default() }];
     for (at, side) in [before, after].into_iter().enumerate() {
@@ -162,7 +162,7 @@ fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
             }
         }
     }
-    // Numbered by name instead of by arrival. Without recursion: exact stacks can be very deep.
+    // Renumbers the frames by name instead of arrival. Without recursion, since exact stacks can be very deep.
     let mut sorted: Vec<BothSides> = Vec::with_capacity(nodes.len());
     let mut open: Vec<usize> = Vec::new();
     let mut next = vec![0];
@@ -184,7 +184,7 @@ fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
     sorted
 }
 
-/// Adds without overflow: sums of a damaged profile must not panic.
+/// Adds without overflow, since sums of a damaged profile must not panic.
 fn add(sum: &mut u64, insns: u64) {
     *sum = sum.saturating_add(insns);
 }
@@ -216,7 +216,7 @@ impl Picture<'_> {
         self.head(y - 20) + &body + "</svg>\n"
     }
 
-    /// The sentence for a picture with nothing to find: no instructions, or no change.
+    /// Note in a picture that shows nothing: no instructions, or no change.
     fn note(&self) -> Option<&'static str> {
         let is_same =
             |node: &BothSides| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
@@ -235,7 +235,7 @@ impl Picture<'_> {
         before.min(after) > 0 && before.max(after) / MOST_TIMES > before.min(after)
     }
 
-    /// Instructions in the whole width of a panel.
+    /// Instructions that a panel's whole width stands for.
     fn scale(&self, at: At) -> u64 {
         let insns = self.nodes[0].insns;
         if self.has_own_scales() { insns[at as usize] } else { insns[0].max(insns[1]) }
@@ -248,7 +248,7 @@ impl Picture<'_> {
         }
     }
 
-    /// One panel from `top` on; returns where it ends.
+    /// Draws a panel from `top` down; returns its bottom.
     fn panel(&self, at: At, top: usize, body: &mut String) -> usize {
         let total = self.nodes[0].insns[at as usize];
         let label = &self.side(at).label;
@@ -261,14 +261,14 @@ impl Picture<'_> {
             escape(&shortened(label)),
             group(total),
         );
-        // Said once, where the eye is first.
+        // The difference is written once, in the upper panel.
         if at == At::After && total != self.nodes[0].insns[0] {
             let _ = write!(body, ": {}", difference(self.nodes[0].insns));
         }
         let _ = writeln!(body, "</tspan></text>\n<g class=\"panel\" data-side=\"{}\">", at.name());
         let scale = self.scale(at);
         let min_insns = total as f64 * MIN_WIDTH / 100.0;
-        // Where the next child of each open frame begins.
+        // Start of the next child of each open frame.
         let mut starts = vec![0_u64];
         let mut deepest = 0;
         for (number, node) in self.nodes.iter().enumerate() {
@@ -322,7 +322,7 @@ impl Picture<'_> {
         node.name.clone() + if is_inlined { INLINED } else { "" }
     }
 
-    /// The head of the picture, above the panels: title, legend, and what the script needs.
+    /// Draws the head of the picture, above the panels: title, legend, and data for the script.
     fn head(&self, height: usize) -> String {
         let title = format!("{} \u{2192} {}", shortened(&self.before.label), shortened(&self.after.label));
         let middle = WIDTH / 2;
@@ -351,7 +351,7 @@ impl Picture<'_> {
         head
     }
 
-    /// One box per colour, from vanished to new, with the number of frames.
+    /// Draws the legend: one box per colour, from vanished to new, with the number of frames.
     fn legend(&self, head: &mut String) {
         let mut counts: BTreeMap<Change, u64> = BTreeMap::new();
         for node in &self.nodes[1..] {
@@ -370,7 +370,7 @@ impl Picture<'_> {
         for (change, word, colors) in boxes {
             let part = wide / colors.len();
             for (index, &insns) in colors.iter().enumerate() {
-                // The last one takes what does not divide.
+                // The last box also takes the remainder of the division.
                 let width = if index + 1 == colors.len() { wide - index * part } else { part };
                 let _ = writeln!(
                     head,
@@ -422,7 +422,7 @@ text { font-family:monospace; font-size:12px }
 
 const SCRIPT: &str = include_str!("differential.js");
 
-/// A pattern of two shades of the strongest colour.
+/// Stripes of two shades of the strongest colour.
 fn stripes(id: &str, change: f64) -> String {
     let (light, dark) = (rgb(shade(change, 1.1)), rgb(shade(change, 1.45)));
     format!(
@@ -432,7 +432,7 @@ fn stripes(id: &str, change: f64) -> String {
     )
 }
 
-/// The colour of a change.
+/// Colour of a change.
 fn fill([before, after]: [u64; 2]) -> String {
     match Change::of([before, after]) {
         Change::New => NEW.to_owned(),
@@ -440,13 +440,13 @@ fn fill([before, after]: [u64; 2]) -> String {
         Change::Same => rgb(ROOT),
         Change::Grew | Change::Shrank => {
             let change = (after as f64 - before as f64) / before.max(after) as f64;
-            // Most changes are small: the root spreads them out. The least is still told from none.
+            // Most changes are small, so a power below 1 spreads them out. The least change still differs from none.
             rgb(shade(change, 0.06 + 0.94 * change.abs().powf(0.6)))
         }
     }
 }
 
-/// Red for what grew and blue for what shrank, the darker the more.
+/// Red for growth and blue for decline, darker for larger changes.
 fn shade(change: f64, strength: f64) -> Color {
     let hue = if change > 0.0 { 6.0 } else { 214.0 };
     from_hsl(hue, (0.55 + 0.35 * strength).min(1.0), 0.95 - 0.27 * strength)
@@ -456,7 +456,7 @@ fn rgb(color: Color) -> String {
     format!("rgb({},{},{})", color.r, color.g, color.b)
 }
 
-/// The hover text of a frame. Without parentheses: the script takes them off to get the name.
+/// Hover text of a frame. Without parentheses, since the script takes them off to get the name.
 fn hover(node: &BothSides) -> String {
     let [before, after] = node.insns;
     let mut hover = format!("{} instructions before, {} after: ", group(before), group(after));
@@ -472,7 +472,7 @@ fn hover(node: &BothSides) -> String {
     hover
 }
 
-/// The difference in instructions and in percent.
+/// Formats the difference in instructions and in percent.
 fn difference([before, after]: [u64; 2]) -> String {
     let sign = if after < before { "-" } else { "+" };
     let insns = format!("{sign}{}", group(after.abs_diff(before)));
@@ -482,7 +482,7 @@ fn difference([before, after]: [u64; 2]) -> String {
         Change::Vanished => format!("{insns}, -100.00%, vanished"),
         Change::Grew | Change::Shrank => {
             let percent = percent_change(before, after);
-            // Not as zero what is not.
+            // A small difference must not read as zero.
             if percent.abs() < 0.005 {
                 format!("{insns}, {sign}less than 0.01%")
             } else {
@@ -492,7 +492,7 @@ fn difference([before, after]: [u64; 2]) -> String {
     }
 }
 
-/// The change in a few letters, to be read in the frame; nothing where there is next to none.
+/// Formats the change in a few letters for the frame; empty for almost no change.
 fn short_change([before, after]: [u64; 2]) -> String {
     match Change::of([before, after]) {
         Change::New => return "new".to_owned(),
@@ -508,7 +508,7 @@ fn short_change([before, after]: [u64; 2]) -> String {
     }
 }
 
-/// As much of a frame's name, and of its change, as the frame is wide. The script does the same.
+/// Cuts a frame's name and change to the frame's width. The script does the same.
 fn fitting(name: &str, change: &str, width: f64) -> String {
     // Negative numbers become 0.
     let letters = ((width - 3.0) / (LETTER * FONT)) as usize;
@@ -524,7 +524,7 @@ fn fitting(name: &str, change: &str, width: f64) -> String {
     }
 }
 
-/// The end of a long name: that of a file says more than its folders.
+/// Keeps the end of a long label, since a file's name says more than its folders.
 fn shortened(label: &str) -> String {
     let length = label.chars().count();
     if length <= MOST_LETTERS {

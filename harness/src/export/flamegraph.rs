@@ -1,9 +1,9 @@
-//! The pictures: call stacks as wide as their instructions, sorted by name (the flamegraph) or in the order
-//! of time (the flamechart). A function's widths add up to its exact number of instructions.
+//! Draws flamegraph and flamechart: call stacks as wide as their instructions, sorted by name or in order of time. A
+//! function's widths add up to its exact number of instructions.
 //!
-//! inferno draws it and has its ways, all met here: a frame's name must not contain `;` nor end in a
-//! space and digits; lines that are sorted as text tear a frame apart (`f`, `f2`, `f;g`, since `2` is
-//! less than `;`), so they come in the order of frames; nothing to draw is an error to it.
+//! inferno draws them, with peculiarities that are handled here. A frame's name must not contain `;` nor end in a
+//! space and digits. Lines sorted as text would tear a frame apart (`f`, `f2`, `f;g`, since `2` is less than `;`), so
+//! they are sorted by frames. An empty picture is an error to inferno.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use crate::profile::Profile;
 use crate::text::markup::escape;
 use crate::text::number::{group, plural};
 
-/// Most bytes of a flamechart, which does not merge what comes again: a browser is slow to show more.
+/// Largest flamechart in bytes. It does not merge repeated stacks, and a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
 
 const GREY: Color = Color { r: 200, g: 200, b: 200 };
@@ -32,18 +32,18 @@ const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
 /// Draws a profile as SVG.
 ///
 /// # Errors
-/// When inferno fails; it has no reason to.
+/// When inferno fails, which is not expected.
 pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
     by_part(profile, &[(None, profile)], view)
 }
 
-/// Draws the parts of a profile, each below a frame of its name, as one picture.
+/// Draws the parts of a profile as one picture, each below a frame with its name.
 ///
 /// # Errors
-/// As [`svg`].
+/// See [`svg`].
 pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: View) -> Result<Vec<u8>> {
     let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
-    // Sorted by the names as they are shown, so that what is shown alike is one frame.
+    // Sorted by the names as shown, so that paths that look alike are one frame.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     for (name, part) in parts {
@@ -69,10 +69,10 @@ pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: Vi
     )
 }
 
-/// Draws who asked for the heap as SVG, as wide as a number of each call path.
+/// Draws the callers of the heap as SVG, as wide as a quantity of each call path.
 ///
 /// # Errors
-/// As [`svg`]; and where the heap was not followed.
+/// See [`svg`]; also when the heap was not followed.
 pub fn heap(profile: &Profile, view: View, quantity: Quantity) -> Result<Vec<u8>> {
     let Some(found) = heap::replay(profile) else { bail!(NOT_FOLLOWED) };
     let tree = heap::tree(profile, &found, view, quantity);
@@ -92,10 +92,10 @@ pub fn heap(profile: &Profile, view: View, quantity: Quantity) -> Result<Vec<u8>
     draw(profile, &Heats::of_tree(&tree), shown.into_iter(), &title, subtitle, MIN_WIDTH, unit)
 }
 
-/// Draws the samples of a profile in the order of time as SVG.
+/// Draws the samples of a profile in order of time, as SVG.
 ///
 /// # Errors
-/// As [`svg`].
+/// See [`svg`].
 pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
     let tree = CallTree::new(profile, view);
     let kept = tree.kept(0);
@@ -130,7 +130,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
     let insns: u64 = stacks.iter().map(|(_, insns)| insns).sum();
     let heats = Heats::of_stacks(&stacks);
-    // Details are left out until it fits, the narrowest first.
+    // Details are left out until the picture fits, the narrowest first.
     let mut min_width = MIN_WIDTH;
     loop {
         let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
@@ -167,17 +167,17 @@ fn draw(
     options.subtitle = Some(subtitle);
     options.min_width = min_width;
     options.count_name = unit.to_owned();
-    // As wide as the window, and 1200 pixels where no script runs (an image in a page).
+    // As wide as the window; 1200 pixels where no script runs (an image in a page).
     options.image_width = None;
     options.font_width = LETTER;
     options.frame_height = 18;
     options.bgcolors = Some(BackgroundColor::Flat(BACKGROUND));
     options.palette_map = Some(&mut palette);
-    // The root on top, so that it is on the first screen however deep the stacks are.
+    // The root is on top, so that it is on the first screen however deep the stacks are.
     options.direction = Direction::Inverted;
     options.deterministic = true;
     options.text_truncate_direction = TextTruncateDirection::Right;
-    // In the order given, which it takes from the end.
+    // inferno keeps the given order, but reads it from the end.
     options.flame_chart = true;
     let lines: Vec<String> = shown.rev().map(|(frames, insns)| format!("{} {insns}", frames.join(";"))).collect();
     let mut svg = Vec::new();
@@ -185,17 +185,17 @@ fn draw(
     Ok(furnished(&annotate(profile, &String::from_utf8(svg)?), &legend(heats, unit)).into_bytes())
 }
 
-/// Adds what inferno has no option for: a legend in a row of its own between subtitle and frames, and a search that can
-/// be seen, with its result above the frames instead of below all of them.
+/// Adds features that inferno has no option for. These are a legend in a row of its own between subtitle and frames,
+/// and a visible search, with its result above the frames instead of below all of them.
 fn furnished(svg: &str, legend: &str) -> String {
-    // Of the row, and of what inferno writes right above the frames.
+    // Height of the row, and position of the text that inferno writes right above the frames.
     const ROW: usize = 22;
     const DETAILS_Y: usize = 64;
     let Some((head, frames)) = svg.split_once("<svg id=\"frames\"") else { return svg.to_owned() };
     let mut head = head.to_owned();
     let height = head.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"')?.0.parse::<usize>().ok());
     if let Some(height) = height {
-        // Of the picture, of what can be seen of it, and of its background.
+        // Height of the picture, of its visible part, and of its background.
         let higher = height + ROW;
         head = head.replace(&format!("height=\"{height}\""), &format!("height=\"{higher}\""));
         head = head.replace(&format!("0 0 {WIDTH} {height}\""), &format!("0 0 {WIDTH} {higher}\""));
@@ -209,7 +209,7 @@ fn furnished(svg: &str, legend: &str) -> String {
     )
 }
 
-/// Moves one of inferno's texts, whose last attribute says how high it is.
+/// Moves one of inferno's texts, whose last attribute is its height.
 fn at_height(head: &str, id: &str, y: usize) -> String {
     let start = format!("<text id=\"{id}\"");
     let parts = head.split_once(&start).and_then(|(before, rest)| {
@@ -222,7 +222,7 @@ fn at_height(head: &str, id: &str, y: usize) -> String {
     }
 }
 
-/// Rules after inferno's own, which show the search only to whom finds it.
+/// Rules after inferno's own, which hide the search until the pointer finds it.
 const FURNITURE: &str = "
 #search { opacity:1; text-decoration:underline; fill:rgb(31,95,168); }
 #unzoom { text-decoration:underline; fill:rgb(31,95,168); }
@@ -230,7 +230,7 @@ const FURNITURE: &str = "
 #matched { fill:rgb(160,0,160); }
 ";
 
-/// What the colours say, as far as they occur: a box and a word each, from left to right.
+/// Draws the legend of the colours that occur: a box and a word each, from left to right.
 fn legend(heats: &Heats, unit: &str) -> String {
     let own = match unit {
         "instructions" => "function: the warmer, the more self instructions".to_owned(),
@@ -260,7 +260,7 @@ fn legend(heats: &Heats, unit: &str) -> String {
     legend
 }
 
-/// Adds calls and place of definition to the hover texts of functions, inside their parentheses, since
+/// Adds calls and place of definition to the hover texts of functions. They go inside the parentheses, since
 /// inferno's script takes the last pair off to get the name.
 fn annotate(profile: &Profile, svg: &str) -> String {
     let table = functions::table(profile);
@@ -270,7 +270,7 @@ fn annotate(profile: &Profile, svg: &str) -> String {
         if let (Some(file), Some(line)) = (&row.file, row.line) {
             let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
         }
-        // Two functions of one name: which of them is meant is not to be seen.
+        // The picture does not show which of two functions of one name is meant, so the details are dropped.
         details.entry(clean(&row.name)).and_modify(|detail| *detail = None).or_insert(Some(escape(&detail)));
     }
     let mut parts = svg.split("<title>");
@@ -302,7 +302,7 @@ fn period(profile: &Profile) -> String {
     if profile.facts.jitter_seed.is_some() { format!("{period} (dithered)") } else { period }
 }
 
-/// The role of each frame by its name as shown, and the instructions that it executes itself.
+/// Role of each frame by its shown name, with its own instructions.
 #[derive(Default)]
 struct Heats(BTreeMap<String, (FrameRole, u64)>);
 
@@ -330,7 +330,8 @@ impl Heats {
         heats
     }
 
-    /// What executes is the last function with what is inlined into it; `inner` are frames from the innermost outwards.
+    /// Adds instructions to the last function and to the frames inlined into it; `inner` are frames from the
+    /// innermost outwards.
     fn end<'a>(&mut self, inner: impl Iterator<Item = &'a Frame>, insns: u64) {
         let mut counted: Vec<&Frame> = Vec::new();
         for frame in inner {
@@ -350,14 +351,13 @@ impl Heats {
     }
 }
 
-/// The colours of frames, by name. Functions are the warmer, the more instructions they execute
-/// themselves; inlined frames are green, tasks blue, interrupts purple, so that each can be told at a
-/// glance; what has no name is grey. A little of the name's hash in every colour tells neighbours apart, the
-/// same in every picture.
+/// Colours of frames, by name. Functions are warmer the more instructions they execute themselves; inlined frames are
+/// green, tasks blue, interrupts purple, frames without a name grey. The name's hash changes every colour a little,
+/// to tell neighbours apart; it is the same in every picture.
 fn palette(Heats(insns): &Heats) -> PaletteMap {
     let hottest = insns.values().map(|&(_, insns)| insns).max().unwrap_or(1).max(1) as f64;
     let mut palette = PaletteMap::default();
-    // The frame below all others has no name.
+    // The root has no name.
     palette.insert("", ROOT);
     for (frame, &(role, insns)) in insns {
         palette.insert(frame, color(frame, role, insns as f64 / hottest));
@@ -370,10 +370,10 @@ fn color(frame: &str, role: FrameRole, heat: f64) -> Color {
     let hash = frame
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    // The last letters only reach the lowest bits well: mixed as MurmurHash3 ends.
+    // FNV lets the last letters reach only the lowest bits well, so the hash is mixed like MurmurHash3's end.
     let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
-    // Most functions are far below the hottest; the root spreads them out.
+    // Most functions are far below the hottest; the square root spreads them out.
     let heat = heat.sqrt();
     let (hue, saturation, lightness) = match role {
         FrameRole::Other => return GREY,
@@ -411,7 +411,7 @@ fn subtitle(profile: &Profile) -> String {
     clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
 }
 
-/// The picture of a profile without stacks: a sentence that says why there are none.
+/// Draws a profile without stacks: a sentence with the reason.
 fn nothing(profile: &Profile) -> String {
     let title = escape(&clean(&profile.facts.image_name));
     let why = match profile.total_insns() {
@@ -440,7 +440,7 @@ mod tests {
         String::from_utf8(svg(profile, View::default()).unwrap()).unwrap()
     }
 
-    /// The hover texts, which have the exact numbers.
+    /// Hover texts, which have the exact numbers.
     fn titles(svg: &str) -> Vec<String> {
         let texts = svg.split("<title>").skip(1).map(|text| text.split("</title>").next().unwrap());
         texts.map(|text| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).collect()
@@ -473,7 +473,7 @@ mod tests {
         String::from_utf8(chart(profile, View::default()).unwrap()).unwrap()
     }
 
-    /// How often each name is drawn, and how wide all of its frames are.
+    /// Number of frames of each name, and the sum of their widths.
     fn frames(svg: &str) -> BTreeMap<String, (u64, u64)> {
         let mut frames: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for title in titles(svg) {
@@ -495,10 +495,10 @@ mod tests {
             ("task sensor (2)", (1, 80_000)),
             ("[no task]", (1, 7_000)),
             ("multiply_accumulate", (2, 250_000)),
-            // 25,000 itself and 11,000 of the interrupts in it.
+            // 25,000 of its own and 11,000 of the interrupts in it.
             ("saturate (inlined)", (1, 36_000)),
             ("memcpy", (3, 50_000)),
-            // With 3,067 of the 9,200 in UART0, whose samples are divided 600 to 300.
+            // Includes 3,067 of the 9,200 in UART0, whose samples are divided 600 to 300.
             ("[irq SysTick]", (2, 31_067)),
             ("[irq UART0]", (2, 9_200)),
             ("[no unwind info]", (1, 2_000)),
@@ -537,7 +537,7 @@ mod tests {
         assert_eq!(words(legend), all);
         let plain = drawn(&empty().function("main", 0x40, 4).insn(0x40, 3));
         assert_eq!(words(plain.split_once("<g id=\"legend\"").unwrap().1.split_once("</g>").unwrap().0), all[..1]);
-        // Room was made for it: the whole is higher by as much as the frames are lower.
+        // The picture is higher by as much as the frames are lower.
         let height =
             |svg: &str| svg.split_once(" height=\"").unwrap().1.split_once('"').unwrap().0.parse::<usize>().unwrap();
         let bottom = svg
@@ -581,7 +581,7 @@ mod tests {
         assert!(!svg.contains("is left out"));
         let frames = frames(&svg);
         assert_eq!(frames["all"], (1, 110));
-        // One column over the call, and another one after `alpha`.
+        // One column before the call, and another one after `alpha`.
         assert_eq!(frames["zeta"], (2, 70));
         assert_eq!(frames["alpha"], (2, 60));
         let mut placed: Vec<(f64, String)> = svg
@@ -602,7 +602,7 @@ mod tests {
     fn the_chart_shows_each_vcpu_by_its_own_clock() {
         let mut profile = empty().function("main", 0x40, 4).function("other", 0x44, 4).taken(6, 0x40, 0, 0);
         profile.vcpus.push(profile.vcpus[0].clone());
-        // In turns, the second one at half the speed.
+        // In turns, the second vCPU at half the speed.
         for (index, sample) in (0..).zip(&mut profile.samples) {
             sample.vcpu = index % 2;
             sample.at_insns = 10 * (u64::from(index) / 2 + 1) * u64::from(2 - sample.vcpu);
@@ -621,7 +621,7 @@ mod tests {
             let start = 0x1000 + 0x10 * index;
             profile = profile.function(&format!("a_function_with_a_name_{index}"), start, 0x10);
         }
-        // 64 stacks of depth 10 that share nothing but the first two frames.
+        // 64 stacks of depth 10 with nothing but the first two frames in common.
         let mut innermost = Vec::new();
         profile = profile.caller(0, 0x1004).caller(1, 0x1014);
         for stack in 0..64 {
@@ -632,7 +632,7 @@ mod tests {
             }
             innermost.push(parent);
         }
-        // Each sample is a column that is just wide enough to be drawn, or just not.
+        // Each sample is a column that is just wide enough to be drawn, or just too narrow.
         for count in [9_900, 20_000] {
             profile.samples.clear();
             for index in 0..count {
@@ -744,7 +744,7 @@ mod tests {
         let stacks: Vec<_> = CallTree::new(&profile, View::default()).stacks().into_iter().collect();
         let palette = palette(&Heats::of_stacks(&stacks));
         let green = |name: &str| palette.get(name).unwrap().g;
-        // Nearly everything is below `sensor_task`, hardly anything in it.
+        // Nearly all instructions are below `sensor_task`, hardly any in it.
         assert!(green("multiply_accumulate") < green("filter"));
         assert!(green("filter") < green("sensor_task"));
     }

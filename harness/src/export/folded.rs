@@ -1,5 +1,5 @@
-//! Folded stacks: one line per call path, `outermost;…;innermost N`, as inferno, flamegraph.pl and speedscope
-//! read them. N is instructions; the frames are called as in the flamegraph.
+//! Folded stacks: one line per call path, `outermost;…;innermost N`, for inferno, flamegraph.pl and speedscope. N is
+//! instructions; frames have the same names as in the flamegraph.
 
 use std::io::{self, Write};
 
@@ -12,11 +12,11 @@ use crate::analysis::part::{by_phase, phase_frame};
 use crate::error::InputError;
 use crate::profile::Profile;
 
-/// Writes the lines in the order of their frames: each path right before all that begin with it. A path that has
-/// no instructions of its own has no line. All numbers add up to the profile's instructions.
+/// Writes the lines in the order of their frames: each path right before all that begin with it. A path without
+/// instructions of its own has no line. All numbers add up to the profile's instructions.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if settings.by_phase {
         for (name, part) in by_phase(profile).map_err(InputError::new)? {
@@ -27,7 +27,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     lines(profile, settings, None, out)
 }
 
-/// The lines, all of which begin with `root`.
+/// Writes the lines; all of them begin with `root`.
 fn lines(profile: &Profile, settings: &Settings, root: Option<&str>, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
     shown::each(&tree, |frames, insns| {

@@ -1,21 +1,22 @@
-//! `gmon.out`, which GNU gprof reads, as if the firmware had been built with `-pg` and sampled at every
-//! instruction; and the list of symbols with which gprof sees every function.
+//! `gmon.out` for GNU gprof, as if the firmware had been built with `-pg` and sampled at every instruction, and the
+//! list of symbols with which gprof sees every function.
 //!
-//! Exact: a histogram count is an executed instruction, and a second is `clock_hz` of them. The file's counts have
-//! 16 bits; gprof adds up histograms of the same addresses, so a bin with more comes in several. The file has one
-//! histogram per stretch of executed code, not one of all memory. gprof gives a bin that lies in two functions to
-//! both, in proportion: per-function numbers are exact with bins of 2 bytes (the default).
+//! Numbers are exact: a histogram count is an executed instruction, and a second is `clock_hz` of them. The file's
+//! counts have 16 bits. gprof adds up histograms of the same addresses, so a bin with a larger count comes in
+//! several. The file has one histogram per stretch of executed code, not one of all memory. gprof divides a bin that
+//! lies in two functions between them, in proportion. So per-function numbers are exact with bins of 2 bytes (the
+//! default).
 //!
-//! Arcs are what entered a function at its first instruction, from the call to which it returns (as `_mcount`
-//! records them, so a tail call is its caller's). The call in which a window ends is one, although its callee has
-//! not begun. gprof counts recursion apart (`600+1070100`), and in its flat profile not at all. It forgets arcs whose
-//! caller has no symbol: interrupts, the first function after reset. It also reads symbols its own way: names with
-//! `$` (Rust) or most `.suffixes` (`.part.0`, `.isra.0`) are dropped and their instructions given to the function
-//! before, like all code without a symbol. The list of symbols, `gprof -S`, has no such gaps: every function,
-//! `[exception]`, `[reset]` and `[unknown]` as callers, and names for code that has none.
+//! An arc counts entries of a function at its first instruction, from the call to which it returns. `_mcount` records
+//! them so, and a tail call belongs to its caller. The call in which a window ends counts, although its callee has
+//! not begun. gprof shows recursion separately (`600+1070100`), and omits it from its flat profile. It forgets arcs
+//! whose caller has no symbol: interrupts, the first function after reset. It also reads symbols in its own way:
+//! names with `$` (Rust) or most `.suffixes` (`.part.0`, `.isra.0`) are dropped. Their instructions go to the
+//! function before, as for all code without a symbol. The list of symbols, `gprof -S`, has no such gaps: it has every
+//! function, `[exception]`, `[reset]` and `[unknown]` as callers, and names for unnamed code.
 //!
-//! The format: <https://sourceware.org/binutils/docs/gprof/File-Format.html>. Integers have the byte order and
-//! addresses the width of the image, which are little-endian and that of its ELF class.
+//! The format: <https://sourceware.org/binutils/docs/gprof/File-Format.html>. Integers are little-endian like the
+//! image, and addresses have the width of its ELF class.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -34,14 +35,14 @@ const VERSION: u32 = 1;
 const TAG_HISTOGRAM: u8 = 0;
 const TAG_ARC: u8 = 1;
 
-/// The unit of gprof's histograms: a bin cannot be narrower.
+/// Unit of gprof's histograms: a bin cannot be narrower.
 const MIN_BIN_BYTES: u64 = 2;
 
-/// Where the callers are that are no code, counted from the end of the address space: nothing executes there,
+/// Pseudo-addresses of callers that are not code, counted from the end of the address space. Nothing executes there,
 /// on a Cortex-M by its architecture.
 const CALLERS: [(&str, u64); 3] = [(UNKNOWN, 0x200), (EXCEPTION, 0x100), (RESET, 2)];
 
-/// Most pieces that an arc's count comes in, since one holds 32 bits: 2^44 calls.
+/// Most parts into which an arc's count is split, since a part holds 32 bits: 2^44 calls.
 const MAX_ARC_PARTS: u64 = 1 << 12;
 
 /// Longest symbol that gprof reads in a line of 1,022 bytes, with some room.
@@ -50,7 +51,7 @@ const MAX_SYMBOL_BYTES: usize = 900;
 /// Writes `gmon.out`.
 ///
 /// # Errors
-/// What `out` reports; when one bin has more than gprof can add up.
+/// Errors of `out`; also when a bin has more than gprof can add up.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let image = Image::of(profile);
     out.write_all(b"gmon")?;
@@ -63,10 +64,10 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     write_arcs(profile, &image, out)
 }
 
-/// Writes the symbols for `gprof -S`, one per line as `nm` prints them.
+/// Writes the symbols for `gprof -S`, one per line in the format of `nm`.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let image = Image::of(profile);
     let mut symbols: BTreeMap<u64, String> = BTreeMap::new();
@@ -74,7 +75,7 @@ pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Writ
         let start = image.address(function.start);
         symbols.insert(start, symbol(&function.linkage_name, start));
     }
-    // A symbol lasts to the next one: where executed code has none, the one before must end.
+    // A symbol lasts to the next one, so it must be ended where executed code has no symbol.
     let insns: BTreeMap<u64, u64> = profile.insns().into_keys().map(|pc| (image.address(pc), pc)).collect();
     for (address, pc) in insns {
         let place = Place::of(profile, pc);
@@ -93,7 +94,7 @@ pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Writ
     Ok(())
 }
 
-/// A name as gprof can read it: one word, not too long.
+/// Name that gprof can read: one word, not too long.
 fn symbol(name: &str, address: u64) -> String {
     if name.is_empty() {
         return format!("[{}]", Hex(address));
@@ -102,19 +103,19 @@ fn symbol(name: &str, address: u64) -> String {
     if name.len() > MAX_SYMBOL_BYTES {
         let end = (0..=MAX_SYMBOL_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
         name.truncate(end);
-        // The rest may have told it from another one.
+        // The part cut off may have been its only difference from another name.
         name = format!("{name}~{}", Hex(address));
     }
     name
 }
 
-/// Instructions per second of the machine's own virtual time, as near as the file can say.
+/// Instructions per second of the machine's own virtual time, rounded to the file's integer.
 fn virtual_clock_hz(profile: &Profile) -> u32 {
     let insn_ns = 1u64.checked_shl(profile.facts.icount_shift.into()).unwrap_or(u64::MAX);
     ((1_000_000_000 + insn_ns / 2) / insn_ns).max(1) as u32
 }
 
-/// The image's addresses: how wide they are, and how far from where it was loaded.
+/// Address width and load bias of the image.
 struct Image {
     address_bytes: usize,
     load_bias: u64,
@@ -126,7 +127,7 @@ impl Image {
         Image { address_bytes, load_bias: profile.facts.load_bias }
     }
 
-    /// An address of the machine in the image that was loaded there.
+    /// Address in the image for an address of the machine.
     fn address(&self, address: u64) -> u64 {
         self.truncated(address.wrapping_sub(self.load_bias))
     }
@@ -144,13 +145,13 @@ impl Image {
         Ok(())
     }
 
-    /// Bytes of a histogram before its counts.
+    /// Size of a histogram's header in bytes.
     fn header_bytes(&self) -> u64 {
         1 + 2 * self.address_bytes as u64 + 4 + 4 + 16
     }
 }
 
-/// Counts of bins that follow each other.
+/// Counts of adjacent bins.
 struct Histogram {
     low: u64,
     bin_bytes: u64,
@@ -158,7 +159,7 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// How often it must come in the file for gprof to add up all counts.
+    /// Times that the histogram must come in the file for gprof to add up all counts.
     fn repeats(count: u32) -> u32 {
         count.div_ceil(u16::MAX.into())
     }
@@ -185,7 +186,7 @@ impl Histogram {
     }
 }
 
-/// All instructions in histograms that do not overlap; at least one histogram, since gprof wants one.
+/// All instructions in histograms without overlap; at least one histogram, since gprof needs one.
 fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
     let bin_bytes = profile.facts.bin_bytes.max(MIN_BIN_BYTES);
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
@@ -193,7 +194,7 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
         *bins.entry(image.address(pc) & !(bin_bytes - 1)).or_default() += count;
     }
     bins.entry(image.address(profile.facts.entry) & !(bin_bytes - 1)).or_default();
-    // Empty bins are cheaper than another histogram.
+    // Empty bins take less space than another histogram.
     let max_gap_bytes = image.header_bytes() / 2 * bin_bytes;
     let mut histograms: Vec<Histogram> = Vec::new();
     for (low, count) in bins {
@@ -201,8 +202,8 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
             let why = "more than gprof can add up: choose another format, or a shorter window (--for)";
             return Err(InputError::new(format!("{count} instructions at {}: {why}", Hex(low))).into());
         };
-        // Straight-line code has equal counts. What needs more repetitions than the rest comes apart, so that
-        // the rest is not repeated with it.
+        // Straight-line code has equal counts. Bins that need more repetitions than the others get a histogram of
+        // their own, so that the others are not repeated with them.
         let fits = |last: &&mut Histogram| {
             let repeats = last.counts.last().copied().map(Histogram::repeats);
             low.wrapping_sub(last.high()) <= max_gap_bytes && repeats == Some(Histogram::repeats(count))
@@ -219,8 +220,8 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
     Ok(histograms)
 }
 
-/// Writes the arcs: entries of each function by their callers. What entered one without a transfer of control (it
-/// ran into it, the machine began there) has an unknown caller, so that calls are those of [`functions::table`].
+/// Writes the arcs: entries of each function by caller. Entries without a transfer of control (falling into the
+/// function, the machine's start) have an unknown caller, so that calls equal those of [`functions::table`].
 fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<()> {
     let mut arcs: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let unknown = caller(profile, image, None);
@@ -232,7 +233,7 @@ fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<(
             *arcs.entry((unknown, start)).or_default() += others;
         }
     }
-    // An arc of no calls: gprof wants one.
+    // gprof needs at least one arc, so an arc with no calls is added.
     if arcs.is_empty() {
         arcs.insert((unknown, profile.facts.entry), 0);
     }
@@ -256,12 +257,13 @@ fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-/// The address that stands for the caller with this return address: one in its call, or of a caller that is no code.
+/// Address for the caller with this return address: one inside its call, or the pseudo-address of a caller that is
+/// not code.
 fn caller(profile: &Profile, image: &Image, return_addr: Option<u64>) -> u64 {
     let (name, start) = functions::caller(profile, return_addr);
     match CALLERS.iter().find(|(caller, _)| start.is_none() && *caller == name) {
         Some((_, from_end)) => image.before_end(*from_end),
-        // In the call, not behind it.
+        // Inside the call, not after it.
         None => image.address((return_addr.unwrap_or(0) & !1).wrapping_sub(1)),
     }
 }
@@ -287,7 +289,7 @@ mod tests {
     fn a_file_is_a_header_histograms_and_arcs() {
         let profile = empty().function("main", 0x40, 8).insn(0x40, 70_000).insn(0x44, 65_536);
         let mut expected = b"gmon\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
-        // The entry, which did not run.
+        // The entry, which was not executed.
         let rate = 31_250_000u32.to_le_bytes();
         let header = |low: u8, high: u8, bins: u8| {
             let mut header = vec![0, low, 0, 0, 0, high, 0, 0, 0, bins, 0, 0, 0];

@@ -1,8 +1,8 @@
-//! What heaptrack writes of a process, so that heaptrack_gui and heaptrack_print show firmware's heap: every event, at
-//! the firmware's own time.
+//! heaptrack's file format, so that heaptrack_gui and heaptrack_print show the firmware's heap: every event, at the
+//! firmware's own time.
 //!
-//! The format is that of `heaptrack_interpret`'s output, version 2: a letter, and numbers in hexadecimal. Strings,
-//! instruction pointers and traces are numbered from 1, allocations from 0, in the order in which they come.
+//! The format is `heaptrack_interpret`'s output, version 2: a letter, and numbers in hexadecimal. Strings,
+//! instruction pointers and traces are numbered from 1, allocations from 0, in order of appearance.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -16,16 +16,16 @@ use crate::analysis::heap::{self, NOT_FOLLOWED};
 use crate::profile::Profile;
 use crate::text::markup::shown;
 
-/// The version of heaptrack that the format is of, and that of the format.
+/// Version of heaptrack, and version of the file format.
 const VERSION: &str = "10400 2";
 
-/// Nanoseconds in the unit of its time stamps.
+/// Unit of the time stamps, in nanoseconds.
 const NS_PER_STAMP: u128 = 1_000_000;
 
-/// Writes the events of the window; what was held as it opened is allocated at its start.
+/// Writes the events of the window; blocks held as it opened are allocated at its start.
 ///
 /// # Errors
-/// What `out` reports, and that the heap was not followed.
+/// Errors of `out`; also when the heap was not followed.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let Some(followed) = &profile.heap else { bail!(NOT_FOLLOWED) };
     let tree = heap::paths(profile, settings.view);
@@ -95,7 +95,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// The strings written so far.
+/// Strings written so far.
 struct Names<'a> {
     out: &'a mut dyn Write,
     numbers: HashMap<String, usize>,
@@ -116,11 +116,11 @@ impl Names<'_> {
 
 struct Events<'a> {
     out: &'a mut dyn Write,
-    /// By site.
+    /// Trace of each site.
     traces: &'a [u32],
-    /// Numbers of what has one size and one trace.
+    /// Numbers of allocations with the same size and trace.
     kinds: HashMap<(u64, u32), usize>,
-    /// What is held, by address.
+    /// Held blocks by address.
     held: HashMap<u64, usize>,
     ns_per_insn: u128,
     stamp: u128,
@@ -137,7 +137,7 @@ impl Events<'_> {
     }
 
     fn allocate(&mut self, address: u64, site: u32, size_bytes: u64) -> io::Result<()> {
-        // Something else took it back.
+        // An unseen function must have freed the old block.
         self.free(address)?;
         let trace = self.traces.get(site as usize - 1).copied().unwrap_or(0);
         let next = self.kinds.len();

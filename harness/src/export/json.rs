@@ -1,9 +1,9 @@
-//! Everything that a profile knows, as JSON: the stable interface for other people's programs.
+//! Complete profile as JSON: the stable interface for other programs.
 //!
-//! Its JSON Schema is `harness export --schema`, made from the types here, which are those of the format and
-//! no others: what the profile calls its fields may change, what is written here only with [`VERSION`].
-//! Addresses are strings in hexadecimal, since JSON's readers keep 53 bits of a number; counts are numbers.
-//! Things refer to each other by their place in a list, from 0.
+//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields
+//! of the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
+//! hexadecimal, since JSON readers keep 53 bits of a number; counts are numbers. Items refer to each other by their
+//! index in a list, from 0.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,33 +28,33 @@ use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
-/// Version of the format; it grows when something is removed or changes its meaning.
+/// Version of the format; it increases when something is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// The name of the format.
+/// Name of the format.
 pub const FORMAT: &str = "harness-profile";
 
 /// Writes the profile, item by item.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     serde_json::to_writer(&mut *out, &Document::new(profile, &tree)).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
-/// The JSON Schema of what is written.
+/// JSON Schema of the output.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn schema() -> Result<String> {
     Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
 }
 
-/// An address, as `0x80000000`.
+/// Address, as `0x80000000`.
 #[derive(Clone, Copy)]
 pub(super) struct Address(pub(super) u64);
 
@@ -74,7 +74,7 @@ impl JsonSchema for Address {
     }
 }
 
-/// A list that is made as it is written.
+/// List that is generated while it is written.
 pub(super) struct List<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
 
 impl<'a, T> List<'a, T> {
@@ -103,7 +103,7 @@ impl<T: JsonSchema> JsonSchema for List<'_, T> {
     }
 }
 
-/// A profile of one run of one firmware image.
+/// Profile of one run of one firmware image.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Profile")]
 struct Document<'a> {
@@ -111,16 +111,16 @@ struct Document<'a> {
     format: &'static str,
     /// Version of the format; it grows when something is removed or changes its meaning.
     version: u32,
-    /// What was run, how, and how it ended: all that the rest depends on.
+    /// Inputs, settings and end of the run, on which all the rest depends.
     facts: Facts<'a>,
     /// Instructions of the window. Exact.
     total_insns: u64,
     /// Samples taken of them.
     total_samples: u64,
-    /// Functions that executed (or what stands for one: the boot ROM, a range of addresses without a name),
-    /// most instructions first; then all other functions of the image, by address.
+    /// Executed functions, most instructions first; the boot ROM and ranges of addresses without a name count as
+    /// such. Then all other functions of the image, by address.
     functions: List<'a, Function>,
-    /// Executions of each instruction that executed, by vCPU and address. Exact.
+    /// Executions of each executed instruction, by vCPU and address. Exact.
     insns: List<'a, Insn>,
     /// Source lines that have code, executed or not, by address.
     lines: List<'a, JsonLine<'a>>,
@@ -140,40 +140,40 @@ struct Document<'a> {
     bins: List<'a, Bin>,
     /// Tasks of the firmware's kernel in the order in which they first ran.
     tasks: List<'a, JsonTask>,
-    /// How long handlers, masked interrupts, calls (with --exact) and what --span names took. Exact.
+    /// Durations of handlers, masked interrupts, calls (with --exact) and --span. Exact.
     spans: List<'a, Span>,
-    /// What the firmware names itself by ZONE of zone.h, most instructions first. Exact.
+    /// Zones of the firmware (ZONE of zone.h), most instructions first. Exact.
     zones: List<'a, JsonZone>,
-    /// What it names by MARK, by name. Exact.
+    /// Marks of the firmware (MARK), by name. Exact.
     marks: List<'a, JsonMark<'a>>,
-    /// What it names by PHASE, in the order in which they first began; all add up to the whole. Exact.
+    /// Phases of the firmware (PHASE), in the order in which they first began; they add up to the whole. Exact.
     phases: List<'a, JsonPart>,
-    /// Instructions of a slice, where --slice was given.
+    /// Instructions of a slice; null without --slice.
     slice_insns: Option<u64>,
-    /// The slices in their order; all add up to the whole. Exact.
+    /// Slices in their order; they add up to the whole. Exact.
     slices: List<'a, JsonPart>,
-    /// What the firmware asked of the host.
+    /// Requests of the firmware to the host.
     notes: List<'a, Note<'a>>,
-    /// The samples held against the exact counts, and the firmware's own counts against them.
+    /// Samples compared with the exact counts, and the firmware's own counts compared with them.
     cross_check: CrossCheck,
-    /// What the firmware counted itself; empty where it does not, or its runtime keeps no arcs.
+    /// Calls that the firmware counted itself; empty if it counts none, or its runtime keeps no arcs.
     in_target_arcs: List<'a, InTargetArc>,
-    /// How much of the console was printed by when, where a suite asked for it.
+    /// Console output over time, if a suite asked for it.
     console_marks: List<'a, ConsoleMark>,
-    /// What was allocated and freed; null without --heap.
+    /// Allocations and frees; null without --heap.
     heap: Option<Heap>,
-    /// What happened when; null without --timeline.
+    /// Events with their instructions; null without --timeline.
     timeline: Option<Timeline<'a>>,
 }
 
-/// A function that was made to return at once.
+/// Function that was replaced by an immediate return.
 #[derive(Serialize, JsonSchema)]
 struct Stub<'a> {
-    /// Its name.
+    /// Name of the function.
     name: &'a str,
-    /// Its first address.
+    /// First address.
     address: Address,
-    /// What it returns; null: nothing.
+    /// Return value; null: it returns nothing.
     returns: Option<i64>,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Stub<'a> {
     }
 }
 
-/// What was run, how, and how it ended.
+/// Inputs, settings and end of a run.
 #[derive(Serialize, JsonSchema)]
 struct Facts<'a> {
     /// Version of harness.
@@ -194,7 +194,7 @@ struct Facts<'a> {
     image_sha256: &'a str,
     /// SHA-256 of the file given with --symbols.
     symbols_sha256: Option<&'a str>,
-    /// Compilers that made the image and their options, as its debug information has them.
+    /// Compilers that made the image, with their options, from its debug information.
     producers: &'a [String],
     /// QEMU's version.
     qemu: &'a str,
@@ -204,15 +204,15 @@ struct Facts<'a> {
     cpu: Option<&'a str>,
     /// Instruction set.
     isa: &'a str,
-    /// One instruction takes 2^icount_shift ns of the firmware's time.
+    /// Shift of virtual time: an instruction takes 2^icount_shift ns of the firmware's time.
     icount_shift: u8,
-    /// Where a raw binary was loaded.
+    /// Address at which a raw binary was loaded.
     load_addr: Option<Address>,
     /// Bytes added to the image's addresses.
     load_bias: Address,
     /// Address of the first instruction.
     entry: Address,
-    /// --vectors: the vector table that the processor starts from, where the machine would look elsewhere.
+    /// --vectors: vector table that the processor starts from, if the machine would look elsewhere.
     vectors: Option<Address>,
     /// --stub: functions that return at once.
     stubs: Vec<Stub<'a>>,
@@ -228,46 +228,47 @@ struct Facts<'a> {
     for_insns: Option<u64>,
     /// --from: function that opened the window.
     from: Option<&'a str>,
-    /// --until: function that closes it.
+    /// --until: function that closes the window.
     until: Option<&'a str>,
-    /// --max-insns: where the run has failed.
+    /// --max-insns: instructions after which the run has failed.
     max_insns: Option<u64>,
     /// Instructions before the window opened.
     before_window_insns: u64,
-    /// What was typed on the console.
+    /// Texts typed on the console.
     input: Vec<Typed<'a>>,
-    /// Most frames of a call stack; null: none were taken.
+    /// Most frames of a call stack; null: no stacks were taken.
     max_depth: Option<u32>,
-    /// Whether every call and return was followed (--exact): instructions and calls of paths are exact.
+    /// Whether every call and return was followed (--exact), so that instructions and calls of paths are exact.
     exact: bool,
-    /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
+    /// Times that the firmware waited for an interrupt: executions of `wfi`, and of `wfe` when a processor would
+    /// sleep.
     waits: u64,
-    /// Instructions executed where a processor would have slept in a `wfe`, in none of the kernel's idle tasks.
+    /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     slept_insns: u64,
-    /// Switches between tasks that were only noticed later: counts per task are then estimates.
+    /// Task switches that were noticed late: counts per task are then estimates.
     unseen_switches: u64,
-    /// How the run ended.
+    /// End of the run.
     end: &'static str,
-    /// The firmware's exit status, where it exited.
+    /// Exit status of the firmware, if it exited.
     exit_status: Option<u32>,
-    /// Address of the instruction at which it ended, where there is one.
+    /// Address of the instruction at which the run ended, if there is one.
     end_address: Option<Address>,
-    /// How it ended, in words.
+    /// End of the run in words.
     end_text: String,
 }
 
-/// A text typed on the console.
+/// Text typed on the console.
 #[derive(Serialize, JsonSchema)]
 struct Typed<'a> {
     /// Instruction from reset at which it began.
     at_insns: Option<u64>,
-    /// Or the prompt after which it began.
+    /// Prompt after which it began, instead.
     after: Option<&'a str>,
-    /// What was typed; bytes that are no UTF-8 are replaced.
+    /// Typed text; bytes that are not UTF-8 are replaced.
     text: Cow<'a, str>,
 }
 
-/// A function, or what stands for one.
+/// Function, boot ROM, or range of addresses.
 #[derive(Serialize, JsonSchema)]
 struct Function {
     /// "function", "boot-rom", or "unnamed" for a range of addresses.
@@ -278,7 +279,7 @@ struct Function {
     linkage_name: String,
     /// First address.
     address: Option<Address>,
-    /// Bytes of code, where it is a function.
+    /// Bytes of code, for a function.
     size_bytes: Option<u64>,
     /// Source file of the definition.
     file: Option<String>,
@@ -292,14 +293,14 @@ struct Function {
     samples: u64,
 }
 
-/// One instruction of the image.
+/// Instruction of the image.
 #[derive(Serialize, JsonSchema)]
 struct Insn {
     /// Index of the vCPU.
     vcpu: usize,
-    /// Its address.
+    /// Address of the instruction.
     address: Address,
-    /// Its size.
+    /// Size of the instruction in bytes.
     size_bytes: u8,
     /// Executions.
     count: u64,
@@ -311,7 +312,7 @@ struct Insn {
 struct JsonLine<'a> {
     /// Source file.
     file: &'a str,
-    /// Line in it.
+    /// Line in that file.
     line: u32,
     /// First address.
     address: Address,
@@ -321,78 +322,78 @@ struct JsonLine<'a> {
     insns: u64,
 }
 
-/// A transfer of control.
+/// Transfer of control.
 #[derive(Serialize, JsonSchema)]
 struct Arc {
     /// Index of the vCPU.
     vcpu: usize,
     /// Address of the instruction that transferred control.
     site: Address,
-    /// Where it went.
+    /// Address that it went to.
     target: Address,
     /// Return address that the target saw.
     return_address: Option<Address>,
     /// "call", "tail-call", or "jump" inside a function.
     kind: &'static str,
-    /// How often.
+    /// Number of transfers.
     count: u64,
 }
 
-/// One frame of call paths.
+/// Frame of call paths.
 #[derive(Serialize, JsonSchema)]
 struct Frame<'a> {
     /// "task", "irq", "function", "inlined" (into the frame around it), or "other".
     kind: &'static str,
-    /// What it is called.
+    /// Name of the frame.
     name: &'a str,
     /// First address of the function, which tells namesakes apart.
     address: Option<Address>,
 }
 
-/// A call path: that of its parent, and one more frame.
+/// Call path: its parent's frames, and one more.
 #[derive(Serialize, JsonSchema)]
 struct Path {
-    /// The path around it, an index into `paths`.
+    /// Enclosing path, an index into `paths`.
     parent: Option<u32>,
-    /// Its last frame, an index into `frames`.
+    /// Last frame, an index into `frames`.
     frame: u32,
-    /// Instructions in that frame and not in one that it called. Exact for a function as a whole; divided over
+    /// Instructions in that frame itself, without called functions. Exact for a function as a whole; divided among
     /// its callers as its samples are, or exact with --exact.
     insns: u64,
     /// Samples taken there.
     samples: u64,
 }
 
-/// One place in the exact call tree.
+/// Node of the exact call tree.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Node")]
 struct JsonNode {
-    /// The place around it, an index into `tree`.
+    /// Parent node, an index into `tree`.
     parent: Option<u32>,
     /// "root" (a task's outermost code), "function" or "exception".
     kind: &'static str,
-    /// Of a root: the task, an index into `tasks`; null: none.
+    /// Task of a root, an index into `tasks`; null: none.
     task: Option<u32>,
-    /// Of a function: its first address. Of an exception: its number, on RISC-V mcause.
+    /// First address of a function; number of an exception, on RISC-V mcause.
     address: Option<Address>,
-    /// Instructions there and not in what it called.
+    /// Instructions in the node itself, without called functions.
     insns: u64,
     /// Entries.
     calls: u64,
 }
 
-/// Calls as the firmware's own runtime counted them.
+/// Calls counted by the firmware's own runtime.
 #[derive(Serialize, JsonSchema)]
 struct InTargetArc {
     /// Return address that the callee saw, as stored.
     caller: Address,
     /// Address after the callee's call of the runtime, as stored.
     callee: Address,
-    /// How often.
+    /// Number of calls.
     count: u64,
 }
 
-/// How much of the console was printed by an instruction.
+/// Amount of console output at an instruction.
 #[derive(Serialize, JsonSchema)]
 struct ConsoleMark {
     /// Instructions of the window.
@@ -401,7 +402,7 @@ struct ConsoleMark {
     bytes: u64,
 }
 
-/// One sample.
+/// Sample of the program counter.
 #[derive(Serialize, JsonSchema)]
 struct Sample {
     /// Index of the vCPU.
@@ -412,11 +413,11 @@ struct Sample {
     address: Address,
     /// Running task, an index into `tasks`.
     task: Option<u32>,
-    /// Its call path, an index into `paths`.
+    /// Call path, an index into `paths`.
     path: Option<u32>,
 }
 
-/// An address bin.
+/// Address bin.
 #[derive(Serialize, JsonSchema)]
 struct Bin {
     /// First address.
@@ -425,97 +426,97 @@ struct Bin {
     samples: u64,
 }
 
-/// A task of the firmware's kernel.
+/// Task of the firmware's kernel.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Task")]
 struct JsonTask {
-    /// Its name; namesakes are numbered.
+    /// Name of the task; namesakes are numbered.
     name: String,
     /// Address of its control block.
     tcb: Address,
     /// Whether it is one of the kernel's idle tasks.
     is_idle: bool,
-    /// Instructions while it was the running one, interrupts among them included.
+    /// Instructions while it was the running task, including interrupts during that time.
     insns: u64,
-    /// How often it was switched in, or polled.
+    /// Times that it was switched in, or polled.
     switches: u64,
-    /// First address of the function that is called each time that it goes on, where it has no stack of its own.
+    /// First address of the function that is called to resume the task, if it has no stack of its own.
     poll: Option<Address>,
     /// Lowest address of its stack.
     stack_start: Option<Address>,
     /// Address above its stack.
     stack_end: Option<Address>,
-    /// Lowest stack pointer seen in it: all that it used with --exact, else at least that.
+    /// Lowest stack pointer seen while it ran: without --exact the real one may be lower.
     deepest_sp: Option<Address>,
     /// Bytes at the low end of its stack that still hold the kernel's paint.
     painted_bytes: Option<u64>,
 }
 
-/// Something that came again and again, and how long it took.
+/// Durations of one repeated activity.
 #[derive(Serialize, JsonSchema)]
 struct Span {
     /// "call", "exception", "masked", "pendsv" or "between".
     kind: &'static str,
-    /// What it is about: the function, the exception, or FROM..UNTIL.
+    /// Subject: the function, the exception, or FROM..UNTIL.
     name: String,
-    /// How often there was one.
+    /// Number of spans.
     count: u64,
-    /// Instructions of the shortest.
+    /// Instructions of the shortest span.
     min_insns: u64,
-    /// Instructions of the longest.
+    /// Instructions of the longest span.
     max_insns: u64,
-    /// Instructions of all together.
+    /// Instructions of all spans together.
     sum_insns: u64,
-    /// Where the longest began.
+    /// Address where the longest span began.
     longest_at: Option<Address>,
 }
 
-/// A zone.
+/// Zone of the firmware.
 #[derive(Serialize, JsonSchema)]
 struct JsonZone {
-    /// Its name.
+    /// Name of the zone.
     name: String,
-    /// All of it.
+    /// Counts of all contexts together.
     all: JsonZoneCounts,
-    /// The same by task and interrupt, most instructions first.
+    /// Counts by task and interrupt, most instructions first.
     contexts: Vec<JsonZoneContext>,
 }
 
-/// A zone in one task or interrupt.
+/// Counts of a zone in one task or interrupt.
 #[derive(Serialize, JsonSchema)]
 struct JsonZoneContext {
-    /// The name of the task or interrupt.
+    /// Name of the task or interrupt.
     context: String,
-    /// What was there.
+    /// Counts in this task or interrupt.
     counts: JsonZoneCounts,
 }
 
-/// How often a zone was there, and how long. Instructions are those of its own task or interrupt.
+/// Counts and durations of a zone. Only instructions of its own task or interrupt count.
 #[derive(Serialize, JsonSchema)]
 struct JsonZoneCounts {
-    /// How often it was left by its end.
+    /// Times that the zone was left by its end event.
     calls: u64,
-    /// Instructions of all those times; what is in two at once (recursion) is in it once.
+    /// Instructions of all those times; overlapping times (recursion) count once.
     total_insns: u64,
-    /// Instructions in no zone within.
+    /// Instructions in the zone and in no zone within it.
     own_insns: u64,
-    /// Instructions of the shortest.
+    /// Instructions of the shortest time.
     min_insns: u64,
     /// Mean of the instructions, rounded down.
     mean_insns: u64,
-    /// Instructions of the longest.
+    /// Instructions of the longest time.
     max_insns: u64,
-    /// Where the longest began.
+    /// Address where the longest time began.
     longest_at: Option<Address>,
-    /// How many of them were in another time of the same zone.
+    /// Number of times that were inside another time of the same zone.
     recursive: u64,
-    /// How often what had begun it was left without its end.
+    /// Times that the code that had begun the zone was left without its end event.
     left: u64,
-    /// How often its end came where it had not begun.
+    /// End events that came where the zone had not begun.
     orphans: u64,
-    /// How many of those had begun in another task or interrupt.
+    /// Number of those end events whose zone had begun in another task or interrupt.
     foreign: u64,
-    /// How many were under way as the run ended.
+    /// Times that were under way as the run ended.
     open: u64,
 }
 
@@ -552,27 +553,27 @@ impl JsonZone {
     }
 }
 
-/// Values of one name.
+/// Values of the marks of one name.
 #[derive(Serialize, JsonSchema)]
 struct JsonMark<'a> {
-    /// The name.
+    /// Name of the marks.
     name: &'a str,
-    /// How many there were.
+    /// Number of marks.
     count: u64,
-    /// The lowest.
+    /// Lowest value.
     min: i64,
-    /// The highest.
+    /// Highest value.
     max: i64,
-    /// The sum of all, wrapping.
+    /// Sum of all values, wrapping.
     sum: i64,
-    /// The last one.
+    /// Last value.
     last: i64,
 }
 
-/// A phase or a slice.
+/// Phase or slice.
 #[derive(Serialize, JsonSchema)]
 struct JsonPart {
-    /// Of a phase its name, "[no phase]" before the first; of a slice its number, from 0.
+    /// Name of a phase, "[no phase]" before the first; number of a slice, from 0.
     name: String,
     /// Instructions.
     insns: u64,
@@ -580,33 +581,33 @@ struct JsonPart {
     samples: u64,
     /// Instructions of the kernel's idle tasks.
     idle_insns: u64,
-    /// Instructions of tasks and interrupts by name; of tasks without the interrupts among them.
+    /// Instructions of tasks and interrupts by name; interrupts during a task do not count as the task's.
     contexts: Vec<PartContext>,
-    /// Functions that executed, most instructions first.
+    /// Executed functions, most instructions first.
     functions: Vec<PartFunction>,
 }
 
-/// A task or an interrupt in a part of a run.
+/// Task or interrupt in a part of a run.
 #[derive(Serialize, JsonSchema)]
 struct PartContext {
-    /// Its name.
+    /// Name of the task or interrupt.
     name: String,
-    /// Its instructions there.
+    /// Instructions of it in this part.
     insns: u64,
 }
 
-/// A function in a part of a run.
+/// Function in a part of a run.
 #[derive(Serialize, JsonSchema)]
 struct PartFunction {
-    /// Its name.
+    /// Name of the function.
     name: String,
-    /// Its first address, which tells namesakes apart.
+    /// First address, which tells namesakes apart.
     address: Option<Address>,
     /// Instructions in it.
     self_insns: u64,
 }
 
-/// All that parts of a run are made from.
+/// Sources for all parts of a run.
 struct PartsOf<'a> {
     profile: &'a Profile,
     names: zone::ContextNames,
@@ -622,7 +623,7 @@ impl PartsOf<'_> {
         PartsOf { profile, names, by_function, samples }
     }
 
-    /// The parts that are meant, together.
+    /// Sum of the selected parts.
     fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
         let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
         let mut functions: BTreeMap<u32, u64> = BTreeMap::new();
@@ -654,31 +655,31 @@ impl PartsOf<'_> {
     }
 }
 
-/// Something that the firmware asked of the host.
+/// Request of the firmware to the host.
 #[derive(Serialize, JsonSchema)]
 struct Note<'a> {
-    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
+    /// Whether the request was denied; otherwise the host answered, and another host may answer differently.
     denied: bool,
     /// Semihosting operation number.
     operation: u32,
     /// Address of the instruction that asked.
     address: Address,
-    /// What it asked for.
+    /// Argument of the request.
     text: &'a str,
 }
 
-/// Measurements of one run by different means, held against each other.
+/// Comparison of measurements of one run by different means.
 #[derive(Serialize, JsonSchema)]
 struct CrossCheck {
-    /// Whether all counts agree; what --strict asks for.
+    /// Whether all counts agree, as --strict demands.
     counts_agree: bool,
-    /// The largest deviation of a function's samples from its exact share, in standard deviations.
+    /// Largest deviation of a function's samples from its exact share, in standard deviations.
     largest_z: f64,
-    /// Names of the functions that keep step with the sampling period: their samples mislead.
+    /// Names of the functions that keep step with the sampling period, so that their samples mislead.
     aliased: Vec<String>,
-    /// What can never be: defects of the profiler.
+    /// Impossible findings: defects of the profiler.
     inconsistencies: Vec<String>,
-    /// What came of the firmware's own counts, line by line; empty where it has none.
+    /// Result for the firmware's own counts, line by line; empty if it has none.
     in_target: Vec<String>,
 }
 

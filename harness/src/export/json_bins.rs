@@ -1,5 +1,5 @@
-//! Address bins as JSON (`harness bins --json`): instructions and samples by address, in the words of the JSON format of
-//! profiles (`json`).
+//! Address bins as JSON (`harness bins --json`): instructions and samples by address, with the names of the profile's
+//! JSON format (`json`).
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::show::bins::bins;
 
-/// The bins of a profile.
+/// Bins of a profile.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Bins")]
 struct Document<'a> {
@@ -30,27 +30,27 @@ struct Document<'a> {
     total_samples: u64,
     /// Width of a bin in bytes.
     bin_bytes: u64,
-    /// Bins in which something executed, by address.
+    /// Bins with executed instructions, by address.
     bins: Vec<Bin>,
 }
 
-/// An address bin.
+/// Address bin.
 #[derive(Serialize, JsonSchema)]
 struct Bin {
-    /// Its first address.
+    /// First address.
     address: Address,
     /// Instructions executed in it. Exact.
     insns: u64,
     /// Samples taken of them.
     samples: u64,
-    /// The function in which its hottest instruction lies, or what stands for one.
+    /// Function, or substitute for one, that contains the bin's most executed instruction.
     function: String,
 }
 
-/// Writes bins of so many bytes.
+/// Writes bins of so many bytes each.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<()> {
     let bins: Vec<Bin> = bins(profile, bin_bytes)
         .into_iter()
@@ -71,15 +71,15 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
         bin_bytes,
         bins,
     };
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }
 
-/// The JSON Schema of what is written.
+/// JSON Schema of the output.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn schema() -> Result<String> {
     Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
 }

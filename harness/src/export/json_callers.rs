@@ -1,5 +1,5 @@
-//! Callers and callees of a function as JSON (`harness callers --json`), in the words of the JSON format of profiles
-//! (`json`). What the table on the terminal leaves out for want of room is here.
+//! Callers and callees of a function as JSON (`harness callers --json`), with the names of the profile's JSON format
+//! (`json`). Unlike the table on the terminal, it leaves nothing out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::analysis::place::Place;
 use crate::image::symbols;
 use crate::profile::Profile;
 
-/// A function between its callers and its callees.
+/// Function between its callers and its callees.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Callers")]
 struct Document<'a> {
@@ -32,7 +32,7 @@ struct Document<'a> {
     total_insns: u64,
     /// Whether instructions by caller and callee are exact (--exact), instead of divided as the samples are.
     is_exact: bool,
-    /// The function's name; that of a generic, where several of its instances are meant.
+    /// Name of the function; the generic's name for several of its instances.
     name: String,
     /// First addresses of the function, or of the instances; empty: the boot ROM.
     addresses: Vec<Address>,
@@ -40,55 +40,55 @@ struct Document<'a> {
     calls: u64,
     /// Instructions in it, called ones not included. Exact.
     self_insns: u64,
-    /// Instructions in it and all that it called; null: the profile has no stacks.
+    /// Instructions in the function and all its callees; null: the profile has no stacks.
     inclusive_insns: Option<u64>,
-    /// Who called it, by instructions.
+    /// Callers, by instructions.
     callers: Vec<Call>,
-    /// What it called, by instructions.
+    /// Callees, by instructions.
     callees: Vec<Call>,
     /// Tasks and interrupts that it executed in, by instructions.
     contexts: Vec<Context>,
 }
 
-/// A caller or callee.
+/// Caller or callee.
 #[derive(Serialize, JsonSchema)]
 struct Call {
-    /// Its name, or why there is none, in square brackets.
+    /// Name, or in square brackets the reason why there is none.
     name: String,
     /// First address of the function.
     address: Option<Address>,
     /// Calls between the two. Exact.
     calls: u64,
-    /// Those among them that were tail calls, by the function that jumped.
+    /// Tail calls among them, by the function that jumped.
     tail_calls: Vec<TailCall>,
     /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
     insns: Option<u64>,
-    /// Of a caller, its callers; of a callee, its callees, as far as --depth asks for.
+    /// Callers of a caller, or callees of a callee, as far as --depth asks for.
     beyond: Vec<Call>,
 }
 
 /// Tail calls by the function that jumped.
 #[derive(Serialize, JsonSchema)]
 struct TailCall {
-    /// Its name.
+    /// Name of the function that jumped.
     from: String,
-    /// How often.
+    /// Number of tail calls.
     calls: u64,
 }
 
-/// A task or interrupt.
+/// Task or interrupt.
 #[derive(Serialize, JsonSchema)]
 struct Context {
-    /// Its name.
+    /// Name of the task or interrupt.
     name: String,
     /// Instructions of the function there, called ones included.
     insns: u64,
 }
 
-/// Writes the surroundings of these places, which are one function, up to so many calls away.
+/// Writes the surroundings of these places, which are one function, up to `depth` calls away.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
     let starts: Vec<u64> = places.iter().filter_map(|place| place.start()).collect();
     let together = Together::new(starts.iter().copied());
@@ -109,7 +109,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dy
         .filter(|(name, _)| !name.is_empty())
         .map(|(name, inclusive)| Context { name: name.clone(), insns: inclusive.insns })
         .collect();
-    // Stable: equal ones stay in the order of names.
+    // Stable: equal ones stay in order of name.
     contexts.sort_by_key(|context| std::cmp::Reverse(context.insns));
     let document = Document {
         format: "harness-callers",
@@ -127,15 +127,15 @@ pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dy
         callees: calls.around(&around.callees, false, &mut vec![], &function),
         contexts,
     };
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }
 
-/// The JSON Schema of what is written.
+/// JSON Schema of the output.
 ///
 /// # Errors
-/// None that is known.
+/// No known errors.
 pub fn schema() -> Result<String> {
     Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
 }
@@ -147,7 +147,8 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Callers or callees of the last in a chain, each with those beyond it; `chains` is what each chain cost.
+    /// Callers or callees of the last function in a chain, each with those beyond it; `chains` has the cost of each
+    /// chain.
     fn around(
         &self,
         chains: &BTreeMap<Vec<Party>, Inclusive>,
@@ -160,11 +161,11 @@ impl Calls<'_> {
         for (other, edge) in edges {
             chain.push(other.clone());
             let insns = match chain.len() {
-                // What a recursive function spends in itself is only known by pair.
+                // The own instructions of a recursive function are known only by pair.
                 1 => Some(edge.inclusive.insns),
                 _ => chains.get(chain).map(|cost| cost.insns),
             };
-            // A chain on which nothing was seen is none.
+            // A chain that was never observed does not exist.
             if insns.is_some() || !self.graph.has_inclusive {
                 let is_new = !chain[..chain.len() - 1].contains(other) && other != last;
                 let goes_on = chain.len() < self.depth && !matches!(other, Party::Outside(_)) && is_new;
@@ -173,13 +174,13 @@ impl Calls<'_> {
             }
             chain.pop();
         }
-        // Stable: equal ones stay in the order of addresses.
+        // Stable: equal ones stay in order of address.
         calls.sort_by_key(|call| std::cmp::Reverse((call.insns, call.calls)));
         calls
     }
 
     fn call(&self, other: &Party, edge: &Edge, insns: Option<u64>, beyond: Vec<Call>) -> Call {
-        // Calls in which no sample was taken are not free.
+        // A call without samples is not free; its cost is unknown.
         let known = insns.filter(|&insns| self.graph.has_inclusive && (insns > 0 || self.graph.is_exact));
         let tail_calls = edge.tail_calls.iter();
         Call {

@@ -1,4 +1,4 @@
-//! The heap as a part of the JSON format: what was held, leaked and freed, by call path.
+//! Heap in the JSON format: memory held, leaked and freed, by call path.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,41 +8,41 @@ use crate::analysis::heap::{self, Held, Misuse, Point, Use, Wrong};
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
 
-/// What the firmware's allocation functions did (--heap), in the window.
+/// Heap in the window, by calls of the firmware's allocation functions (--heap).
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Heap {
     /// All call paths together.
     total: Counts,
-    /// Most bytes held at once.
+    /// Most bytes held at once: the peak.
     peak: Bytes,
-    /// Instructions of the window as that was reached first.
+    /// Instructions of the window when the peak was first reached.
     peak_at_insns: u64,
-    /// What was held as the window opened.
+    /// Memory held as the window opened.
     held_before: Bytes,
-    /// What was held as the run ended, that included.
+    /// Memory held as the run ended, including memory held as the window opened.
     held_at_end: Bytes,
-    /// Frees of what had been freed.
+    /// Frees of blocks that had been freed already.
     double_frees: u64,
-    /// Frees of what was never allocated.
+    /// Frees of addresses that were never allocated.
     bad_frees: u64,
-    /// Blocks that were given out again although they were held.
+    /// Blocks that were allocated again although they were held.
     reissued: u64,
-    /// The memory that blocks were given out of.
+    /// Memory that blocks were allocated from.
     arena: Option<Arena>,
-    /// Call paths, with the task that they were called in.
+    /// Call paths, with their tasks.
     paths: Vec<Path>,
     /// The first wrong frees, in their order.
     misuses: Vec<JsonMisuse>,
-    /// The heap over time: after the last event in each 400th of the run that has some.
+    /// Heap over time: after the last event in each 400th of the run that has events.
     history: Vec<JsonPoint>,
 }
 
 /// Bytes and blocks.
 #[derive(Serialize, JsonSchema)]
 struct Bytes {
-    /// Bytes that were asked for.
+    /// Requested bytes.
     bytes: u64,
-    /// How many blocks.
+    /// Number of blocks.
     blocks: u64,
 }
 
@@ -52,26 +52,26 @@ impl From<Held> for Bytes {
     }
 }
 
-/// What was asked for.
+/// Allocations and their fate.
 #[derive(Serialize, JsonSchema)]
 struct Counts {
-    /// What was allocated.
+    /// Allocated memory.
     allocated: Bytes,
-    /// What of that was freed.
+    /// Part of it that was freed.
     freed: Bytes,
-    /// What was held as most was held in all.
+    /// Memory held at the peak of the whole heap.
     at_peak: Bytes,
-    /// What was allocated and is held at the end.
+    /// Memory that was allocated and is held at the end.
     leaked: Bytes,
-    /// Allocations that there was no memory for.
+    /// Allocations that failed for lack of memory.
     failed: Bytes,
     /// Calls that were left by an exception or a longjmp.
     left: Bytes,
-    /// Blocks that were freed before anything else was allocated.
+    /// Blocks that were freed before the next allocation.
     temporary: u64,
-    /// Instructions for which what was freed had been held, all together.
+    /// Instructions for which freed blocks had been held, all together.
     lifetime_insns: u64,
-    /// Instructions for which the block was held that was held longest of those that were freed.
+    /// Instructions for which the longest held of the freed blocks was held.
     longest_insns: u64,
 }
 
@@ -85,48 +85,48 @@ impl From<&Use> for Counts {
     }
 }
 
-/// The memory that blocks were given out of.
+/// Memory that blocks were allocated from.
 #[derive(Serialize, JsonSchema)]
 struct Arena {
-    /// What the image calls it; null: it is from the first to the last block that was ever given out.
+    /// Name in the image; null: the range from the first to the last block ever allocated.
     name: Option<String>,
-    /// Its first address.
+    /// First address.
     start: Address,
-    /// The address after it.
+    /// Address after the last one.
     end: Address,
 }
 
-/// A call path to an allocation function.
+/// Call path to an allocation function.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "HeapPath")]
 struct Path {
-    /// Its frames, outermost first; the last one is the allocation function.
+    /// Frames, outermost first; the last one is the allocation function.
     frames: Vec<String>,
-    /// The running task, an index in `tasks`; null: none.
+    /// Running task, an index into `tasks`; null: none.
     task: Option<u32>,
-    /// What was asked for there.
+    /// Allocations on this path.
     #[serde(flatten)]
     counts: Counts,
 }
 
-/// A wrong free.
+/// Wrong free.
 #[derive(Serialize, JsonSchema)]
 struct JsonMisuse {
     /// "double-free" or "never-allocated".
     kind: &'static str,
-    /// The address that was freed.
+    /// Address that was freed.
     address: Address,
-    /// Instructions of the window.
+    /// Instructions of the window before the free.
     at_insns: u64,
-    /// Where: an index in `paths`.
+    /// Path of the free, an index into `paths`.
     path: u32,
-    /// Where it was freed first, an index in `paths`.
+    /// Path of the first free, an index into `paths`.
     first_path: Option<u32>,
-    /// Where it was allocated, an index in `paths`.
+    /// Path of the allocation, an index into `paths`.
     allocated_path: Option<u32>,
 }
 
-/// The heap at one time.
+/// Heap at one time.
 #[derive(Serialize, JsonSchema)]
 struct JsonPoint {
     /// Instructions of the window.
@@ -139,12 +139,12 @@ struct JsonPoint {
     most_bytes: u64,
     /// Bytes from the arena's start to the end of the last block that was ever held.
     high_water_bytes: u64,
-    /// The largest stretch between blocks.
+    /// Largest gap between blocks.
     largest_free_bytes: u64,
 }
 
 impl Heap {
-    /// That of a profile; None: the heap was not followed.
+    /// Heap of a profile; None: it was not followed.
     pub(super) fn of(profile: &Profile) -> Option<Heap> {
         let found = heap::replay(profile)?;
         let tree = heap::paths(profile, View::default());

@@ -1,5 +1,4 @@
-//! The timeline as a part of the JSON format: every event in order, made as it is written, for there may be ten
-//! million.
+//! Timeline in the JSON format: every event in order, generated while it is written, since there may be ten million.
 
 use std::collections::HashMap;
 
@@ -11,49 +10,51 @@ use super::settings::Settings;
 use crate::analysis::happened::{Row, rows};
 use crate::profile::Profile;
 
-/// Every event of the window, in order (--timeline).
+/// Timeline: every event of the window, in order (--timeline).
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Timeline<'a> {
-    /// How long the machine slept in the window: its clock went on by so many nanoseconds while nothing executed. 0
-    /// where it never did, and where that cannot be told.
+    /// Time that the machine slept in the window, in nanoseconds: its clock advanced while nothing executed. 0 if it
+    /// never slept, or if that is not known.
     slept_ns: u64,
-    /// What --trace named.
+    /// Patterns of --trace.
     traced: &'a [String],
-    /// What events refer to by its place here, in the order in which it is first referred to.
+    /// Names that events refer to by index, in the order of first use.
     names: Vec<String>,
-    /// The events.
+    /// Events of the timeline.
     events: List<'a, JsonEvent>,
 }
 
-/// An event. What it has nothing to say of is left out.
+/// Event of the timeline. Fields without a meaning for it are left out.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Event")]
 struct JsonEvent {
     /// Instructions of the window that the vCPU had started.
     at_insns: u64,
-    /// Nanoseconds of the firmware's time since the window opened: 2^icount_shift for each instruction, and its sleep.
+    /// Nanoseconds of the firmware's time since the window opened: 2^icount_shift for each instruction, plus its
+    /// sleep.
     at_ns: u64,
     /// Index of the vCPU.
     vcpu: u32,
-    /// The task or interrupt that executed, an index into `names`.
+    /// Task or interrupt that executed, an index into `names`.
     context: u32,
-    /// "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left", "phase", "mark",
-    /// "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked", "unmasked",
-    /// "free stack" (of a task that is switched out); of the heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
+    /// Kind of event: "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left",
+    /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
+    /// "unmasked", "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated",
+    /// "allocation failed", "allocation left".
     event: &'static str,
-    /// The task, exception, zone, phase, mark, function or operation, an index into `names`.
+    /// Task, exception, zone, phase, mark, function or operation, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<u32>,
-    /// A mark's value, bytes, or how many nanoseconds the machine has slept up to here.
+    /// Value of a mark, number of bytes, or nanoseconds that the machine has slept up to here.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<i64>,
-    /// Of a switch: why the task before does not go on, an index into `names`.
+    /// Reason of a switch, why the task before does not continue; an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<u32>,
 }
 
 impl<'a> Timeline<'a> {
-    /// That of a profile; None: there is none.
+    /// Timeline of a profile; None: it has none.
     pub(super) fn of(profile: &'a Profile) -> Option<Timeline<'a>> {
         let mut names = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -73,7 +74,7 @@ impl<'a> Timeline<'a> {
             context: number(&row.context).unwrap_or(0),
             event: row.event,
             name: number(&row.name),
-            // The size of a block may be whatever a register holds.
+            // A block's size may be any value of a register.
             value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
             why: number(&row.why),
         };

@@ -1,20 +1,20 @@
-//! A tracefile of lcov: which lines and functions ran, and how often, of firmware that was built without gcov and
-//! spends no byte of its memory on counting.
+//! lcov's tracefile: executions of lines and functions, for firmware that was built without gcov and spends no memory
+//! on counting.
 //!
-//! A line's count is how often it ran, not how many instructions it took. A line runs as often as the instruction
-//! of it that ran most often (a loop's condition runs once more than its body, and gcov says that number, too),
-//! and as often as all its copies together: in each function, and in each place into which the compiler inlined
-//! it, told apart by the lines of the calls. So a line has a count above 0 exactly where one of its
-//! instructions ran. It differs from gcov where the compiler unrolled a loop (one of the copies counts), inlined
-//! two calls of one line (the one that ran more often counts), or merged, moved or removed code.
+//! A line's count is its number of executions, not of instructions. It is the count of the line's most executed
+//! instruction: a loop's condition runs once more than its body, and gcov gives that number, too. Counts of all
+//! copies of a line are added up: one copy in each function, and in each place into which the compiler inlined it,
+//! told apart by the lines of the calls. So a line has a count above 0 exactly if one of its instructions ran. The
+//! count differs from gcov's if the compiler unrolled a loop (one of the copies counts), inlined two calls of one
+//! line (the one that ran more often counts), or merged, moved or removed code.
 //!
-//! A function's count is its calls, as in [`functions::table`]; what compilers split or copied under names of their
-//! own (`crc32.constprop.0`) is added to the function in the source. `.part` and `.cold` pieces are entered from the
-//! function they belong to, and count only where nothing else is left of it. What exists only inlined into others
-//! is no function here, but its lines are lines. Functions have the names of the symbol table, since lcov's have no
-//! commas; `genhtml --demangle-cpp` shows them demangled.
+//! A function's count is its calls, as in [`functions::table`]. Functions that compilers split or copied under other
+//! names (`crc32.constprop.0`) are added to the function in the source. `.part` and `.cold` pieces are entered from
+//! their function, and count only if no other code is left of it. A function that exists only inlined into others is
+//! not listed, but its lines are. Functions have the names of the symbol table, since lcov's names have no commas;
+//! `genhtml --demangle-cpp` demangles them.
 //!
-//! There are no branches: how often a jump was taken cannot be told from counts of instructions alone.
+//! Branches are not listed: counts of instructions alone do not tell how often a jump was taken.
 //!
 //! The format: geninfo(1), FILES.
 
@@ -31,7 +31,7 @@ use crate::analysis::place::Place;
 use crate::error::InputError;
 use crate::profile::{Frame, Function, Profile};
 
-/// Pieces of a function that are entered from the rest of it.
+/// Name parts of pieces that are entered from the rest of their function.
 const PIECES: [&str; 2] = [".part.", ".cold"];
 
 /// Lines and functions of one source file.
@@ -43,7 +43,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The functions' names as lcov reads them; those of which the file has several get their lines.
+    /// Names of functions for lcov; a name that occurs several times in the file gets the line appended.
     fn names(&self) -> Vec<String> {
         let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
         for &(_, name) in self.functions.keys() {
@@ -57,7 +57,7 @@ impl Source<'_> {
     }
 }
 
-/// Entries of a function, and of pieces of it.
+/// Entries of a function, and of its pieces.
 #[derive(Default)]
 struct Calls {
     whole: Option<u64>,
@@ -70,7 +70,7 @@ impl Calls {
     }
 }
 
-/// One copy of a line: the function whose code it is in, and the calls through which it was inlined there.
+/// Copy of a line: the function that contains its code, and the calls through which it was inlined there.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Copy<'a> {
     function: Option<u64>,
@@ -81,7 +81,7 @@ struct Copy<'a> {
 /// Writes the tracefile.
 ///
 /// # Errors
-/// When the image has no line of source; what `out` reports.
+/// When the image has no source lines; errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if profile.names.lines.is_empty() {
         let why = "the profile has no source lines, because the image had no debug information";
@@ -136,7 +136,7 @@ fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
     sources
 }
 
-/// Where a function is defined; where nothing says it (assembly), the line of its first instruction.
+/// Place of a function's definition; if unknown (assembly), the line of its first instruction.
 fn definition<'a>(profile: &'a Profile, function: &'a Function) -> Option<(&'a str, u32)> {
     if let (Some(file), Some(line)) = (&function.file, function.line) {
         return Some((file, line));
@@ -164,22 +164,22 @@ fn lines(profile: &Profile) -> BTreeMap<(u32, u32), u64> {
     copies.into_iter().map(|(line, copies)| (line, copies.into_values().sum())).collect()
 }
 
-/// lcov's names of tests are words.
+/// Test name of an image: lcov accepts words only.
 fn test_name(image_name: &str) -> String {
     image_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// A path as lcov reads it: to the end of the line.
+/// Path for lcov, which reads it to the end of the line.
 fn one_line(path: &str) -> Cow<'_, str> {
     escaped(path, char::is_control)
 }
 
-/// A name as lcov reads it: to the next comma.
+/// Name for lcov, which reads it to the next comma.
 fn function_name(name: &str) -> Cow<'_, str> {
     if name.is_empty() { Cow::Borrowed("[no name]") } else { escaped(name, |c| c == ',' || c.is_control()) }
 }
 
-/// The text with some characters as `%2C`.
+/// Escapes some characters of the text, as in `%2C`.
 fn escaped(text: &str, needs: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&needs) {
         return Cow::Borrowed(text);
@@ -202,7 +202,7 @@ mod tests {
     use crate::profile::LineCode;
     use crate::profile::testing::empty;
 
-    /// Code of one line, with the index of its file.
+    /// Adds code of one line, with the index of its file.
     fn line(profile: &mut Profile, start: u64, size_bytes: u64, file: u32, line: u32) {
         profile.names.lines.push(LineCode { start, size_bytes, file, line });
     }
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_loop_runs_as_often_as_its_condition() {
-        // for (i = 0; i < 10; i++) f(i): once the start, 11 times the condition, 10 times the step and the body.
+        // for (i = 0; i < 10; i++) f(i): the start runs once, the condition 11 times, the step and the body 10 times.
         let mut profile = with_files(&["a.c"]).function("main", 0x40, 0x10);
         profile = profile.insn(0x40, 1).insn(0x42, 11).insn(0x44, 10).insn(0x46, 10);
         line(&mut profile, 0x40, 4, 0, 5);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn copies_of_a_line_are_added_up() {
-        // A function in a header: on its own, and inlined into two others, into one of them twice.
+        // A function in a header: on its own, and inlined into two others, twice into one of them.
         let mut profile = with_files(&["swap.h"]).function("swap", 0x40, 4).function("sort", 0x50, 8);
         profile = profile.function("shuffle", 0x60, 4);
         profile = profile.insn(0x40, 1).insn(0x50, 10).insn(0x52, 10).insn(0x54, 100).insn(0x60, 1000);

@@ -1,6 +1,7 @@
-//! What valgrind's massif writes, for ms_print and massif-visualizer: the heap over time, and what held it at the peak.
+//! valgrind massif's file format, for ms_print and massif-visualizer: the heap over time, and its holders at the
+//! peak.
 //!
-//! The tree is upside down: below a function are those that called it.
+//! The tree is upside down: below a function are its callers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use crate::text::markup::shown;
 /// Writes the history and the peak.
 ///
 /// # Errors
-/// What `out` reports, and that the heap was not followed.
+/// Errors of `out`; also when the heap was not followed.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let Some(found) = heap::replay(profile) else { bail!(NOT_FOLLOWED) };
     writeln!(out, "desc: harness --heap")?;
@@ -28,7 +29,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let mut snapshots: Vec<(Point, bool)> = vec![(Point::default(), false), (peak, true)];
     snapshots[0].0.held_bytes = found.before.bytes;
     snapshots.extend(found.history.iter().map(|point| (*point, false)));
-    // Stable: what is at the peak's time comes after it.
+    // Stable: the peak comes after other points of the same time.
     snapshots.sort_by_key(|(point, is_peak)| (point.at_insns, !is_peak));
     for (number, (point, is_peak)) in snapshots.iter().enumerate() {
         let rule = "#-----------";
@@ -44,7 +45,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// What called something, and how many bytes it held by that.
+/// Callers of a function, with the bytes held through each.
 #[derive(Default)]
 struct Callers {
     bytes: u64,
@@ -70,7 +71,7 @@ impl Callers {
     fn write(&self, depth: usize, bytes: u64, name: &str, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{:depth$}n{}: {bytes} {name}", "", self.callers.len())?;
         let mut callers: Vec<_> = self.callers.iter().collect();
-        // Stable: equal ones stay in the order of their names.
+        // Stable: equal ones stay in order of name.
         callers.sort_by_key(|(_, callers)| std::cmp::Reverse(callers.bytes));
         callers.into_iter().try_for_each(|(name, callers)| callers.write(depth + 1, callers.bytes, name, out))
     }

@@ -1,5 +1,5 @@
-//! What a profile is written as: one file per format. Only this file knows what they are called: [`FORMATS`] is the
-//! one list of them, which the command line and its help are made from.
+//! Exports of a profile, one file per format. Only this file knows the formats' names: [`FORMATS`] is the single list
+//! of them, from which the command line and its help are made.
 
 pub mod callgrind;
 pub mod chrome;
@@ -45,14 +45,14 @@ use crate::text::terminal;
 /// Adds the saved profile and the flamegraph to a profile directory.
 ///
 /// # Errors
-/// When they cannot be written.
+/// When a file cannot be written.
 pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()> {
     output.write(FILE_NAME, &profile.to_bytes()?)?;
     let framed = options.zone_frames.then(|| zone::framed(profile));
     let shown = framed.as_ref().unwrap_or(profile);
     let phases = if options.by_phase { part::by_phase(shown) } else { Ok(Vec::new()) };
     if let Err(why) = &phases {
-        // The run has been made; what it is asked to be split by is the least of it.
+        // The run is complete, so a profile that cannot be split by phase only causes a warning.
         let _ = writeln!(terminal::stderr(), "warning: --by phase: {why}");
     }
     let picture = match phases {
@@ -69,33 +69,33 @@ pub fn write(profile: &Profile, options: &Options, output: &Output) -> Result<()
     Ok(())
 }
 
-/// A format of another tool.
+/// Format of another tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Its name on the command line.
+    /// Name on the command line.
     name: &'static str,
-    /// Its line in the help: what it is for, and what opens it.
+    /// Line in the help: purpose, and the tools that open it.
     help: &'static str,
-    /// Whether it is no text, which a terminal is not shown.
+    /// Whether it is binary, and so never shown on a terminal.
     is_binary: bool,
-    /// Whether it can have phases apart.
+    /// Whether it can separate phases.
     splits_by_phase: bool,
     writer: Writer,
 }
 
-/// Writes a profile in one format.
+/// Writer of a profile in one format.
 #[derive(Clone, Copy, Debug)]
 pub enum Writer {
-    /// As a file.
+    /// Writes a file.
     File(WriteFile),
-    /// As a directory.
+    /// Writes a directory.
     Directory(fn(&Profile, &Settings, &Path) -> Result<()>),
 }
 
-/// Writes a file's bytes.
+/// Function that writes a file's bytes.
 pub type WriteFile = fn(&Profile, &Settings, &mut dyn Write) -> Result<()>;
 
-/// The formats, by name.
+/// Formats by name.
 pub const FORMATS: &[Format] = &[
     text(
         "callgrind",
@@ -133,44 +133,44 @@ pub const FORMATS: &[Format] = &[
     text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline::write),
 ];
 
-/// A format whose files are text.
+/// Makes a format whose files are text.
 const fn text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
     Format { name, help, is_binary: false, splits_by_phase: false, writer: Writer::File(write) }
 }
 
-/// A format whose files are no text.
+/// Makes a format whose files are binary.
 const fn binary(name: &'static str, help: &'static str, write: WriteFile) -> Format {
     Format { name, help, is_binary: true, splits_by_phase: false, writer: Writer::File(write) }
 }
 
 impl Format {
-    /// The same format, which can have phases apart.
+    /// Marks the format as able to separate phases.
     const fn by_phase(self) -> Format {
         Format { splits_by_phase: true, ..self }
     }
 
-    /// What writes a profile in this format, piece by piece: the whole text is never in memory. It fails where that cannot
-    /// be written, and where the profile lacks what the format is about.
+    /// Writer of a profile in this format, piece by piece: the whole text is never in memory. It fails if the output
+    /// cannot be written, or if the profile lacks the data of the format.
     pub fn writer(self) -> Writer {
         self.writer
     }
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// What it is for, and what opens it.
+    /// Purpose of the format, and the tools that open it.
     pub fn help(self) -> &'static str {
         self.help
     }
 
-    /// Whether it can have phases apart.
+    /// Whether it can separate phases.
     pub fn splits_by_phase(self) -> bool {
         self.splits_by_phase
     }
 
-    /// Whether it is no text, which a terminal is not shown.
+    /// Whether it is binary, and so never shown on a terminal.
     pub fn is_binary(self) -> bool {
         self.is_binary
     }
@@ -206,8 +206,8 @@ mod tests {
             for profile in [empty(), freertos()] {
                 let Writer::File(write) = format.writer else { continue };
                 let mut bytes = Vec::new();
-                // An image without source lines is an error to lcov, a run that did not
-                // follow the heap to two others, one without a timeline to two more.
+                // An image without source lines is an error to lcov, a run that did not follow the heap to two other
+                // formats, one without a timeline to two more.
                 let written = write(&profile, &Settings::default(), &mut bytes).is_ok();
                 let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);

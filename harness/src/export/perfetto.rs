@@ -1,9 +1,10 @@
-//! The timeline in Perfetto's own format, for <https://ui.perfetto.dev> and its trace processor: a `Trace` of
-//! `protos/perfetto/trace/trace.proto` (<https://github.com/google/perfetto>), of which this declares what it writes.
+//! Timeline in Perfetto's own format, for <https://ui.perfetto.dev> and its trace processor: a `Trace` of
+//! `protos/perfetto/trace/trace.proto` (<https://github.com/google/perfetto>). Only the fields that are written are
+//! declared here.
 //!
-//! One packet for each moment, on a track of its task, interrupt, zone nest or counter. Names are interned: each is
+//! A packet for each moment, on the track of its task, interrupt, zone nest or counter. Names are interned: each is
 //! written once. Times are the firmware's: nanoseconds of virtual time since the window opened, 2^shift for each
-//! instruction, and what the machine slept.
+//! instruction, plus the machine's sleep.
 
 use std::io::Write;
 
@@ -15,10 +16,10 @@ use crate::analysis::trace::{Happens, NOT_RECORDED, Tables, walk};
 use crate::profile::Profile;
 use crate::text::markup::shown;
 
-/// The only sequence of packets.
+/// Id of the only sequence of packets.
 const SEQUENCE: u32 = 1;
 
-/// `SequenceFlags`: this packet begins interning, and needs what was interned before.
+/// `SequenceFlags`: this packet starts interning, and needs earlier interned names.
 const CLEARED: u32 = 1;
 const NEEDS: u32 = 2;
 
@@ -32,15 +33,15 @@ const COUNTER: i32 = 4;
 const UNIT_COUNT: i32 = 2;
 const UNIT_SIZE_BYTES: i32 = 3;
 
-/// Numbers of the names of what is said besides: why something ended, and a number.
+/// Interned names of an event's additional values: the reason of an end, and a number.
 const WHY: u64 = 1;
 const VALUE: u64 = 2;
 
-/// The process, and the first track; those of the timeline follow.
+/// Ids of the process and of the first track; the timeline's tracks follow.
 const PID: i32 = 1;
 const ROOT: u64 = 1;
 
-/// The uuid of a track.
+/// Uuid of a track.
 fn uuid(track: u32) -> u64 {
     ROOT + 1 + u64::from(track)
 }
@@ -48,7 +49,7 @@ fn uuid(track: u32) -> u64 {
 /// Writes the trace.
 ///
 /// # Errors
-/// What `out` reports, and that there is no timeline.
+/// Errors of `out`; also when there is no timeline.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if profile.timeline.is_none() {
         bail!(NOT_RECORDED);
@@ -100,7 +101,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 }
 
 struct Writer<'a> {
-    /// Tracks and names that have been described.
+    /// Number of tracks and names described so far.
     tracks: usize,
     names: usize,
     bytes: Vec<u8>,
@@ -126,7 +127,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Describes the tracks that are new, and returns the names that are.
+    /// Describes the new tracks, and returns the new names.
     fn describe(&mut self, tables: &Tables) -> Result<Option<proto::InternedData>> {
         for (number, track) in tables.tracks.iter().enumerate().skip(self.tracks) {
             let unit = if track.kind.is_bytes() { UNIT_SIZE_BYTES } else { UNIT_COUNT };
@@ -170,21 +171,21 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes that are written at a time.
+/// Size of the pieces that are written.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// What is written of Perfetto's messages, by the numbers of its fields.
+/// Fields of Perfetto's messages that are written, with their numbers.
 mod proto {
     use prost::Message;
 
-    /// `trace.proto`.
+    /// Message of `trace.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Trace {
         #[prost(message, repeated, tag = "1")]
         pub(super) packet: Vec<TracePacket>,
     }
 
-    /// `trace_packet.proto`.
+    /// Message of `trace_packet.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct TracePacket {
         #[prost(uint64, optional, tag = "8")]
@@ -203,7 +204,7 @@ mod proto {
         pub(super) first_packet_on_sequence: Option<bool>,
     }
 
-    /// `track_event/track_event.proto`.
+    /// Message of `track_event/track_event.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct TrackEvent {
         #[prost(message, repeated, tag = "4")]
@@ -218,7 +219,7 @@ mod proto {
         pub(super) counter_value: Option<i64>,
     }
 
-    /// `track_event/debug_annotation.proto`.
+    /// Message of `track_event/debug_annotation.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct DebugAnnotation {
         #[prost(uint64, optional, tag = "1")]
@@ -229,7 +230,7 @@ mod proto {
         pub(super) string_value: Option<String>,
     }
 
-    /// `interned_data/interned_data.proto`.
+    /// Message of `interned_data/interned_data.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct InternedData {
         #[prost(message, repeated, tag = "2")]
@@ -238,7 +239,7 @@ mod proto {
         pub(super) debug_annotation_names: Vec<Interned>,
     }
 
-    /// `EventName` and `DebugAnnotationName`, which are alike.
+    /// Messages `EventName` and `DebugAnnotationName`, which have the same fields.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Interned {
         #[prost(uint64, optional, tag = "1")]
@@ -247,7 +248,7 @@ mod proto {
         pub(super) name: Option<String>,
     }
 
-    /// `track_event/track_descriptor.proto`.
+    /// Message of `track_event/track_descriptor.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct TrackDescriptor {
         #[prost(uint64, optional, tag = "1")]
@@ -262,7 +263,7 @@ mod proto {
         pub(super) counter: Option<CounterDescriptor>,
     }
 
-    /// `track_event/process_descriptor.proto`.
+    /// Message of `track_event/process_descriptor.proto`.
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct ProcessDescriptor {
         #[prost(int32, optional, tag = "1")]
@@ -271,7 +272,7 @@ mod proto {
         pub(super) process_name: Option<String>,
     }
 
-    /// `track_event/counter_descriptor.proto`.
+    /// Message of `track_event/counter_descriptor.proto`.
     #[derive(Clone, Copy, PartialEq, Message)]
     pub(super) struct CounterDescriptor {
         #[prost(int32, optional, tag = "3")]

@@ -1,4 +1,4 @@
-//! What the pictures have in common, so that a frame looks the same in all of them.
+//! Common properties of the pictures, so that a frame looks the same in all of them.
 
 use inferno::flamegraph::color::Color;
 
@@ -8,13 +8,13 @@ pub(super) const WIDTH: usize = 1200;
 /// Width of a letter of the usual monospaced fonts, in font sizes.
 pub(super) const LETTER: f64 = 0.61;
 
-/// Narrowest frame drawn, in percent of the picture: inferno's usual.
+/// Narrowest frame drawn, in percent of the picture: inferno's default.
 pub(super) const MIN_WIDTH: f64 = 0.01;
 
-/// Colour of the frame below all others, and of what has not changed.
+/// Colour of the root frame, and of unchanged frames.
 pub(super) const ROOT: Color = Color { r: 232, g: 232, b: 232 };
 
-/// A colour by hue (degrees), saturation and lightness (0 to 1).
+/// Makes a colour from hue (degrees), saturation and lightness (0 to 1).
 pub(super) fn from_hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
     let chroma = saturation * lightness.min(1.0 - lightness);
     let channel = |offset: f64| {

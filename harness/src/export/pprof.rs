@@ -1,18 +1,17 @@
-//! The profile as pprof reads it: `profile.proto`
-//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with gzip.
+//! pprof's format: `profile.proto` (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with
+//! gzip.
 //!
-//! Three values: samples, instructions and calls. Instructions are exact by line of each function; how they
-//! are divided over the callers is what the samples say (see [`crate::analysis::attribution`]), or exact with the
-//! exact tree.
-//! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone.
-//! Where phases are apart each is a label, and what happens in several of them is a sample in each.
+//! Samples have three values: samples, instructions and calls. Instructions are exact by line of each function. Their
+//! division among callers follows the samples (see [`crate::analysis::attribution`]), or is exact with the exact
+//! tree. Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone. If
+//! phases are separated, each is a label, and a path that occurs in several of them is a sample in each.
 //!
-//! What pprof has no field for: tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), since
-//! pprof's own way to tell threads apart is one; interrupts are frames and, the innermost, a label as well;
-//! why a stack is not known to its end is a frame. A location is a line of a function where code executes, and
-//! a call site where it calls; its address is the first of that line, or the last byte of the call. pprof's source
-//! view sums up by address and takes the line of one location for all that share it, so no two locations share one:
-//! a function that is called has none.
+//! Some facts have no field in pprof. Tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots),
+//! like threads in pprof. Interrupts are frames and, the innermost, a label as well. The reason why a stack is
+//! incomplete is a frame. A location is a line of a function with executed code, and a line with a call site. Its
+//! address is the first of that line, or the last byte of the call. pprof's source view sums up by address and takes
+//! the line of one location for all that share the address. So no two locations share one, and the location of a
+//! called function has none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -32,19 +31,19 @@ use crate::error::InputError;
 use crate::profile::{Profile, Window};
 use crate::text::markup::shown;
 
-/// Samples that are encoded at a time.
+/// Number of samples that are encoded at a time.
 const CHUNK: usize = 4096;
 
-/// Number of the only mapping.
+/// Id of the only mapping.
 const IMAGE: u64 = 1;
 
-/// Writes the profile. The same profile gives the same bytes: there is no time in it.
+/// Writes the profile. The same profile gives the same bytes, since no time is included.
 ///
 /// # Errors
-/// What `out` reports, and that there are no phases to be told apart.
+/// Errors of `out`; also when phases are asked for and there are none.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
-    // Its time and system stay unset. Like Go's own profiles: speed before size.
+    // Time and operating system stay unset. Fast compression, as in Go's own profiles.
     let out = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::fast());
     let mut out = Chunks { out, samples: Vec::new(), bytes: Vec::new() };
     let mut tables = Tables::new(profile);
@@ -82,15 +81,15 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// Virtual time: the clock of the machine goes on with the instructions of all vCPUs.
+/// Duration in virtual time: the machine's clock advances with the instructions of all vCPUs.
 fn duration_ns(profile: &Profile) -> i64 {
     let insns: u64 = profile.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
     let ns = u128::from(insns) << profile.facts.icount_shift.min(63);
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// The comments: all that the result depends on. pprof puts the lines that begin with `#` on no report; `-comments`
-/// shows all.
+/// Comments with all inputs of the result. pprof leaves lines that begin with `#` out of reports; `-comments` shows
+/// all.
 fn comments(profile: &Profile) -> Vec<String> {
     let facts = &profile.facts;
     let Window { for_insns, from, until, max_insns } = &facts.window;
@@ -128,7 +127,7 @@ fn comments(profile: &Profile) -> Vec<String> {
     lines.iter().map(|line| shown(line)).collect()
 }
 
-/// Instructions and samples of the whole or of a phase.
+/// Adds instructions and samples of the whole or of a phase.
 fn executed(
     tables: &mut Tables<'_>,
     contexts: &Contexts<'_>,
@@ -136,7 +135,7 @@ fn executed(
     phase: Option<proto::Label>,
     out: &mut Chunks<'_>,
 ) -> Result<()> {
-    // Code of one function and one list of frames with their lines; and the first address of each.
+    // Key: code of one function with one list of frames and their lines; value: the first address of it.
     let mut first_pcs = HashMap::new();
     let leaves = Leaves::new(profile, |pc| {
         let key = (Place::of(profile, pc).start(), profile.names.stack_at(pc));
@@ -157,7 +156,7 @@ fn executed(
     Ok(())
 }
 
-/// Calls of the whole or of a phase, by call site and callee.
+/// Adds calls of the whole or of a phase, by call site and callee.
 fn called(
     tables: &mut Tables<'_>,
     profile: &Profile,
@@ -167,7 +166,7 @@ fn called(
     let table = functions::table(profile);
     let calls: BTreeMap<Option<u64>, u64> = table.rows.iter().map(|row| (row.start, row.calls)).collect();
     for (start, entries) in functions::entries(profile, &table) {
-        // A transfer in flight as the run ended has not arrived; what arrived without one has no caller.
+        // A transfer in flight at the end of the run has not arrived; an entry without a transfer has no caller.
         let mut left = calls.get(&Some(start)).copied().unwrap_or(0);
         if left == 0 {
             continue;
@@ -182,7 +181,7 @@ fn called(
         for (return_addr, calls) in from.into_iter().filter(|&(_, calls)| calls > 0) {
             let (name, place) = functions::caller(profile, return_addr);
             let caller = match (place, return_addr) {
-                // In the call, as it is known by its address.
+                // The caller is known by an address inside the call.
                 (Some(_), Some(return_addr)) => tables.code((return_addr & !1) - 1),
                 _ => tables.named(&name),
             };
@@ -192,28 +191,28 @@ fn called(
     Ok(())
 }
 
-/// The locations of a frame of a stack, and where the stack goes on. Small, and all in one place: a million of them
-/// are read in no order.
+/// Locations of a stack's frame, and its parent. Small and contiguous, because a million of them are read in random
+/// order.
 struct Around {
     inner: u32,
-    /// 0: none.
+    /// Location of the outer frame; 0: none.
     outer: u32,
     parent: u32,
 }
 
-/// The locations around what executes.
+/// Locations around executed code.
 struct Contexts<'p> {
     profile: &'p Profile,
     fold_irqs: bool,
-    /// Of each frame of a stack.
+    /// Locations of each stack frame.
     of_frames: Vec<Around>,
-    /// Of each place in the exact tree; 0: none.
+    /// Location of each node of the exact tree; 0: none.
     of_nodes: Vec<u64>,
     not_sampled: u64,
     no_function: u64,
-    /// Labels of tasks by their numbers; empty where there are no tasks.
+    /// Labels of tasks by number; empty without tasks.
     tasks: Vec<proto::Label>,
-    /// Labels of interrupts by the locations of their frames. Asked for every frame of every stack.
+    /// Labels of interrupts by the location of their frames. A table, since every frame of every stack needs it.
     irqs: Vec<Option<proto::Label>>,
 }
 
@@ -262,7 +261,7 @@ impl<'p> Contexts<'p> {
         Contexts { profile, fold_irqs, of_frames, of_nodes, not_sampled, no_function, tasks, irqs }
     }
 
-    /// First address of the function that called, or was interrupted, at a frame.
+    /// First address of the function that made the call, or was interrupted, at a frame.
     fn code_start(&self, frame: u32) -> Option<u64> {
         let at = match self.profile.stacks.get(frame as usize)?.kind {
             FrameKind::Caller { return_addr } => return_addr.wrapping_sub(1),
@@ -272,8 +271,8 @@ impl<'p> Contexts<'p> {
         Place::of(self.profile, at).start()
     }
 
-    /// Adds the locations around a leaf, which is in a place (its first address), innermost first. Returns the
-    /// labels. Without a leaf it is a place in the exact tree.
+    /// Adds the locations around a leaf, innermost first, and returns the labels. The leaf is in the function with
+    /// the given first address; without a leaf, the context is a node of the exact tree.
     fn put(
         &self,
         tables: &Tables<'_>,
@@ -282,7 +281,7 @@ impl<'p> Contexts<'p> {
         locations: &mut Vec<u64>,
     ) -> Vec<proto::Label> {
         let (mut task, mut irq) = (None, None);
-        // After the outermost interrupt.
+        // Set after the outermost interrupt.
         let mut own_root = None;
         let mut add = |location: u64, locations: &mut Vec<u64>| {
             if location == 0 {
@@ -299,7 +298,7 @@ impl<'p> Contexts<'p> {
             Context::NotSampled => locations.push(self.not_sampled),
             Context::Stack { task: number, stack } => {
                 task = Some(number);
-                // What polls a task is none of it.
+                // The executor's poll function lies outside the task: cut the stack there.
                 let poll = self.profile.task(number).and_then(|task| task.poll);
                 let mut is_outermost = poll.is_some() && leaf == Some(poll);
                 let mut number = stack;
@@ -322,13 +321,13 @@ impl<'p> Contexts<'p> {
                         NodeKind::Function { entry } => leaf == Some(tables.place(entry)),
                         NodeKind::Root { task: number } => {
                             task = Some(number);
-                            // What polls a task is none of it.
+                            // The executor's poll function lies outside the task: cut the path there.
                             outermost = true;
                             false
                         }
                         NodeKind::Exception { .. } => false,
                     };
-                    // The place in the tree is the function that the leaf is in.
+                    // The innermost node is the leaf's own function.
                     if !(innermost && is_leaf) {
                         if innermost && leaf.is_none() && !matches!(node.kind, NodeKind::Function { .. }) {
                             locations.push(self.no_function);
@@ -349,7 +348,7 @@ impl<'p> Contexts<'p> {
     }
 }
 
-/// The tables that samples refer to, numbered from 1 (strings from 0).
+/// Tables that samples refer to, numbered from 1 (strings from 0).
 struct Tables<'p> {
     profile: &'p Profile,
     locations: Vec<proto::Location>,
@@ -362,11 +361,11 @@ struct Tables<'p> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Location {
-    /// Code, with what is inlined there.
+    /// Code, with its inlined functions.
     Code(u64),
-    /// The function or range that an address is in, by its first address.
+    /// Function or range that contains an address, by its first address.
     Entry(Option<u64>),
-    /// A frame without an address: an interrupt, or the reason why a stack ends.
+    /// Frame without an address: an interrupt, or the reason why a stack ends.
     Named(String),
 }
 
@@ -396,7 +395,7 @@ impl<'p> Tables<'p> {
         Place::of(self.profile, address).start()
     }
 
-    /// The image, as what is mapped to all of its code.
+    /// Mapping of the image, for all of its code.
     fn image(&mut self) -> proto::Mapping {
         let profile = self.profile;
         let functions = &profile.names.functions;
@@ -429,7 +428,7 @@ impl<'p> Tables<'p> {
         let mut function = proto::Function {
             id: 0,
             name: self.string(name),
-            // pprof shortens what is the same in both.
+            // pprof shortens names that are the same in both fields.
             system_name: if linkage_name == name { 0 } else { self.string(&shown(linkage_name)) },
             filename: self.string(&shown(file.unwrap_or_default())),
             start_line: start_line.unwrap_or(0).into(),
@@ -443,7 +442,7 @@ impl<'p> Tables<'p> {
         id
     }
 
-    /// The function that an address is in, as the linker placed it.
+    /// Function that contains an address, as the linker placed it.
     fn placed(&mut self, place: Place<'_>, file: Option<&str>) -> u64 {
         match place {
             Place::Function(function) => {
@@ -461,7 +460,7 @@ impl<'p> Tables<'p> {
         id
     }
 
-    /// The location of code, with what is inlined there, innermost first.
+    /// Location of code with its inlined functions, innermost first.
     fn code(&mut self, address: u64) -> u64 {
         let key = Location::Code(address);
         if let Some(&known) = self.location_of.get(&key) {
@@ -483,8 +482,8 @@ impl<'p> Tables<'p> {
         self.location(key, address, lines)
     }
 
-    /// The location of the function that begins at an address, whatever is inlined there. It has no address (pprof
-    /// makes one up): its first instruction is one of another line, whose location that address belongs to.
+    /// Location of the function that begins at an address, regardless of inlining. It has no address (pprof invents
+    /// one), since its first instruction belongs to another line, whose location has that address.
     fn entry(&mut self, address: u64) -> u64 {
         let place = Place::of(self.profile, address);
         let key = Location::Entry(place.start());
@@ -500,7 +499,7 @@ impl<'p> Tables<'p> {
         self.location(key, 0, line)
     }
 
-    /// The location of what is no code.
+    /// Location of a frame that is not code.
     fn named(&mut self, name: &str) -> u64 {
         let key = Location::Named(name.to_owned());
         if let Some(&known) = self.location_of.get(&key) {
@@ -511,7 +510,7 @@ impl<'p> Tables<'p> {
     }
 }
 
-/// Writes the profile in parts: messages of one type, one after the other, are one message with the fields of all
+/// Writer of the profile in parts: consecutive messages of one type are one message with the fields of all
 /// (<https://protobuf.dev/programming-guides/encoding/#last-one-wins>).
 struct Chunks<'o> {
     out: flate2::write::GzEncoder<&'o mut dyn Write>,
@@ -542,8 +541,8 @@ impl Chunks<'_> {
     }
 }
 
-/// Messages of `profile.proto`, with the fields that are used here. Those that are called `str`, `name` and so on
-/// are indices into the table of strings.
+/// Messages of `profile.proto`, with the fields that are used here. Fields such as `str` and `name` are indices into
+/// the table of strings.
 mod proto {
     use prost::Message;
 
@@ -621,8 +620,8 @@ mod proto {
         pub(super) has_inline_frames: bool,
     }
 
-    /// Without the mapping that it is of: where the image lies in the directory, `go tool pprof` would read its lines
-    /// anew, from what it takes the code for (ARM instead of Thumb; nothing at all on RISC-V).
+    /// Location without its mapping. With a mapping, `go tool pprof` would read the lines anew if the image lies in
+    /// the directory, and mistake the code (ARM instead of Thumb; nothing at all on RISC-V).
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Location {
         #[prost(uint64, tag = "1")]

@@ -1,24 +1,24 @@
-//! What a user may choose of an export, in one value that every format is given.
+//! Choices of the user for an export, in one value that every format gets.
 
 use std::num::NonZeroU32;
 
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
 
-/// How an export is written, where formats leave a choice.
+/// Options for formats that leave a choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// How stacks are shown.
+    /// Presentation of stacks.
     pub view: View,
-    /// Instructions per second, where a format has seconds; None: the machine's virtual clock.
+    /// Instructions per second, for formats with seconds; None: the machine's virtual clock.
     pub clock_hz: Option<NonZeroU32>,
-    /// Phases are apart, where a format can have them so.
+    /// Whether to separate phases, in formats that can.
     pub by_phase: bool,
 }
 
 impl Settings {
-    /// Nanoseconds since the window opened, after so many instructions and so much sleep. Where seconds are made of
-    /// instructions there is no sleep.
+    /// Nanoseconds since the window opened, after so many instructions and so much sleep. Sleep does not count if
+    /// `clock_hz` is set.
     pub(super) fn at_ns(&self, profile: &Profile, insns: u64, slept_ns: u64) -> u64 {
         let slept_ns = if self.clock_hz.is_some() { 0 } else { slept_ns };
         self.ns(profile, insns).saturating_add(slept_ns)

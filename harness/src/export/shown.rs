@@ -1,19 +1,18 @@
-//! What frames are called where people read them, so that it is the same name in pictures and lines of text;
-//! and the call paths in these names.
+//! Names of frames for people, the same in pictures and lines of text, and the call paths in these names.
 
 use crate::analysis::calltree::CallTree;
 use crate::analysis::stacks::{Frame, FrameRole};
 use crate::text::markup::shown;
 
-/// Suffix of the name of an inlined frame, as perf writes it.
+/// Suffix of an inlined frame's name, as in perf.
 pub(super) const INLINED: &str = " (inlined)";
 
-/// A frame's name in formats that can hold any: as it is, and whether the frame is inlined.
+/// Frame's name for formats that can hold any name: unchanged, with the suffix if it is inlined.
 pub(super) fn full(frame: &Frame) -> String {
     frame.name.clone() + suffix(frame)
 }
 
-/// A frame's name in pictures and lines of text.
+/// Frame's name for pictures and lines of text.
 pub(super) fn show(frame: &Frame) -> String {
     clean(&frame.name) + suffix(frame)
 }
@@ -22,29 +21,29 @@ fn suffix(frame: &Frame) -> &'static str {
     if frame.role == FrameRole::Inlined { INLINED } else { "" }
 }
 
-/// A name that inferno, and whatever else reads folded stacks, takes as one frame.
+/// Cleans a name so that inferno and other readers of folded stacks take it as one frame.
 pub(super) fn clean(name: &str) -> String {
     let mut clean = shown(name).replace(';', ":");
-    // It would be read as a count.
+    // A number at the end would be read as a count.
     if let Some((_, last)) = clean.rsplit_once(' ')
         && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
         let space = clean.len() - last.len() - 1;
         clean.replace_range(space..=space, "_");
     }
-    // A line that starts so is a comment; these letters at the end are a colour, "-" and "--" as well.
+    // A line that starts with `# ` is a comment, and inferno takes the names "-" and "--" for colours.
     if clean.is_empty() || clean.starts_with("# ") || matches!(clean.as_str(), "-" | "--") {
         clean.insert(0, '?');
     }
     clean
 }
 
-/// Visits each call path that has instructions, in shown names, outermost frame first, with their number. What is
-/// shown alike is one path. They are in the order of their frames: each path comes right before all that begin with
-/// it. Paths are not kept: there may be millions.
+/// Visits each call path that has instructions, with their number, in shown names, outermost frame first. Paths that
+/// look alike are one path. They come in the order of their frames: each path right before all that begin with it.
+/// Paths are not kept, since there may be millions.
 ///
 /// # Errors
-/// Those of `visit`.
+/// Errors of `visit`.
 pub(super) fn each<E>(tree: &CallTree, mut visit: impl FnMut(&[&str], u64) -> Result<(), E>) -> Result<(), E> {
     let names: Vec<String> = tree.members.iter().map(|member| show(&member.frame)).collect();
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -52,14 +51,14 @@ pub(super) fn each<E>(tree: &CallTree, mut visit: impl FnMut(&[&str], u64) -> Re
     sorted.dedup();
     let rank: Vec<usize> =
         names.iter().map(|name| sorted.partition_point(|&before| before < name.as_str())).collect();
-    // Indices of paths: those that begin with one follow it up to its `end`.
+    // Indices of paths: the paths that begin with one follow it up to its `end`.
     let mut end: Vec<usize> = (1..=tree.paths.len()).collect();
     for (index, path) in tree.paths.iter().enumerate().rev() {
         if let Some(parent) = (path.parent as usize).checked_sub(1) {
             end[parent] = end[parent].max(end[index]);
         }
     }
-    // The paths with one frame more than those in `within`, by the name of that frame.
+    // Paths with one frame more than those in `within`, by the name of that frame.
     let inner = |within: &mut dyn Iterator<Item = (usize, usize)>| {
         let mut inner: Vec<(usize, usize)> = Vec::new();
         for (mut index, last) in within {
@@ -103,7 +102,8 @@ mod tests {
 
     #[test]
     fn paths_that_are_shown_alike_are_one_and_each_is_before_all_that_begin_with_it() {
-        // Two `init` that both call `b`, the second one also `a;b`, which is shown like the third's `a:b`.
+        // Two functions `init` that both call `b`. The second one also calls `a;b`, which is shown like the third's
+        // `a:b`.
         let profile = empty()
             .function("init", 0x40, 0x10)
             .function("init", 0x50, 0x10)

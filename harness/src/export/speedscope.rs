@@ -1,13 +1,14 @@
 //! speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): flame graphs in the browser, to
 //! search, sort and zoom.
 //!
-//! Two kinds of profiles, since nothing is both exact and in the order of time: the samples, each with the instructions
-//! since the one before, and the instructions of each path (exact by function; over callers and tasks they are divided
-//! as the samples are, or exact with `--exact`). First come those of everything, in the order of time for each vCPU,
-//! since the page opens the first one in its tab of that name; then there is one of both for each task, or for each
-//! phase where these are to be apart. In the order of time the others are gaps, so that all have the clock of the window. The format knows no unit that
-//! counts instructions: it is "none", and the names say what is counted. A reader in JavaScript has 53 bits for a
-//! number, which are enough for a month of instructions.
+//! The file has two kinds of profiles, since no single one is both exact and in order of time. One kind has the
+//! samples, each with the instructions since the one before. The other has the instructions of each path (exact by
+//! function; divided among callers and tasks as the samples are, or exact with `--exact`). First come the profiles of
+//! everything, in order of time for each vCPU, because the page opens the first profile in its tab "Time Order". Then
+//! both kinds follow for each task, or for each phase if these are to be separated. In order of time, other tasks or
+//! phases are gaps, so that all profiles share the clock of the window. The format has no unit for instructions: the
+//! unit is "none", and the names say what is counted. A JavaScript reader has 53 bits for a number, enough for a
+//! month of instructions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -26,10 +27,10 @@ use crate::profile::Profile;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Writes the profile; the first of the profiles in it has all samples in the order of time, if there are some.
+/// Writes the profile; the first of its profiles has all samples in order of time, if there are any.
 ///
 /// # Errors
-/// What `out` reports, and that there are no phases to be told apart.
+/// Errors of `out`; also when phases are asked for and there are none.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let of_phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
     let tree = CallTree::new(profile, settings.view);
@@ -95,7 +96,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// The samples by the phase that each was taken in, in the order of [`phases`].
+/// Samples by the phase in which each was taken, in the order of [`phases`].
 fn in_phases(profile: &Profile, tree: &CallTree) -> Timeline {
     let phases = phases(profile);
     let of_part = profile.parts.list.iter().map(|part| phases.iter().position(|&(phase, _)| phase == part.phase));
@@ -104,14 +105,14 @@ fn in_phases(profile: &Profile, tree: &CallTree) -> Timeline {
     Timeline::grouped(profile, tree, |sample, _| *of_part.get(*of_samples.get(sample)? as usize)?)
 }
 
-/// The frames that all profiles in the file share.
+/// Frames that all profiles in the file share.
 #[derive(Default)]
 struct Frames<'t> {
     members: Vec<&'t Member>,
     numbers: HashMap<&'t Member, usize>,
 }
 
-/// A tree with the number of each member's frame.
+/// Tree with the number of each member's frame.
 struct Numbered<'t> {
     tree: &'t CallTree,
     frames: Vec<usize>,
@@ -130,19 +131,19 @@ impl<'t> Frames<'t> {
 }
 
 impl Numbered<'_> {
-    /// The frame of the last member of a path, by the path's number less one.
+    /// Frame of the last member of a path, by the path's number less one.
     fn frame(&self, path: usize) -> usize {
         self.frames[self.tree.paths[path].member as usize]
     }
 }
 
-/// The runs of all tracks of each vCPU, in the order of time.
+/// Runs of all tracks of each vCPU, in order of time.
 fn whole(timeline: &Timeline) -> BTreeMap<u32, Vec<Run>> {
     let mut whole: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
     for track in &timeline.tracks {
         whole.entry(track.vcpu).or_default().extend(&track.runs);
     }
-    // No two of one vCPU begin together.
+    // No two runs of one vCPU begin together.
     whole.values_mut().for_each(|runs| runs.sort_unstable_by_key(|run| run.start_insns));
     whole
 }
@@ -181,7 +182,7 @@ fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Writes a profile of exact instructions, of the paths for which `is_in` holds, by number less one.
+/// Writes a profile of exact instructions, of the paths for which `is_in` holds; paths by number less one.
 fn write_exact(
     numbered: &Numbered<'_>,
     name: &str,
@@ -192,7 +193,7 @@ fn write_exact(
     let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
     write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;
     let mut list = List::default();
-    // The frames of the last path, and where the text of each of its beginnings ends.
+    // Frames of the last path, and the end of each of its prefixes in the text.
     let mut frames = String::new();
     let mut ends: Vec<usize> = Vec::new();
     let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
@@ -224,7 +225,7 @@ fn write_exact(
     Ok(())
 }
 
-/// Writes a profile in the order of time: the runs of a track, with empty stacks for the gaps up to the end.
+/// Writes a profile in order of time: the runs of a track, with empty stacks for the gaps up to the end.
 fn write_in_time_order(
     numbered: &Numbered<'_>,
     name: &str,
@@ -275,7 +276,7 @@ fn write_in_time_order(
     Ok(())
 }
 
-/// Commas between what is listed, and lines that an editor can show.
+/// Separator of list items: commas, and line breaks for editors.
 #[derive(Debug, Default)]
 struct List {
     len: u64,

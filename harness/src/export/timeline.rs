@@ -1,7 +1,7 @@
-//! The timeline as comma-separated values, for spreadsheets and scripts: one line per event, in order.
+//! Timeline as comma-separated values, for spreadsheets and scripts: one line per event, in order.
 //!
-//! `ns` is the firmware's virtual time since the window opened: that of the instructions, 2^shift each, and what the
-//! machine slept. `context` is what executed as it happened.
+//! `ns` is the firmware's virtual time since the window opened: 2^shift for each instruction, plus the machine's
+//! sleep. `context` is the task or interrupt that executed at the event.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::text::csv::cell;
 /// Writes the events below a line of column names.
 ///
 /// # Errors
-/// What `out` reports, and that there is no timeline.
+/// Errors of `out`; also when there is no timeline.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let Some(rows) = rows(profile) else { bail!(NOT_RECORDED) };
     let mut csv = csv::Writer::from_writer(out);

@@ -1,13 +1,13 @@
-//! Build attributes: what the compiler noted about the processor it compiled for.
+//! Build attributes: the compiler's notes about the processor that it compiled for.
 //!
-//! Arm: "Addenda to, and Errata in, the ABI for the Arm Architecture", section 3 (addenda32);
-//! RISC-V: the psABI's "Attributes". The containers are object's; the meaning of the tags is here.
+//! Arm: "Addenda to, and Errata in, the ABI for the Arm Architecture", section 3 (addenda32); RISC-V: the psABI's
+//! "Attributes". The object crate reads the containers; the meaning of the tags is here.
 
 use object::read::elf::{AttributeReader, AttributesSection, FileHeader};
 
 use super::{ArmLevel, ArmNeeds, Fpu};
 
-/// What an `.ARM.attributes` section says.
+/// Contents of an `.ARM.attributes` section.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Arm {
     arch: Option<u64>,
@@ -18,14 +18,14 @@ pub(super) struct Arm {
     name: Option<String>,
 }
 
-/// Whether the code is for a processor that is supported.
+/// Profile of the processor that the code was built for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     /// M profile, with these demands.
     Microcontroller(ArmNeeds),
-    /// Something else, in words: `v7-A`.
+    /// Another profile, in words: `v7-A`.
     Other(String),
-    /// The section does not say.
+    /// The section does not name one.
     Unsaid,
 }
 
@@ -42,7 +42,7 @@ impl Arm {
             Some(16) => ArmLevel::V8MBase,
             Some(17) => ArmLevel::V8MMain,
             Some(21) => ArmLevel::V81MMain,
-            // What GNU ld makes of v6-M and of assembly for Thumb's first versions: v6K or v6KZ, for microcontrollers.
+            // GNU ld combines v6-M with assembly for Thumb's first versions to v6K or v6KZ, for microcontrollers.
             Some(0..=7 | 9) if self.profile == Some(0x4d) => ArmLevel::V6M,
             None => return Profile::Unsaid,
             Some(arch) => {
@@ -83,7 +83,7 @@ impl Arm {
     }
 }
 
-/// Reads an `.ARM.attributes` section; what is damaged is left unsaid.
+/// Reads an `.ARM.attributes` section; damaged parts stay at their defaults.
 pub(super) fn arm<E: FileHeader>(section: &AttributesSection<'_, E>) -> Arm {
     let mut arm = Arm::default();
     for_file(section, b"aeabi", |tag, attributes| {
@@ -108,7 +108,7 @@ pub(super) fn arm<E: FileHeader>(section: &AttributesSection<'_, E>) -> Arm {
     arm
 }
 
-/// `Tag_RISCV_arch` of a `.riscv.attributes` section.
+/// Reads `Tag_RISCV_arch` of a `.riscv.attributes` section.
 pub(super) fn riscv<E: FileHeader>(section: &AttributesSection<'_, E>) -> Option<String> {
     let mut arch = None;
     for_file(section, b"riscv", |tag, attributes| {
@@ -122,7 +122,7 @@ pub(super) fn riscv<E: FileHeader>(section: &AttributesSection<'_, E>) -> Option
     arch.filter(|arch| !arch.is_empty())
 }
 
-/// Calls `each` with every tag that holds for the whole file, until it returns none.
+/// Calls `each` with every tag that holds for the whole file, until it returns None.
 fn for_file<E: FileHeader>(
     section: &AttributesSection<'_, E>,
     vendor: &[u8],

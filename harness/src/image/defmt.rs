@@ -1,8 +1,8 @@
-//! defmt's log frames in words (<https://defmt.ferrous-systems.com>). The firmware prints numbers; the strings that
-//! they stand for are in the ELF. Each frame is a line with level and place, as probe-rs prints it.
+//! Decodes defmt's log frames (<https://defmt.ferrous-systems.com>). The firmware prints numbers; their strings are
+//! in the ELF. Each frame becomes a line with level and place, as in probe-rs.
 //!
-//! A frame ends with a zero byte, and one comes before the first. So text that was printed before is text; of what
-//! comes between frames, lines are taken for text where only so the rest is a frame.
+//! A frame ends with a zero byte, and another zero comes before the first frame. Bytes printed before that zero are
+//! text. Between frames, lines are taken for text if only then the rest is a frame.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,20 +13,20 @@ use std::{fmt, fs};
 use defmt_decoder::log::format::{Formatter, FormatterConfig, FormatterFormat};
 use defmt_decoder::{DecodeError, Encoding, Location, Table};
 
-/// More than any frame has. It bounds what is kept of a firmware that ends none.
+/// Longest frame. This bounds the memory for a firmware that never ends one.
 const MAX_FRAME_BYTES: usize = 64 << 10;
 
-/// Bytes of what is no frame that are shown.
+/// Number of bytes shown of a sequence that is not a frame.
 const MAX_SHOWN_BYTES: usize = 16;
 
-/// Turns what a firmware with defmt prints into text, as it comes.
+/// Decoder of a defmt firmware's output into text, piece by piece.
 pub struct Decoder {
     table: Table,
     locations: BTreeMap<u64, Location>,
     formatter: Formatter,
-    /// Since the last zero.
+    /// Bytes since the last zero.
     pending: Vec<u8>,
-    /// A zero has been printed: from here on there are frames.
+    /// Whether a zero has been printed: frames follow from here on.
     has_begun: bool,
 }
 
@@ -37,10 +37,10 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// The decoder of an ELF's frames; None: it logs nothing by defmt, or there is no such file.
+    /// Makes the decoder of an ELF's frames; None: the firmware does not log by defmt, or the file does not exist.
     ///
     /// # Errors
-    /// Where its frames cannot be decoded, saying why.
+    /// When its frames cannot be decoded, with the reason.
     pub fn of(elf: &Path, has_colors: bool) -> Result<Option<Decoder>, String> {
         let Ok(elf) = fs::read(elf) else { return Ok(None) };
         colored::control::set_override(has_colors);
@@ -56,7 +56,7 @@ impl Decoder {
         if table.encoding() != Encoding::Rzcobs {
             return Err("its encoding (raw) has no frames".to_owned());
         }
-        // Without debug information there are none, and half of them are none, as probe-rs has it.
+        // Without debug information there are no locations. An incomplete set counts as none, as in probe-rs.
         let locations = table.get_locations(elf).unwrap_or_default();
         let is_complete = table.indices().all(|index| locations.contains_key(&(index as u64)));
         let locations = if is_complete { locations } else { BTreeMap::new() };
@@ -68,7 +68,7 @@ impl Decoder {
         Ok(Some(Decoder { table, locations, formatter, pending: Vec::new(), has_begun: false }))
     }
 
-    /// Takes what was printed, and adds what it says to `out`.
+    /// Takes printed bytes, and appends their text to `out`.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some(end) = bytes.iter().position(|&byte| byte == 0) {
             self.keep(&bytes[..end], out);
@@ -88,7 +88,8 @@ impl Decoder {
         self.keep(bytes, out);
     }
 
-    /// Keeps bytes in front of a zero, as many as a frame can have. The pieces are the same however they come.
+    /// Keeps bytes before a zero, up to the length of a frame. The output does not depend on how the bytes are split
+    /// into pieces.
     fn keep(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while self.has_begun && self.pending.len() + bytes.len() >= MAX_FRAME_BYTES {
             let (piece, rest) = bytes.split_at(MAX_FRAME_BYTES - self.pending.len());
@@ -99,13 +100,13 @@ impl Decoder {
         self.pending.extend(bytes);
     }
 
-    /// Adds what is left: text, or a frame that was not ended.
+    /// Appends the remaining bytes: text, or a frame without end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let rest = std::mem::take(&mut self.pending);
         if is_text(&rest) { out.extend(rest) } else { say_undecoded(&rest, out) }
     }
 
-    /// What stands before a zero: a frame, maybe after lines of text.
+    /// Appends a piece that ended with a zero: a frame, perhaps after lines of text.
     fn say(&self, chunk: &[u8], out: &mut Vec<u8>) {
         let starts = chunk.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         for start in std::iter::once(0).chain(starts) {
@@ -127,7 +128,7 @@ impl Decoder {
         if is_text(chunk) { out.extend(chunk) } else { say_undecoded(chunk, out) }
     }
 
-    /// The line that a frame says; None: it is none.
+    /// Returns the line of a frame; None: the bytes are not a frame.
     fn frame(&self, frame: &[u8]) -> Option<String> {
         let decode = || {
             let mut stream = self.table.new_stream_decoder();
@@ -140,18 +141,18 @@ impl Decoder {
             let module = location.map(|location| location.module.as_str());
             Ok::<_, DecodeError>(self.formatter.format_frame(frame, file.as_deref(), line, module))
         };
-        // It is the firmware that says what is decoded.
+        // The firmware controls the decoded bytes, so a panic of the decoder is caught.
         catch_unwind(AssertUnwindSafe(decode)).ok()?.ok()
     }
 }
 
-/// Whether a text is one that a firmware would print as such.
+/// Whether a firmware could have printed these bytes as plain text.
 fn is_text(bytes: &[u8]) -> bool {
     let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x1b');
     str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_shown))
 }
 
-/// Says that there is something that cannot be said.
+/// Appends a line about bytes that could not be decoded.
 fn say_undecoded(bytes: &[u8], out: &mut Vec<u8>) {
     let mut line = format!("[{} bytes are no defmt frame:", bytes.len());
     for byte in bytes.iter().take(MAX_SHOWN_BYTES) {

@@ -1,7 +1,7 @@
-//! ELF: the header, the program headers, and from the sections only what says which processor is
-//! needed and whether there are symbols. Damage in the sections costs names, never the run.
+//! Reads ELF files: the header, the program headers, and from the sections only the needed processor and the presence
+//! of symbols. Damage in the sections costs names, never the run.
 //!
-//! "System V Application Binary Interface", chapters 4 and 5; the structures are object's.
+//! "System V Application Binary Interface", chapters 4 and 5; the structures are the object crate's.
 
 use std::fmt;
 use std::path::Path;
@@ -15,16 +15,16 @@ use super::{Arch, CpuNeeds, Segment};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
-/// What the file is opened for.
+/// Purpose of opening the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be executed: it must have something to load.
+    /// Execution: the file must have something to load.
     Run,
-    /// For its symbols only; a file with nothing but debug information will do.
+    /// Symbols only; a file with nothing but debug information will do.
     Symbols,
 }
 
-/// What an ELF file says.
+/// Facts that an ELF file states.
 pub(super) struct Facts {
     pub(super) arch: Option<Arch>,
     pub(super) needs: CpuNeeds,
@@ -43,7 +43,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Facts
     if !bytes.starts_with(b"\x7fELF") {
         return Err(fail(format_args!("this is not an ELF file, and symbols are read from ELF only")));
     }
-    // Class, byte order, type and machine are where they are in every ELF file.
+    // Class, byte order, type and machine are at the same place in every ELF file.
     let (Some(&class), Some(&order), Some(half_words)) = (bytes.get(4), bytes.get(5), bytes.get(16..20)) else {
         return Err(truncated(path, "its header", 52, bytes.len() as u64));
     };
@@ -166,12 +166,12 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         })
     }
 
-    /// Both header tables lie inside the file. The section table is usually its last part, so this
-    /// is also what notices that a copy was cut short.
+    /// Checks that both header tables lie inside the file. The section table is usually the file's last part, so this
+    /// also detects a copy that was cut short.
     fn check_tables(&self) -> Result<(), InputError> {
         let file_bytes = self.bytes.len() as u64;
         let e = LittleEndian;
-        // Counts that do not fit in the header are in section 0; object reads them there.
+        // Counts that do not fit in the header are in section 0; the object crate reads them there.
         let tables = [
             (
                 "its program headers",
@@ -233,7 +233,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             let begins_with_headers = offset == 0 && file_bytes > 0;
             let data = match header.data(e, self.bytes) {
                 Ok(data) => data.to_vec(),
-                // Debug information split off by `objcopy --only-keep-debug` keeps the headers.
+                // Debug information split off by `objcopy --only-keep-debug` keeps the headers without their bytes.
                 Err(()) if purpose == Purpose::Symbols => Vec::new(),
                 Err(()) => {
                     return Err(truncated(
@@ -245,7 +245,8 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
                 }
             };
             let flags = header.p_flags(e).0;
-            // ld puts them below the code unless its script says otherwise, where a microcontroller has no memory.
+            // ld puts the headers below the code unless its script says otherwise; a microcontroller has no memory
+            // there.
             let dropped = if begins_with_headers { self.header_bytes(data.len() as u64) } else { 0 };
             if dropped == mem_bytes {
                 continue;
@@ -269,8 +270,8 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         Ok(segments)
     }
 
-    /// Bytes at the beginning of the file that are its headers and what fills up to the first section that is loaded;
-    /// 0 where the sections do not say, or the firmware reads its headers.
+    /// Bytes at the beginning of the file that hold its headers and the padding up to the first loaded section. 0 if
+    /// the sections do not say, or if the firmware reads its headers.
     fn header_bytes(&self, file_bytes: u64) -> u64 {
         let e = LittleEndian;
         let Ok(sections) = self.header.sections(e, self.bytes) else { return 0 };
@@ -285,7 +286,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         first.filter(|_| !is_read).map_or(0, |first| first.min(file_bytes))
     }
 
-    /// A Linux program needs a kernel under it: it names its loader, or its kernel version in a note.
+    /// Refuses a Linux program, which needs a kernel under it: it names its loader, or its kernel version in a note.
     fn refuse_linux(&self, header: &E::ProgramHeader) -> Result<(), InputError> {
         let e = LittleEndian;
         let needs = if header.p_type(e) == elf::PT_INTERP {
@@ -324,7 +325,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         AttributesSection::new(e, section.data(e, self.bytes).ok()?).ok()
     }
 
-    /// The symbol table names at least one function or label, mapping symbols (`$t`) aside.
+    /// Whether the symbol table names at least one function or label, apart from mapping symbols (`$t`).
     fn has_symbols(&self) -> bool {
         let e = LittleEndian;
         let Ok(sections) = self.header.sections(e, self.bytes) else {
@@ -352,7 +353,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
     }
 }
 
-/// `e_machine` in words.
+/// Name of an `e_machine` value.
 fn machine_name(machine: u16) -> String {
     let name = match machine {
         2 | 18 | 43 => "SPARC",
@@ -377,13 +378,13 @@ fn machine_name(machine: u16) -> String {
     name.to_owned()
 }
 
-/// Bytes and where they go.
+/// Bytes with their load address.
 pub(super) struct Load<'a> {
     pub(super) address: u64,
     pub(super) data: &'a [u8],
 }
 
-/// An executable with nothing but these segments.
+/// Writes an executable with nothing but these segments.
 pub(super) fn write(arch: Arch, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
     let is_64 = arch.is_64_bit();
     let (header_bytes, program_header_bytes) = if is_64 { (64_u16, 56_u16) } else { (52, 32) };

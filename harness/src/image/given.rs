@@ -1,5 +1,6 @@
-//! Files that a user gives: images, symbols, what semihosting finds. They are read whole, and that must end: a pipe or
-//! device is refused, no read waits for more to come (`/proc/kmsg` is a regular file and does), and there is a bound.
+//! Reads files that a user gives: images, symbols, files for semihosting. They are read whole, and reading must end.
+//! So a pipe or device is refused, a read never waits for more bytes (`/proc/kmsg` is a regular file and would), and
+//! the size is bounded.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -8,13 +9,13 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// Largest file that is read: more than any firmware's memory.
+/// Largest file that is read: larger than any firmware's memory.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// The bytes of a file.
+/// Reads a whole file.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, would have to be waited for, or is larger than [`MAX_BYTES`].
+/// When it cannot be read, is not a regular file, would have to be waited for, or is larger than [`MAX_BYTES`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(path, MAX_BYTES)
 }
@@ -22,12 +23,12 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let refused = |why: &str| io::Error::new(ErrorKind::InvalidInput, why);
     let not_regular = "it is not a regular file (a pipe, device or directory); give a file on disk";
-    // Opening a pipe waits, too.
+    // Opening a pipe would wait, so the kind is checked first.
     if !fs::metadata(path)?.is_file() {
         return Err(refused(not_regular));
     }
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    // It may be another one since.
+    // The path may name another file by now.
     if !file.metadata()?.is_file() {
         return Err(refused(not_regular));
     }
@@ -52,7 +53,7 @@ mod tests {
         for path in [&pipe, directory.path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
             assert!(read(path).is_err(), "{}", path.display());
         }
-        // Readable for the administrator only; whoever reads it is not kept waiting.
+        // Only root may read this file; a read by root must not wait.
         assert!(read(Path::new("/proc/kmsg")).is_err());
         let file = directory.path().join("file");
         fs::write(&file, b"12345").unwrap();

@@ -1,4 +1,4 @@
-//! Intel HEX: lines of `:` and hexadecimal digits that say which bytes go where.
+//! Reads Intel HEX: lines of `:` and hexadecimal digits, each with an address and bytes.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use super::Segment;
 use crate::error::InputError;
 use crate::text::number::Hex;
 
-/// What a HEX file loads.
+/// Contents of a HEX file.
 pub(super) struct Contents {
-    /// In the file's order, neighbours joined.
+    /// Segments in the file's order, neighbours joined.
     pub(super) segments: Vec<Segment>,
     /// The start address record, if there is one.
     pub(super) entry: Option<u64>,
 }
 
-/// True when the first line is a HEX record.
+/// Whether the first line is a HEX record.
 pub(super) fn looks_like(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
     std::str::from_utf8(line).is_ok_and(|line| Record::from_record_string(line.trim()).is_ok())
@@ -88,7 +88,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, InputError> {
     Ok(Contents { segments, entry })
 }
 
-/// Joins what touches in address order; a linker writes sections in any order.
+/// Joins adjacent segments in address order; a linker writes sections in any order.
 fn join(segments: &mut Vec<Segment>) {
     segments.sort_by_key(|segment| segment.load_addr);
     segments.dedup_by(|next, previous| {

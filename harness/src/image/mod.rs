@@ -1,9 +1,7 @@
-//! What a firmware file says about itself: which processor it is for, which bytes it loads where, where
-//! it starts, and where its symbols are. Nothing here knows of QEMU; [`crate::machine`] decides from
-//! these facts what can run the file.
+//! Firmware files: their processor, the bytes they load and the addresses, their start, and their symbols. This
+//! module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
 //!
-//! Every file that cannot be used gets one [`InputError`]: what is wrong, where, and what to do next.
-//! Nothing panics, whatever the bytes are.
+//! Every unusable file gets an [`InputError`]: what is wrong, where, and what to do next. No input causes a panic.
 
 mod attributes;
 pub mod defmt;
@@ -30,7 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
-/// A supported processor family.
+/// Supported processor family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arch {
     /// 64-bit RISC-V.
@@ -42,12 +40,12 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// True where an address is 64 bits wide.
+    /// Whether an address is 64 bits wide.
     pub fn is_64_bit(self) -> bool {
         self == Arch::Riscv64
     }
 
-    /// True for both RISC-V widths.
+    /// Whether the family is RISC-V, of either width.
     pub fn is_riscv(self) -> bool {
         self != Arch::CortexM
     }
@@ -63,7 +61,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// The file's format.
+/// Format of a firmware file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// ELF executable.
@@ -84,7 +82,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// An M-profile architecture, least capable first.
+/// M-profile architecture, least capable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArmLevel {
     /// Cortex-M0, M0+, M1.
@@ -102,10 +100,10 @@ pub enum ArmLevel {
 }
 
 impl ArmLevel {
-    /// True when a processor of this level executes code that was built for `needed`.
+    /// Whether a processor of this level executes code that was built for `needed`.
     pub fn runs(self, needed: ArmLevel) -> bool {
         match needed {
-            // v8-M baseline adds to v6-M what the v7 levels lack; v8-M mainline has everything.
+            // v8-M baseline adds instructions to v6-M that the v7 levels lack; v8-M mainline has all of them.
             ArmLevel::V8MBase => self >= ArmLevel::V8MBase,
             ArmLevel::V7M | ArmLevel::V7EM if self == ArmLevel::V8MBase => false,
             _ => self >= needed,
@@ -126,7 +124,7 @@ impl fmt::Display for ArmLevel {
     }
 }
 
-/// A floating-point unit, least capable first: each executes what those before it do.
+/// Floating-point unit, least capable first: each executes the code for those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fpu {
     /// No floating-point instructions.
@@ -150,43 +148,43 @@ impl fmt::Display for Fpu {
     }
 }
 
-/// What `.ARM.attributes` demands of the processor.
+/// Demands of `.ARM.attributes` on the processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmNeeds {
-    /// The architecture the code was built for.
+    /// Architecture that the code was built for.
     pub level: ArmLevel,
-    /// The floating-point instructions it may contain.
+    /// Floating-point instructions that the code may contain.
     pub fpu: Fpu,
-    /// DSP instructions were allowed (always, on v7E-M).
+    /// Whether DSP instructions were allowed (always on v7E-M).
     pub dsp: bool,
     /// `Tag_CPU_name`, as the compiler wrote it: `7E-M`, `cortex-m55`.
     pub name: Option<String>,
 }
 
-/// What the file demands of the processor, where it says so.
+/// Demands of the file on the processor, if it states any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuNeeds {
-    /// From `.ARM.attributes`.
+    /// Demands in `.ARM.attributes`.
     pub arm: Option<ArmNeeds>,
     /// `Tag_RISCV_arch` from `.riscv.attributes`, such as `rv64i2p1_m2p0_a2p1_c2p0`.
     pub riscv: Option<String>,
 }
 
-/// One stretch of bytes that is loaded, or of memory that starts as zero.
+/// Stretch of bytes that is loaded, or of memory that starts as zero.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Where the bytes are loaded (ELF: `p_paddr`).
+    /// Address at which the bytes are loaded (ELF: `p_paddr`).
     pub load_addr: u64,
-    /// Where the firmware expects them while it runs (ELF: `p_vaddr`). Where the two differ, the
-    /// startup code copies.
+    /// Address at which the firmware expects them while it runs (ELF: `p_vaddr`). If the two differ, the startup code
+    /// copies.
     pub run_addr: u64,
-    /// The bytes of the file.
+    /// Bytes in the file.
     pub data: Vec<u8>,
-    /// Bytes at `run_addr`; what exceeds `data` starts as zero.
+    /// Size of the memory at `run_addr`; bytes beyond `data` start as zero.
     pub mem_bytes: u64,
-    /// The firmware may execute from it.
+    /// Whether the firmware may execute from it.
     pub executable: bool,
-    /// The firmware may write to it.
+    /// Whether the firmware may write to it.
     pub writable: bool,
 }
 
@@ -196,7 +194,7 @@ impl Segment {
         self.load_addr..self.load_addr.saturating_add(self.data.len() as u64)
     }
 
-    /// Addresses it occupies while the firmware runs.
+    /// Addresses that the segment occupies while the firmware runs.
     pub fn run_range(&self) -> Range<u64> {
         self.run_addr..self.run_addr.saturating_add(self.mem_bytes)
     }
@@ -213,72 +211,70 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// What the address of a vector table is a multiple of, at least ("ARMv7-M Architecture Reference Manual", B3.2.5, VTOR).
+/// Least alignment of a vector table's address ("ARMv7-M Architecture Reference Manual", B3.2.5, VTOR).
 pub(crate) const VECTOR_TABLE_ALIGN: u64 = 128;
 
-/// The two words that a Cortex-M takes from its vector table at reset.
+/// First two words of a vector table, which a Cortex-M reads at reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorTable {
-    /// Where the table is loaded.
+    /// Load address of the table.
     pub address: u64,
-    /// Its first word: the stack pointer.
+    /// First word: the stack pointer.
     pub initial_sp: u64,
-    /// Its second word as it stands: the address of the first instruction, with bit 0 set.
+    /// Second word, unchanged: the address of the first instruction, with bit 0 set.
     pub reset_vector: u64,
 }
 
-/// What the caller knows and the file may not say.
+/// Facts that the user states and the file may lack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions<'a> {
-    /// `--load-addr`: where a raw binary is loaded.
+    /// `--load-addr`: load address of a raw binary.
     pub load_addr: Option<u64>,
-    /// `--load-bias`: what is added to the addresses of a position-independent ELF.
+    /// `--load-bias`: bytes added to the addresses of a position-independent ELF.
     pub load_bias: Option<u64>,
-    /// `--vectors`: where a Cortex-M's vector table is loaded.
+    /// `--vectors`: load address of a Cortex-M's vector table.
     pub vectors: Option<u64>,
-    /// `--symbols`: an ELF file that describes this image.
+    /// `--symbols`: ELF file that describes this image.
     pub symbols: Option<&'a Path>,
 }
 
-/// The facts of one firmware file.
+/// Facts of one firmware file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The file, as given.
+    /// Path of the file, as given.
     pub path: PathBuf,
-    /// Its name without directory and without a firmware file's extension; never empty.
+    /// File name without directory and without a firmware extension; never empty.
     pub stem: String,
-    /// Its format.
+    /// Format of the file.
     pub format: Format,
     /// SHA-256 of the file in lower-case hexadecimal.
     pub sha256: String,
     /// Size of the file.
     pub file_bytes: u64,
-    /// The processor family; unknown for a HEX or raw file that has no symbols and does not begin
-    /// with a vector table.
+    /// Processor family; unknown for a HEX or raw file without symbols that does not begin with a vector table.
     pub arch: Option<Arch>,
-    /// What it demands of the processor.
+    /// Demands on the processor.
     pub needs: CpuNeeds,
-    /// By load address. At least one has bytes.
+    /// Segments by load address. At least one has bytes.
     pub segments: Vec<Segment>,
-    /// The entry address that the file states (bit 0 set: Thumb); a Cortex-M starts from its vector
-    /// table and ignores it.
+    /// Entry address that the file states (bit 0 set: Thumb). A Cortex-M starts from its vector table and ignores it.
     pub entry: Option<u64>,
-    /// Cortex-M: the table that the file seems to start from. The machine decides where it really
-    /// looks, see [`Image::vector_table_at`].
+    /// Cortex-M: vector table that the file seems to start from. The machine decides which table is really used, see
+    /// [`Image::vector_table_at`].
     pub vector_table: Option<VectorTable>,
-    /// Addresses are only relative to each other (`ET_DYN`); they get a bias when loaded.
+    /// Whether addresses are only relative to each other (`ET_DYN`); they get a bias when loaded.
     pub position_independent: bool,
     /// `--load-bias`, kept for the choice of the machine.
     pub load_bias: Option<u64>,
-    /// `--vectors`, kept for the choice of the machine: the processor starts from the table there.
+    /// `--vectors`, kept for the choice of the machine: the processor starts from the table at this address.
     pub vectors: Option<u64>,
-    /// The ELF file to read symbols and DWARF from, if any.
+    /// ELF file to read symbols and DWARF from, if any.
     pub symbols_from: Option<PathBuf>,
-    /// That file names functions.
+    /// Whether that file names functions.
     pub has_symbols: bool,
-    /// That file has DWARF debug information.
+    /// Whether that file has DWARF debug information.
     pub has_dwarf: bool,
-    /// What looked odd and does not prevent a run, each one sentence.
+    /// Oddities that do not prevent a run, each one sentence.
     pub warnings: Vec<String>,
 }
 
@@ -288,22 +284,22 @@ const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
 const RAW_EXTENSIONS: [&str; 2] = ["bin", "img"];
 
 impl Image {
-    /// The image's bytes from `address`, where they are when they run (load bias not included): those of one
-    /// instruction, or less at the end of a segment.
+    /// Bytes of the instruction at `address`, a run address without load bias: up to 4, fewer at the end of a
+    /// segment.
     pub fn code_at(&self, address: u64) -> Option<&[u8]> {
         self.segments.iter().find_map(|segment| {
             let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
             let code = segment.data.get(offset..segment.data.len().min(offset + 4))?;
-            // At its end another one may begin.
+            // Another segment may begin at the end of this one.
             (!code.is_empty()).then_some(code)
         })
     }
 
-    /// The image's bytes in a range of addresses, where they are when they run (load bias not included): sorted
-    /// pieces, which do not overlap. What is in no segment is left out.
+    /// Bytes in a range of run addresses (load bias not included), as sorted pieces without overlap. Addresses in no
+    /// segment are left out.
     pub fn bytes_in(&self, range: Range<u64>) -> Vec<(u64, &[u8])> {
         let mut segments: Vec<&Segment> = self.segments.iter().collect();
-        // Stable: of overlays, the first one is meant, as with `code_at`.
+        // Stable: among overlays the first one counts, as in `code_at`.
         segments.sort_by_key(|segment| segment.run_addr);
         let mut pieces = Vec::new();
         let mut next = range.start;
@@ -332,10 +328,10 @@ impl Image {
         Self::from_bytes(path, &bytes, options, symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])))
     }
 
-    /// The same from bytes already read; `symbols` is the file of `options.symbols`.
+    /// Reads a firmware file from its bytes; `symbols` is the file of `options.symbols`.
     ///
     /// # Errors
-    /// As [`Image::open`].
+    /// See [`Image::open`].
     pub fn from_bytes(
         path: &Path,
         bytes: &[u8],
@@ -398,7 +394,7 @@ impl Image {
                 image.entry = contents.entry;
             }
             Format::Raw => {
-                // detect_format has made sure of the address.
+                // detect_format has checked that the address is given.
                 let load_addr = options.load_addr.unwrap_or(0);
                 if load_addr.checked_add(bytes.len() as u64).is_none() {
                     return Err(InputError::about(
@@ -453,12 +449,12 @@ impl Image {
         Ok(image)
     }
 
-    /// The stack pointer at reset, where the file says it.
+    /// Stack pointer at reset, if the file states it.
     pub fn initial_sp(&self) -> Option<u64> {
         self.vector_table.map(|table| table.initial_sp)
     }
 
-    /// The first instruction, where the file says it; bit 0 is clear.
+    /// Address of the first instruction, if the file states it; bit 0 is clear.
     pub fn reset_pc(&self) -> Option<u64> {
         match self.arch {
             Some(Arch::CortexM) => self.vector_table.map(|table| table.reset_vector & !1),
@@ -466,7 +462,7 @@ impl Image {
         }
     }
 
-    /// From the lowest run address to the end of the highest.
+    /// Range from the lowest run address to the end of the highest.
     pub fn link_range(&self) -> Range<u64> {
         let ranges = || self.segments.iter().map(Segment::run_range);
         let start = ranges().map(|range| range.start).min().unwrap_or(0);
@@ -474,7 +470,7 @@ impl Image {
         start..end
     }
 
-    /// The little-endian word that is loaded at `address`, if all of it is.
+    /// Little-endian word that is loaded at `address`; None unless all of it is.
     pub fn loaded_u32(&self, address: u64) -> Option<u32> {
         let segment = self.segments.iter().find(|segment| {
             let range = segment.load_range();
@@ -485,8 +481,8 @@ impl Image {
         Some(u32::from_le_bytes(word.try_into().ok()?))
     }
 
-    /// The two words at `address` read as a Cortex-M vector table, plausible or not; none when the
-    /// image loads nothing there.
+    /// Reads the two words at `address` as a Cortex-M vector table, plausible or not; None when the image loads
+    /// nothing there.
     pub fn vector_table_at(&self, address: u64) -> Option<VectorTable> {
         Some(VectorTable {
             address,
@@ -495,10 +491,9 @@ impl Image {
         })
     }
 
-    /// A minimal ELF file that loads the same bytes, `bias` higher, and starts at `entry` (already
-    /// biased). It depends on nothing but the image's contents, so every format, file name and
-    /// position-independent image reaches the emulator in the same way. Memory beyond the bytes is
-    /// left out: an emulator's memory starts as zero.
+    /// Makes a minimal ELF file that loads the same bytes, `bias` higher, and starts at `entry` (already biased). It
+    /// depends only on the image's contents, so every format, file name and position-independent image reaches the
+    /// emulator in the same way. Memory beyond the bytes is left out: an emulator's memory starts as zero.
     pub fn loadable_elf(&self, arch: Arch, bias: u64, entry: u64) -> Vec<u8> {
         let loads: Vec<elf::Load<'_>> = self
             .segments
@@ -509,7 +504,7 @@ impl Image {
         elf::write(arch, entry, &loads)
     }
 
-    /// Takes from an ELF what this image does not say itself.
+    /// Adopts facts from a symbol file that this image does not state itself.
     fn adopt_symbols(&mut self, path: &Path, facts: elf::Facts) -> Result<(), InputError> {
         if let (Some(own), Some(theirs)) = (self.arch, facts.arch)
             && own != theirs
@@ -535,8 +530,8 @@ impl Image {
         Ok(())
     }
 
-    /// Symbols of another build would name the wrong functions without a sign of it, so the code
-    /// in both files is compared. A file with debug information only has no bytes to compare.
+    /// Compares the code of image and symbol file: symbols of another build would name the wrong functions unnoticed.
+    /// A file with debug information only has no bytes to compare.
     fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
         let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);
         let mut has_code = false;
@@ -584,8 +579,8 @@ impl Image {
         Ok(())
     }
 
-    /// The vector table: at the lowest load address, or else at the start of the first segment that
-    /// begins like one.
+    /// Finds the vector table: at the lowest load address, or else at the start of the first segment that begins like
+    /// one.
     fn find_vector_table(&self) -> Option<VectorTable> {
         if self.arch.is_some_and(Arch::is_riscv) {
             return None;
@@ -596,7 +591,7 @@ impl Image {
             .find(|table| self.is_plausible(table))
     }
 
-    /// The vector table that `--vectors` says.
+    /// Reads the vector table at `--vectors`.
     fn said_vector_table(&self, address: u64) -> Result<VectorTable, InputError> {
         let fail = |what: &str| {
             let segments = list_segments(&self.segments);
@@ -609,14 +604,15 @@ impl Image {
             return Err(fail("a vector table lies at a multiple of 128 bytes"));
         }
         let table = self.vector_table_at(address).ok_or_else(|| fail("the image loads nothing there"))?;
-        // What else must hold depends on the machine.
+        // All other conditions depend on the machine.
         if table.reset_vector & 1 == 0 {
             return Err(fail("there is no vector table (a stack pointer, then an odd reset address)"));
         }
         Ok(table)
     }
 
-    /// A stack pointer where microcontrollers have memory, and a Thumb address inside the image.
+    /// Whether the stack pointer is where microcontrollers have memory, and the reset vector a Thumb address inside
+    /// the image.
     fn is_plausible(&self, table: &VectorTable) -> bool {
         let sp = table.initial_sp;
         let in_ram = (0x1000_0000..=0x4000_0000).contains(&sp) || (0x6000_0000..=0xa000_0000).contains(&sp);
@@ -627,8 +623,8 @@ impl Image {
             && self.segments.iter().any(|segment| segment.run_range().contains(&(reset & !1)))
     }
 
-    /// Settles the family where only the contents can tell: HEX and raw files without symbols, and
-    /// Arm ELF files without attributes.
+    /// Determines the family from the contents, for HEX and raw files without symbols and for Arm ELF files without
+    /// attributes.
     fn settle_arch(&mut self) -> Result<(), InputError> {
         match self.arch {
             None if self.vector_table.is_some() => self.arch = Some(Arch::CortexM),
@@ -651,7 +647,7 @@ impl Image {
     }
 }
 
-/// Addresses of the segments that have bytes, for a message: `0x00000000..0x00004000, …`.
+/// Formats the addresses of segments that have bytes, for a message: `0x00000000..0x00004000, …`.
 pub(crate) fn list_segments(segments: &[Segment]) -> String {
     let ranges: Vec<String> = segments
         .iter()
@@ -661,7 +657,7 @@ pub(crate) fn list_segments(segments: &[Segment]) -> String {
     ranges.join(", ")
 }
 
-/// A range in a message: `0x00000000..0x00004000`, its end not included.
+/// Formats a range for a message: `0x00000000..0x00004000`, its end not included.
 pub(crate) fn show_range(range: &Range<u64>) -> String {
     format!("{}..{}", Hex(range.start), Hex(range.end))
 }
@@ -695,7 +691,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
         .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
-/// What an image is called: its file name, without an extension that says it is firmware.
+/// Stem of an image: its file name, without a firmware extension.
 pub fn stem(path: &Path) -> String {
     let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
     match name.map(|name| name.to_string_lossy().into_owned()) {
@@ -704,7 +700,7 @@ pub fn stem(path: &Path) -> String {
     }
 }
 
-/// What its profile is called unless something else is asked for. What is no ELF by its ending keeps that: a build
+/// Default name of an image's profile. A file whose extension is not an ELF's keeps it in the name, because a build
 /// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
 pub fn profile_name(path: &Path) -> String {
     let is_other = has_extension(path, &HEX_EXTENSIONS) || has_extension(path, &RAW_EXTENSIONS);

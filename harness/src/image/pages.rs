@@ -1,5 +1,5 @@
-//! Pages that hold both code and data that is written: QEMU takes its slow path at each store to one, since the store
-//! may change code that it has translated.
+//! Finds pages that hold both code and written data. QEMU takes its slow path at each store to such a page, since the
+//! store may change code that it has translated.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use object::{Object as _, ObjectSection as _, SectionFlags, SectionKind, elf};
 
 use super::Arch;
 
-/// Bytes of a page of QEMU's: TARGET_PAGE_BITS, which target/arm/cpu.c sets to 10 for Cortex-M.
+/// Bytes of a page in QEMU: TARGET_PAGE_BITS, which target/arm/cpu.c sets to 10 for Cortex-M.
 fn page_bytes(arch: Arch) -> u64 {
     match arch {
         Arch::CortexM => 1024,
@@ -15,17 +15,16 @@ fn page_bytes(arch: Arch) -> u64 {
     }
 }
 
-/// Bytes of a section in which there may be nothing: without contents, and as long as it takes to reach its end's
-/// alignment.
+/// Largest section that may be nothing but padding: one without contents that only aligns its end.
 fn padding(kind: SectionKind) -> u64 {
     if kind == SectionKind::UninitializedData { 7 } else { 0 }
 }
 
-/// Lists of constructors and destructors: called writable, and written by nothing here.
+/// Lists of constructors and destructors: marked writable, but not written by the firmware.
 const LISTS: [&str; 3] = [".preinit_array", ".init_array", ".fini_array"];
 
-/// What to say of the first section of an ELF whose data is written and shares a page with code that has executed, at
-/// these addresses.
+/// Describes the first section of an ELF with written data on a page that also holds executed code; `executed` has
+/// the code's addresses.
 pub fn describe_shared(elf: &[u8], arch: Arch, load_bias: u64, executed: &BTreeSet<u64>) -> Option<String> {
     let file = object::File::parse(elf).ok()?;
     let bytes = page_bytes(arch);

@@ -1,7 +1,7 @@
-//! Functions that return at once: code of a few instructions over their first ones, in the bytes that are loaded.
+//! Stubs: code that returns at once, written over a function's first instructions in the loaded bytes.
 //!
-//! A real chip's firmware waits for what QEMU's machine has not: a clock that gets ready, a radio. `--stub` answers in
-//! its place. Everything that reads the image (loading, decoding, listings, unwinding) is given the changed bytes.
+//! A real chip's firmware waits for hardware that QEMU's machine lacks: a clock that becomes ready, a radio. `--stub`
+//! replaces such functions. Loading, decoding, listings and unwinding all get the changed bytes.
 //!
 //! "ARMv7-M Architecture Reference Manual", A7.7; "The RISC-V Instruction Set Manual, Volume I", RV32I, RV64I and C.
 
@@ -16,28 +16,29 @@ use crate::image::{ArmLevel, Image, Segment};
 use crate::profile::Stub;
 use crate::text::number::{Hex, parse_number};
 
-/// A stub as it was asked for.
+/// Stub as asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// A function's name, or names with `*` and `?` in them.
+    /// Name of a function, or a pattern of names with `*` and `?`.
     pub pattern: String,
-    /// What it returns; None: nothing, as what calls it expects nothing. A register is not touched then, since a compiler
-    /// may know that the function leaves it alone.
+    /// Return value; None: the function returns nothing. Registers are not touched then, since a compiler may know
+    /// that the function leaves them alone.
     pub value: Option<Value>,
 }
 
-/// A value that a function returns.
+/// Return value of a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of at most 32 bits, in one register. RV64 has it extended by its sign there, be its type signed or not ("RISC-V
-    /// ABIs Specification", integer calling convention); a pointer above 2 GiB is no such value.
+    /// Value of at most 32 bits, in one register. RV64 extends it there by its sign, whether its type is signed or
+    /// not ("RISC-V ABIs Specification", integer calling convention). A pointer above 2 GiB is therefore not such a
+    /// value.
     Word(i32),
-    /// Of 64 bits, in one register of RV64 and in two of the others, the lower half first.
+    /// Value of 64 bits, in one register on RV64 and otherwise in two, the lower half first.
     Double(i64),
 }
 
 impl Value {
-    /// The number, as it was asked for.
+    /// Number as asked for.
     fn number(self) -> i64 {
         match self {
             Value::Word(value) => value.into(),
@@ -46,36 +47,36 @@ impl Value {
     }
 }
 
-/// The stubs of an image.
+/// Stubs of an image.
 #[derive(Debug, Default)]
 pub struct Stubs {
-    /// What was made to return, by address.
+    /// Replaced functions, by address.
     pub list: Vec<Stub>,
-    /// The functions, load bias included, in the same order.
+    /// Addresses of the functions, load bias included, in the same order.
     pub functions: Vec<Range<u64>>,
-    /// The bytes that were written, in the same order.
+    /// Addresses of the written bytes, in the same order.
     pub code: Vec<Range<u64>>,
-    /// What of them is a number and no instruction.
+    /// Parts of them that are numbers, not instructions.
     pub data: Vec<Range<u64>>,
-    /// Other names of the same functions, each one sentence.
+    /// Sentences about other names of the same functions.
     pub warnings: Vec<String>,
 }
 
-/// What the code is for.
+/// Processor and place of the code.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The machine's instruction set.
+    /// Instruction set of the machine.
     pub isa: Isa,
-    /// RISC-V: the image says that there are 16-bit instructions.
+    /// Whether a RISC-V image may have 16-bit instructions.
     pub has_compressed: bool,
-    /// Added to the image's addresses.
+    /// Bias added to the image's addresses.
     pub load_bias: u64,
 }
 
-/// Most other names of a function that a warning lists.
+/// Largest number of other names that a warning lists.
 const MAX_NAMES: usize = 5;
 
-/// Instructions that return a value, and where in them the value itself lies.
+/// Instructions that return a value, and the position of the value in them.
 struct Code {
     bytes: Vec<u8>,
     data: Range<usize>,
@@ -85,9 +86,9 @@ impl Wanted {
     /// Reads `FUNC` or `FUNC=VALUE`.
     ///
     /// # Errors
-    /// [`InputError`] where the name is empty or VALUE is no number of at most 64 bits.
+    /// [`InputError`] if the name is empty or VALUE is not a number of at most 64 bits.
     pub fn parse(text: &str) -> Result<Wanted, InputError> {
-        // `operator==` has its own; what follows the last one is no number then.
+        // `operator==` contains `=`; the text after its last one is not a number.
         let is_operator = |name: &str| name.contains("operator");
         let (pattern, value) = match text.rsplit_once('=') {
             Some((pattern, value)) => match read_value(value) {
@@ -106,7 +107,7 @@ impl Wanted {
         })
     }
 
-    /// A stub of the functions of this name. None: the name is empty.
+    /// Makes a stub of the functions of this name. None: the name is empty.
     fn new(pattern: &str, value: Option<Value>) -> Option<Wanted> {
         let pattern = pattern.trim();
         (!pattern.is_empty()).then(|| Wanted { pattern: pattern.to_owned(), value })
@@ -116,9 +117,9 @@ impl Wanted {
         InputError::new(format!("--stub {}: {what}", self.pattern))
     }
 
-    /// The functions that are meant.
+    /// Finds the functions.
     fn find(&self, symbols: &Symbols<'_>) -> Result<Vec<Found>, InputError> {
-        // A name may have a star of its own: `send(char*)`.
+        // A name may contain a star itself: `send(char*)`.
         let by_name = symbols.find(&self.pattern);
         if by_name.is_err() && self.pattern.contains(['*', '?']) {
             let found = symbols.matching(&self.pattern).map_err(|error| self.error(error))?;
@@ -131,10 +132,10 @@ impl Wanted {
     }
 }
 
-/// Hexadecimal digits of 32 bits.
+/// Hexadecimal digits of a 32-bit number.
 const WORD_DIGITS: usize = 8;
 
-/// Reads a value. It is of 64 bits where 32 do not hold it, signed or not, or where it has more hexadecimal digits.
+/// Parses a value. It has 64 bits if 32 cannot hold it, signed or unsigned, or if it has more hexadecimal digits.
 fn read_value(text: &str) -> Option<Value> {
     let text = text.trim();
     let (digits, is_negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
@@ -142,18 +143,18 @@ fn read_value(text: &str) -> Option<Value> {
     let value = if is_negative { -size } else { size };
     let is_long =
         digits.strip_prefix("0x").is_some_and(|hex| hex.bytes().filter(u8::is_ascii_hexdigit).count() > WORD_DIGITS);
-    // What was said as unsigned is the same register.
+    // An unsigned number gives the same register contents.
     if !is_long && (i128::from(i32::MIN)..1 << 32).contains(&value) {
         return Some(Value::Word(value as i32));
     }
     (value >= i128::from(i64::MIN)).then_some(Value::Double(value as i64))
 }
 
-/// Writes the stubs into the image's segments. Of several that name a function the last one counts, and its name more
-/// than a pattern.
+/// Writes the stubs into the image's segments. If several name the same function, the last one counts, and a name
+/// counts more than a pattern.
 ///
 /// # Errors
-/// [`InputError`] where a name matches nothing, or a function has no room or no bytes.
+/// [`InputError`] if a name matches nothing, or a function has no room or no bytes.
 pub fn apply(
     image: &mut Image,
     symbols: &Symbols<'_>,
@@ -169,7 +170,7 @@ pub fn apply(
             meant.insert(found.address, (one, found));
         }
     }
-    // Where the image does not say what it was built for, what every processor of the family has.
+    // If the image does not name its architecture, use only instructions that every processor of the family has.
     let isa = match &image.needs.arm {
         _ if isa.is_riscv() => isa,
         Some(needs) if needs.level > ArmLevel::V6M => isa,
@@ -178,7 +179,7 @@ pub fn apply(
     let functions = symbols.ranges();
     let mut stubs = Stubs::default();
     for (address, (one, found)) in meant {
-        // By an address inside a function, the whole of it is meant.
+        // An address inside a function means the whole function.
         let index = functions.partition_point(|function| function.start <= address);
         let function = index.checked_sub(1).map(|index| functions[index].clone());
         let function = function
@@ -186,7 +187,7 @@ pub fn apply(
             .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
         let start = function.start;
         let code = encode(isa, start, one.value, has_compressed);
-        // As tables call it, which may be by another of its names.
+        // Use the name that tables show, which may be another of its names.
         let mut names = symbols.names_at(start);
         let name = if names.is_empty() { found.name } else { names.remove(0) };
         let segment = segment_of(&mut image.segments, start.wrapping_sub(load_bias));
@@ -226,7 +227,7 @@ pub fn apply(
     Ok(stubs)
 }
 
-/// The segment that an address is in when the firmware runs, and the byte in it.
+/// Segment that holds a run address, and the byte's index in it.
 fn segment_of(segments: &mut [Segment], address: u64) -> Option<(&mut Segment, usize)> {
     segments.iter_mut().find_map(|segment| {
         let offset = usize::try_from(address.checked_sub(segment.run_addr)?).ok()?;
@@ -234,7 +235,7 @@ fn segment_of(segments: &mut [Segment], address: u64) -> Option<(&mut Segment, u
     })
 }
 
-/// `bx lr`, `c.jr ra`, `jalr x0, 0(ra)`.
+/// Encodings of `bx lr`, `c.jr ra`, `jalr x0, 0(ra)`.
 const BX_LR: u16 = 0x4770;
 const C_RET: u16 = 0x8082;
 const RET: u32 = 0x0000_8067;
@@ -281,7 +282,7 @@ fn thumb(isa: Isa, address: u64, value: u32) -> Code {
         return halves(&[movs(value >> shift), lsls, BX_LR]);
     }
     if isa == Isa::ThumbV6m {
-        // A literal lies at a multiple of 4, counted from the instruction's own address + 4.
+        // A literal must lie at a multiple of 4, relative to the instruction's own address + 4.
         let is_aligned = address.is_multiple_of(4);
         let mut code = if is_aligned { halves(&[0x4800, BX_LR]) } else { halves(&[0x4801, BX_LR, BX_LR]) };
         let literal = code.bytes.len();
@@ -301,9 +302,9 @@ fn thumb(isa: Isa, address: u64, value: u32) -> Code {
     }
 }
 
-/// Both halves of a number from behind the code, into r0 and r1.
+/// Loads both halves of a number from literals after the code, into r0 and r1.
 fn thumb_pair(address: u64, value: i64) -> Code {
-    // As above: the first literal lies 8 bytes on, or 6.
+    // The first literal lies 8 bytes on, or 6, for the same reason as in `thumb`.
     let is_aligned = address.is_multiple_of(4);
     let mut code =
         if is_aligned { halves(&[0x4801, 0x4902, BX_LR, BX_LR]) } else { halves(&[0x4801, 0x4901, BX_LR]) };
@@ -315,7 +316,7 @@ fn thumb_pair(address: u64, value: i64) -> Code {
 
 const A0: u32 = 10;
 
-/// `lui` and `addi` or `addiw`, as far as a number of 32 bits needs them.
+/// Encodes `lui` and `addi` or `addiw`, as far as a number of 32 bits needs them.
 fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
     if (-2048..2048).contains(&value) {
         let addi = 0x13 | register << 7 | (value as u32 & 0xfff) << 20;
@@ -323,7 +324,7 @@ fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
     }
     let value = value as u32;
     let lui = 0x37 | register << 7 | value.wrapping_add(0x800) & 0xffff_f000;
-    // `addiw` keeps to 32 bits where `lui` went beyond.
+    // `addiw` keeps the sum to 32 bits when `lui` has gone beyond.
     let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
     let add = opcode | register << 7 | register << 15 | (value & 0xfff) << 20;
     let mut bytes = lui.to_le_bytes().to_vec();
@@ -333,7 +334,7 @@ fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
     bytes
 }
 
-/// Both halves of a number in a0 and a1.
+/// Loads both halves of a number into a0 and a1.
 fn riscv_pair(isa: Isa, value: i64, ret: &[u8]) -> Code {
     let half = |register, value: i64| load_immediate(isa, register, value as i32);
     let bytes = [&half(A0, value)[..], &half(A0 + 1, value >> 32), ret].concat();
@@ -374,7 +375,7 @@ mod tests {
         code.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Against GNU as: each line was assembled and read back with objdump.
+    /// Expected bytes come from GNU as: each line was assembled and read back with objdump.
     #[test]
     fn values_are_made_by_the_shortest_code_that_the_processor_has() {
         let thumb = |isa, address, value| code(isa, address, Some(value), false);
@@ -418,7 +419,7 @@ mod tests {
         );
     }
 
-    /// Against GNU as, too.
+    /// Expected bytes come from GNU as, as above.
     #[test]
     fn a_value_of_two_registers_fills_both() {
         let pair = |isa, address, value| {
@@ -438,7 +439,7 @@ mod tests {
         let li = "3775665513058578b735221193854534";
         assert_eq!(pair(Isa::Riscv32, 0, value), format!("{li}8280"), "lui a0; addi a0; lui a1; addi a1; c.jr ra");
         assert_eq!(pair(Isa::Riscv32, 0, 5), "13055000930500008280", "li a0, 5; li a1, 0; c.jr ra");
-        // Unlike the same as a value of 32 bits, which is extended by its sign.
+        // A value of 32 bits with the same bits would be extended by its sign.
         assert_eq!(pair(Isa::Riscv64, 0, 5), "15458280", "c.li a0, 5; c.jr ra");
         assert!(pair(Isa::Riscv64, 0, 0xffff_ffff).ends_with("ffffffff00000000"), "a literal");
     }

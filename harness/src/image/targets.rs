@@ -1,12 +1,13 @@
-//! Where the code's own instructions lead, found before the run: it saves callbacks.
+//! Targets of the code's own jumps and calls, found before the run to save callbacks.
 //!
-//! Loops that start at their function's first instruction. `calls` are entries from outside, so such a loop's turns must
-//! be told from calls. Asking at each turn would cost a callback per turn. Where the conditional branch `B` that closes
-//! the loop falls through to an instruction `F` that nothing else leads to, no asking is needed: `B` was taken as often
-//! as it ran and `F` did not. [`Targets::find`] proves that for a branch, and the plugin asks about all others.
+//! Loops that start at their function's first instruction: `calls` counts entries from outside, so the turns of such
+//! a loop must be told from calls. A check at each turn would cost a callback. No check is needed if the conditional
+//! branch `B` that closes the loop falls through to an instruction `F` that nothing else leads to: `B` was taken as
+//! often as it ran and `F` did not. [`Targets::find`] proves this for a branch, and the plugin checks all others.
 //!
-//! Functions that no instruction names as its target. They are reached through pointers, most of them from one place, and
-//! the plugin counts the calls from there without asking. No proof is needed: where it is otherwise, it asks.
+//! Functions that no instruction names as its target: they are reached through pointers, most of them from one place.
+//! The plugin counts the calls from there without a check. This needs no proof: if the prediction is wrong, the
+//! plugin checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use decode::{Flow, Isa, decode};
 
 use crate::image::Segment;
 
-/// What the code's jumps, branches and calls show. Addresses include the load bias and are sorted.
+/// Jumps, branches and calls of the code. Addresses include the load bias and are sorted.
 #[derive(Debug)]
 pub struct Targets {
     /// Branches to their own function's start whose turns follow from the counts.
@@ -25,11 +26,11 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Reads the code. `functions` are the functions' addresses, sorted, bias included.
+    /// Analyses the code. `functions` are the functions' addresses, sorted, bias included.
     pub fn find(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Targets {
         let code = Code { isa, segments, load_bias };
-        // How many places jump or branch to an address, in all functions: the compiler splits cold parts
-        // off, which jump back into the middle.
+        // Number of jumps and branches to an address, in all functions: the compiler splits cold parts off, which
+        // jump back into the middle.
         let mut jumps_to: BTreeMap<u64, u32> = BTreeMap::new();
         let mut called = BTreeSet::new();
         let mut candidates = Vec::new();
@@ -62,16 +63,16 @@ struct Code<'a> {
     load_bias: u64,
 }
 
-/// What a function's own code says.
+/// Jumps and calls of one function's code.
 #[derive(Default)]
 struct Walk {
-    /// Where its jumps and branches lead, once per instruction.
+    /// Targets of its jumps and branches, once per instruction.
     targets: Vec<u64>,
-    /// Where its calls lead, and jumps whose target takes two instructions.
+    /// Targets of its calls, and of jumps whose target takes two instructions.
     called: Vec<u64>,
     /// Branches to its start, each with the address after it.
     loops: Vec<(u64, u64)>,
-    /// No jump leads where the code does not say.
+    /// Whether every jump's target is known from the code.
     is_closed: bool,
 }
 
@@ -100,7 +101,7 @@ impl Code<'_> {
             };
             let insn = decode(self.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
-            // auipc + jalr is how RISC-V calls far.
+            // RISC-V makes far calls by auipc + jalr.
             if let (Some(upper), Some(bytes)) = (decode::auipc(self.isa, pc, bytes), self.bytes(next))
                 && let Flow::Call { target } | Flow::Jump { target } =
                     decode(self.isa, next, bytes).flow.after_upper(self.isa, upper)
@@ -113,7 +114,7 @@ impl Code<'_> {
                     open.push(next);
                 }
                 Flow::Next | Flow::It { .. } | Flow::IndirectCall { .. } => open.push(next),
-                // A return may be conditional (Thumb IT): what follows is looked at all the same.
+                // A return may be conditional (Thumb IT), so the code after it is followed in any case.
                 Flow::Return => open.push(next),
                 Flow::Jump { target } => {
                     walk.targets.push(target);
@@ -143,7 +144,7 @@ impl Code<'_> {
 mod tests {
     use super::*;
 
-    /// Thumb code at 0x100.
+    /// Analyses Thumb code at 0x100.
     fn find_in(code: &[u16], functions: &[(u64, u64)]) -> Targets {
         let functions: Vec<_> = functions.iter().map(|&(start, end)| start..end).collect();
         let data = code.iter().flat_map(|half| half.to_le_bytes()).collect::<Vec<u8>>();

@@ -1,4 +1,4 @@
-//! What a timeline names of an image: functions by patterns, whose calls are on it, and what tasks wait for.
+//! Names for the timeline: traced functions by patterns, and variables that tasks wait for.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::image::heap;
 use crate::image::symbols::{Symbols, nearest};
 use crate::profile::timeline::Timeline;
 
-/// First addresses of the functions that patterns name, sorted: `crc*`, or one by its name.
+/// Finds the first addresses of the functions that patterns name, sorted: `crc*`, or a single name.
 ///
 /// # Errors
-/// When a pattern names none, with the nearest names.
+/// When a pattern names no function, with the nearest names.
 pub fn find(patterns: &[String], symbols: &Symbols<'_>) -> Result<Vec<u64>, InputError> {
     let mut entries = Vec::new();
     for pattern in patterns {
         let failed = |error| InputError::new(format!("--trace {pattern}: {error}"));
-        // A name may have a star of its own: `send(char*)`.
+        // A name may contain a star itself: `send(char*)`.
         let by_name = symbols.find(pattern);
         let found = if by_name.is_err() && pattern.contains(['*', '?']) {
             symbols.matching(pattern).map_err(failed)?
@@ -37,13 +37,13 @@ pub fn find(patterns: &[String], symbols: &Symbols<'_>) -> Result<Vec<u64>, Inpu
     Ok(entries)
 }
 
-/// Fewest letters that a name and a pattern must have in common for a message to suggest it.
+/// Fewest common letters of name and pattern for a suggestion.
 const MIN_COMMON_LETTERS: usize = 3;
 
-/// Most names that a message suggests.
+/// Largest number of names that a message suggests.
 const MAX_SUGGESTED: usize = 4;
 
-/// The names that are like a pattern without its stars, for a message.
+/// Names similar to a pattern without its stars, for a message.
 fn near(pattern: &str, symbols: &Symbols<'_>) -> String {
     let mut names: Vec<&str> = symbols.entries().map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -60,8 +60,8 @@ fn near(pattern: &str, symbols: &Symbols<'_>) -> String {
     }
 }
 
-/// The names that have the longest part of a word, of at least half of it: its beginning may be that of a much longer
-/// name. The shortest first.
+/// Names that contain the longest part of a word, at least half of it, since the word's beginning may be part of a
+/// much longer name. The shortest names come first.
 fn with_common_letters(word: &str, names: &[&str]) -> Vec<String> {
     let letters: Vec<char> = word.to_lowercase().chars().collect();
     let lower: Vec<(String, &str)> = names.iter().map(|name| (name.to_lowercase(), *name)).collect();
@@ -77,8 +77,8 @@ fn with_common_letters(word: &str, names: &[&str]) -> Vec<String> {
     Vec::new()
 }
 
-/// The variables that hold what tasks wait for, by the address that an event has of it. What lies in an allocator's
-/// memory has none.
+/// Variables that hold objects which tasks wait for, by the address in the object's event. Objects in an allocator's
+/// memory have none.
 pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)> {
     let arena = heap::arena(symbols);
     let mut named = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! What an image names itself: the records of zones, phases and marks (`targets/zone/zone.h`), which lie in a section
-//! that is not loaded.
+//! Reads the records of zones, phases and marks that an image names itself (`targets/zone/zone.h`). They lie in a
+//! section that is not loaded.
 //!
-//! A record is `Z`, a letter for its kind, the address of its instruction as wide as the ELF's, a detail, and the name;
-//! both are texts that end with a zero. Records may have zeroes between them.
+//! A record is `Z`, a letter for its kind, the address of its instruction as wide as the ELF's, a detail, and the
+//! name. The last two are texts that end with a zero. Records may have zeroes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +13,24 @@ use wire::zone::{Event, EventKind};
 
 use crate::image::Image;
 
-/// The section.
+/// Name of the section.
 const SECTION: &str = ".zones";
 
-/// What a record begins with.
+/// First byte of a record.
 const BEGINNING: u8 = b'Z';
 
-/// The events of an image.
+/// Events of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// The names, sorted; an event's name n is `names[n - 1]`.
+    /// Names, sorted; an event's name n is `names[n - 1]`.
     pub names: Vec<String>,
-    /// Sorted by address.
+    /// Events, sorted by address.
     pub events: Vec<Event>,
-    /// What could not be used, one sentence per cause.
+    /// Warnings about unusable records, one sentence per cause.
     pub warnings: Vec<String>,
 }
 
-/// A record as it is written.
+/// Record as written in the section.
 struct Record<'a> {
     kind: u8,
     address: u64,
@@ -38,8 +38,8 @@ struct Record<'a> {
     name: &'a str,
 }
 
-/// Looks for the records in `elf`, the file with the symbols of an image for this instruction set that is put so many
-/// bytes beyond its addresses.
+/// Reads the records from `elf`, the file with the symbols of `image`. `isa` is the instruction set, `load_bias` is
+/// added to addresses.
 pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zones {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Zones::default() };
     let Some(section) = file.section_by_name(SECTION) else { return Zones::default() };
@@ -55,7 +55,7 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
         let address = if isa.is_riscv() { record.address } else { record.address & !1 };
         let is_there = image.code_at(address).is_some_and(|code| is_nop(isa, code));
         match event(record, isa).filter(|_| is_there && record.name.len() <= MAX_TEXT_BYTES) {
-            // Copies of one function that the linker has joined say the same.
+            // Copies of one function that the linker has merged have the same record.
             Some(kind) if kinds.get(&address).is_none_or(|same| *same == (kind, record.name)) => {
                 kinds.insert(address, (kind, record.name));
             }
@@ -80,7 +80,7 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
     Zones { names: names.into_iter().map(str::to_owned).collect(), events, warnings }
 }
 
-/// The records of a section, and whether that is all of it.
+/// Records of a section, and whether they are all of it.
 fn records(data: &[u8], address_bytes: usize) -> (Vec<Record<'_>>, bool) {
     let mut records = Vec::new();
     let mut rest = data;
@@ -105,16 +105,16 @@ fn record(bytes: &[u8], address_bytes: usize) -> Option<(Record<'_>, &[u8])> {
     Some((Record { kind, address, detail, name }, rest))
 }
 
-/// A text up to its zero.
+/// Splits off a text that ends with a zero.
 fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
 }
 
-/// What a record says; None: nothing that is known.
+/// Event of a record; None: the kind is not known.
 fn event(record: &Record<'_>, isa: Isa) -> Option<EventKind> {
     let is_named = !record.name.is_empty();
-    // A scope that is in a register, without optimisation, is not known.
+    // A scope in a register, as without optimisation, is not known.
     let scope = number(record.detail).and_then(|scope| u32::try_from(scope).ok()).unwrap_or(0);
     match record.kind {
         b'E' if is_named => Some(EventKind::Enter { scope }),
@@ -130,7 +130,7 @@ fn event(record: &Record<'_>, isa: Isa) -> Option<EventKind> {
     }
 }
 
-/// A number as assemblers write it: `#5`, `5`, `0x5`, `-5`.
+/// Parses a number in assemblers' syntax: `#5`, `5`, `0x5`, `-5`.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim_start_matches('#');
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
@@ -138,12 +138,12 @@ fn number(text: &str) -> Option<i64> {
         Some(digits) => i128::from(u64::from_str_radix(digits, 16).ok()?),
         None => digits.parse().ok()?,
     };
-    // What is written without a sign may be a whole register.
+    // A number without a sign may fill a whole register.
     let value = sign * value;
     i64::try_from(value).ok().or_else(|| u64::try_from(value).ok().map(|value| value as i64))
 }
 
-/// The number of a register by its name.
+/// Number of a register by its name.
 fn register(name: &str, isa: Isa) -> Option<u8> {
     const RISCV: [&str; 32] = [
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",

@@ -1,4 +1,4 @@
-//! The choice: the machines that fit, the best of them, and why the others were not taken.
+//! Choice of a machine: the machines that fit, the best of them, and the reasons against the others.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,34 +11,34 @@ use crate::error::InputError;
 use crate::image::{Arch, Image, list_segments, show_range};
 use crate::text::number::Hex;
 
-/// The machine that was chosen for an image, and why.
+/// Machine that was chosen for an image, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The machine.
+    /// Chosen machine.
     pub machine: Machine,
-    /// The argument of `-cpu`, when the machine's own will not do.
+    /// Argument of `-cpu`, if the machine's own CPU will not do.
     pub cpu: Option<String>,
-    /// Why this one, in one clause: `its memory fits, and cortex-m3 is what v7-M code was built for`.
+    /// Reason for the choice, in one clause: `its memory fits, and cortex-m3 is what v7-M code was built for`.
     pub because: String,
-    /// Machines that would have done too, the next best first: title and why not.
+    /// Other machines that fit, the next best first: title and reason against it.
     pub runners_up: Vec<(String, String)>,
-    /// Machines of the same family that would not do: title and reason.
+    /// Machines of the same family that do not fit: title and reason.
     pub rejected: Vec<(String, String)>,
-    /// What looked odd about the user's own choice, each one sentence.
+    /// Oddities of the user's own choice, each one sentence.
     pub warnings: Vec<String>,
-    /// Added to all addresses of the image; 0 unless it is position-independent.
+    /// Bias added to all addresses of the image; 0 unless it is position-independent.
     pub load_bias: u64,
-    /// The address of the image's first instruction (bit 0 clear), bias included.
+    /// Address of the image's first instruction (bit 0 clear), bias included.
     pub entry: u64,
-    /// The stack pointer at reset, where the hardware sets it.
+    /// Stack pointer at reset, if the hardware sets it.
     pub initial_sp: Option<u64>,
-    /// Where the vector table is that the processor starts from, when the machine must be told.
+    /// Address of the vector table that the processor starts from, if the machine must be told.
     pub vectors: Option<u64>,
 }
 
 impl Choice {
-    /// The memory that can be read without a side effect and can hold a stack or data, in ascending
-    /// order, neighbours joined. Empty when the machine's memory is unknown: then read nothing.
+    /// Memory that can be read without a side effect and can hold a stack or data, in ascending order, neighbours
+    /// joined. Empty when the machine's memory is unknown: then read nothing.
     pub fn ram(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> =
             self.machine.memory.iter().filter(|region| region.is_writable()).map(Region::range).collect();
@@ -53,9 +53,9 @@ impl Choice {
         ranges
     }
 
-    /// The file to pass to the emulator: see [`Image::loadable_elf`].
+    /// File to pass to the emulator: see [`Image::loadable_elf`].
     pub fn loadable_elf(&self, image: &Image) -> Vec<u8> {
-        // What a Cortex-M is given as entry does not matter; QEMU wants bit 0 there all the same.
+        // The entry does not matter for a Cortex-M, but QEMU requires its bit 0.
         let thumb = u64::from(self.machine.arch == Arch::CortexM);
         image.loadable_elf(self.machine.arch, self.load_bias, self.entry | thumb)
     }
@@ -63,13 +63,12 @@ impl Choice {
 
 /// Chooses the machine for an image.
 ///
-/// `forced_machine` (`--machine`) is a name of the table, or any other that QEMU knows: it is then
-/// passed on unchecked. `riscv64:virt`, `riscv32:virt` and `arm:NAME` say which emulator is meant when
-/// the file does not. `forced_cpu` (`--cpu`) is passed on as it is; the table then only offers Arm
-/// machines that have that processor.
+/// `forced_machine` (`--machine`) is a name of the table or any other name that QEMU knows, which is passed on
+/// unchecked. `riscv64:virt`, `riscv32:virt` and `arm:NAME` name the emulator as well, for files that do not.
+/// `forced_cpu` (`--cpu`) is passed on unchanged; the table then offers only Arm machines that have this processor.
 ///
 /// # Errors
-/// [`InputError`] when nothing fits; it lists every machine considered with the reason.
+/// [`InputError`] when nothing fits; it lists every machine considered, with the reason.
 pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
     if let Some(name) = forced_machine {
         return force(image, name, forced_cpu);
@@ -88,8 +87,9 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
             Err(reason) => rejected.push((machine.title(), reason)),
         }
     }
-    // A stable sort: equals stay in the table's order. What starts from another table than its own is a makeshift; what
-    // always starts just where the image does is what that was linked for.
+    // A stable sort: equals stay in the table's order. A start from a vector table that is not the machine's own is a
+    // makeshift, so it comes last. A chip that always starts where the image does comes first: the image was linked
+    // for it.
     fits.sort_by_key(|fit| {
         let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
         (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
@@ -133,7 +133,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     })
 }
 
-/// What of the image the machine does not take, each one sentence.
+/// Parts of the image that the machine does not take, each one sentence.
 fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
     let mut sentences = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.data.iter().any(|&byte| byte != 0xff)) {
@@ -200,8 +200,8 @@ fn none_fits(image: &Image, arch: Arch, rejected: &[(String, String)]) -> InputE
     InputError::new(message)
 }
 
-/// The user's own choice. The family must be right and the bytes must go somewhere; all else is the
-/// user's business and only said.
+/// Applies the user's own choice. The family must be right and all bytes must have a place; other mismatches are only
+/// reported.
 fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
     let (arch, name) = match name.split_once(':') {
         Some(("riscv64", name)) => (Some(Arch::Riscv64), name),
@@ -307,8 +307,8 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     })
 }
 
-/// The bias with which all bytes go somewhere, which is all that is asked of a machine the user named.
-/// RAM may be larger than the table says (`--qemu-arg -m`).
+/// Finds the bias with which all bytes have a place, the only demand on a machine that the user named. RAM may be
+/// larger than the table says (`--qemu-arg -m`).
 fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
     let lost = |bias: u64| {
         image.segments.iter().filter(|segment| !segment.data.is_empty()).find_map(|segment| {
@@ -326,18 +326,18 @@ fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
     }
 }
 
-/// QEMU's machines that have a processor of another kind beside the others, which numbers itself as they do.
+/// QEMU's machines with an additional processor of another kind, which uses the same numbering as the others.
 const UNLIKE: [&str; 1] = ["microchip-icicle-kit"];
 
-/// A machine that QEMU may know and the table does not: nothing is checked.
+/// Describes a machine that QEMU may know and the table does not; nothing is checked.
 fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> Choice {
     let (qemu, isa, load) = match arch {
         Arch::Riscv64 => ("qemu-system-riscv64", "riscv64", LoadOption::Bios),
         Arch::Riscv32 => ("qemu-system-riscv32", "riscv32", LoadOption::Bios),
-        // The CPU is not known: the newest architecture, where most instructions can trap, is always safe.
+        // The CPU is not known. The newest architecture, in which most instructions can trap, is always safe.
         Arch::CortexM => ("qemu-system-arm", "thumb-v8m", LoadOption::Kernel),
     };
-    // Options of a machine that is in the table: `virt,aia=aplic`.
+    // A machine of the table may come with options: `virt,aia=aplic`.
     let like = table::find(name, isa);
     let machine = Machine {
         name: Cow::Owned(name.to_owned()),

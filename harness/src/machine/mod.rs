@@ -1,9 +1,9 @@
-//! Which emulated machine runs an image: the table of machines, and the rule that picks one.
+//! Machine for an image: the table of emulated machines, and the rule that picks one.
 //!
-//! All load segments (where they are loaded and where they run, zero-initialised memory included), the
-//! initial stack pointer and the first instruction must lie in the machine's memory. Among the machines
-//! that fit, the processor decides, then the table's order. The choice, the machines that would have
-//! done too and those that would not are all kept, with the reason, to be shown.
+//! All load segments, the initial stack pointer and the first instruction must lie in the machine's memory. Segments
+//! count with their load address and their run address, zero-initialised memory included. Among the machines that
+//! fit, the processor decides, then the table's order. The other machines, fitting or not, are kept with the reason,
+//! to be shown.
 
 mod choice;
 mod placement;

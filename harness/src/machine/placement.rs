@@ -1,4 +1,4 @@
-//! The placement: where in a machine's memory an image comes to lie, and where it starts.
+//! Placement: an image's position in a machine's memory, and its start.
 
 use std::ops::Range;
 
@@ -6,17 +6,17 @@ use super::table::{Core, Machine, MemoryKind, Region};
 use crate::image::{Arch, ArmLevel, Image, Segment, VECTOR_TABLE_ALIGN, VectorTable, show_range};
 use crate::text::number::Hex;
 
-/// Where an image ends up on a machine.
+/// Position and start of an image on a machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placement {
     pub(super) load_bias: u64,
     pub(super) entry: u64,
     pub(super) initial_sp: Option<u64>,
-    /// Where the vector table is, when the machine must be told.
+    /// Address of the vector table, if the machine must be told.
     pub(super) vectors: Option<u64>,
 }
 
-/// Places an image in a machine's memory, or says what does not fit.
+/// Places an image in a machine's memory, or returns the reason why it does not fit.
 pub(super) fn place(machine: &Machine, image: &Image) -> Result<Placement, String> {
     let mut reasons: Vec<String> = Vec::new();
     for bias in biases(machine, image) {
@@ -29,17 +29,18 @@ pub(super) fn place(machine: &Machine, image: &Image) -> Result<Placement, Strin
     Err(reasons.join("; "))
 }
 
-/// What may be added to the image's addresses, in the order to try; never empty.
+/// Biases to try for the image's addresses, in order; never empty.
 pub(super) fn biases(machine: &Machine, image: &Image) -> Vec<u64> {
     match (image.position_independent, image.load_bias) {
         (false, _) => vec![0],
         (true, Some(bias)) => vec![bias],
-        // As linked, else from the start of the RAM: it keeps its offset, and with it its alignment.
+        // First as linked, then from the start of the RAM: the image keeps its offset there, and with it its
+        // alignment.
         (true, None) => [0].into_iter().chain(machine.main_ram().map(|ram| ram.start)).collect(),
     }
 }
 
-/// Saturating: a range that leaves the address space fits nowhere.
+/// Moves a range by the bias, saturating: a range that leaves the address space fits nowhere.
 pub(super) fn shift(range: &Range<u64>, bias: u64) -> Range<u64> {
     range.start.saturating_add(bias)..range.end.saturating_add(bias)
 }
@@ -68,7 +69,7 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
     Ok(start(machine, image, bias))
 }
 
-/// The region that holds a whole range, or why there is none.
+/// Region that holds a whole range, or the reason why there is none.
 pub(super) fn home<'a>(machine: &'a Machine, range: &Range<u64>, what: &str) -> Result<&'a Region, String> {
     if let Some(region) = machine.memory.iter().find(|region| region.holds(range)) {
         return Ok(region);
@@ -93,7 +94,7 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
     if load == run {
         return Ok(());
     }
-    // It is copied or cleared before it is used, so it needs memory that can be written.
+    // The memory is written (copied to or cleared) before its use, so it must be writable.
     let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
     let region = home(machine, &run, what)?;
     if !region.is_writable() {
@@ -102,8 +103,8 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
     Ok(())
 }
 
-/// The vector table that the processor starts from, and its address where the machine must be told: the one that
-/// `--vectors` says, else the one where this machine looks at reset, else, as behind a bootloader, the image's own.
+/// Vector table that the processor starts from, and its address if the machine must be told. The table is the one of
+/// `--vectors`, else the one where this machine looks at reset, else the image's own (as behind a bootloader).
 pub(super) fn table_seen(machine: &Machine, image: &Image, bias: u64) -> Option<(VectorTable, Option<u64>)> {
     let Core::Arm { vector_table, vector_table_alias, .. } = machine.core else {
         return image.vector_table.map(|table| (table, image.vectors));
@@ -163,7 +164,7 @@ pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> R
     }
 }
 
-/// Where execution starts, with no question asked.
+/// Determines where execution starts, without any check.
 pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
     let (entry, initial_sp, vectors) = match (machine.arch, machine.core) {
         (Arch::CortexM, _) => {
@@ -174,7 +175,7 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
             (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
         (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
-        // The words of a vector table are absolute; an ELF's entry moves with it.
+        // The words of a vector table are absolute, so its entry needs no bias; an ELF's entry does.
         (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
     };
     let entry = entry.unwrap_or_else(|| elf_entry(image, bias));
@@ -189,8 +190,8 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
     }
 }
 
-/// Where the bytes of the stated entry (the start of the image, if none is) are loaded. An image that
-/// turns on address translation states its entry as it will see it later.
+/// Load address of the stated entry, or of the start of the image if none is stated. An image that turns on address
+/// translation states its entry as a virtual address.
 pub(super) fn elf_entry(image: &Image, bias: u64) -> u64 {
     let entry = image.entry.unwrap_or_else(|| image.link_range().start);
     let loaded = |segment: &Segment| segment.load_range().contains(&entry);

@@ -1,15 +1,15 @@
-//! The processor: whether a machine's executes the image's code, and with which `-cpu`.
+//! Processor: whether a machine's processor executes the image's code, and with which `-cpu`.
 
 use super::table::{Core, Machine};
 use crate::image::{Arch, ArmLevel, Fpu, Image};
 
-/// How well a machine's processor suits an image.
+/// Fitness of a machine's processor for an image.
 pub(super) struct Processor {
-    /// 0 when it is what the image was built for, more the further above that it is.
+    /// 0 for the processor that the image was built for, larger the further the processor is above it.
     pub(super) distance: u8,
-    /// In one clause.
+    /// Reason in one clause.
     pub(super) because: String,
-    /// The argument of `-cpu`, when the default will not do.
+    /// Argument of `-cpu`, if the default will not do.
     pub(super) cpu: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&st
 
 pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image) -> Result<Processor, String> {
     let Some(needs) = &image.needs.arm else {
-        // Nothing is known: assume what most of today's firmware is built for.
+        // Without attributes, assume the architecture that most of today's firmware is built for.
         let distance = match level {
             ArmLevel::V7EM => 0,
             ArmLevel::V8MMain | ArmLevel::V81MMain => 1,
@@ -79,14 +79,14 @@ pub(super) fn arm_processor(cpu: &str, level: ArmLevel, fpu: Fpu, image: &Image)
     })
 }
 
-/// A RISC-V whose extensions nothing changes.
+/// Checks a RISC-V chip whose extensions are fixed.
 fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processor, String> {
     let ready = |because: String| Processor { distance: 0, because, cpu: None };
     let Some(isa) = &image.needs.riscv else {
         return Ok(ready(format!("the image does not say which RISC-V extensions it uses; {cpu} has {extensions}")));
     };
     let own = riscv_extensions(extensions);
-    // Parts of the letters, which newer compilers name besides.
+    // Newer compilers name these parts of single letters as well.
     let is_part = |extension: &str| matches!(extension, "zmmul" | "zaamo" | "zalrsc" | "zca");
     let missing: Vec<String> =
         riscv_extensions(isa).into_iter().filter(|one| !own.contains(one) && !is_part(one)).collect();
@@ -96,13 +96,13 @@ fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processo
     Err(format!("its {cpu} has {extensions}, and the image uses {}", missing.join(", ")))
 }
 
-/// What QEMU's default processors `rv64` and `rv32` have. `zcf` exists on rv32 only.
+/// Extensions of QEMU's default processors `rv64` and `rv32`. `zcf` exists on rv32 only.
 pub(super) const RISCV_DEFAULT: &str = "i e m a f d c h b zic64b zicbom zicbop zicboz ziccamoa ziccif zicclsm \
     ziccrse zicntr zicsr zifencei zihintntl zihintpause zihpm zmmul za64rs zaamo zalrsc zawrs zfa zca \
     zcf zcd zba zbb zbc zbs shcounterenw shgatpa shtvala shvsatpa shvstvala shvstvecd ssccptr \
     sscounterenw sstc sstvala sstvecd ssu64xl svadu svvptc";
 
-/// What the processor model `max` has beyond that.
+/// Extensions that the processor model `max` has beyond that.
 pub(super) const RISCV_MAX: &str = "v zicfilp zicfiss zicond zimop zabha zacas zama16b zfbfmin zfh zfhmin zcb \
     zcmop zbkb zbkc zbkx zk zkn zknd zkne zknh zkr zks zksed zksh zkt ztso zvbb zvbc zve32f zve32x \
     zve64f zve64d zve64x zvfbfmin zvfbfwma zvfh zvfhmin zvkb zvkg zvkn zvknc zvkned zvkng zvknha \
@@ -149,8 +149,7 @@ pub(super) fn riscv_processor(image: &Image) -> Result<Processor, String> {
     ))
 }
 
-/// The extensions in an ISA string: `rv64i2p1_m2p0_zicsr2p0` or `rv32imac`. Versions are dropped, and
-/// `g` is spelled out.
+/// Extensions in an ISA string: `rv64i2p1_m2p0_zicsr2p0` or `rv32imac`. Versions are dropped, and `g` is spelled out.
 pub fn riscv_extensions(isa: &str) -> Vec<String> {
     let isa = isa.to_ascii_lowercase();
     let mut extensions: Vec<String> = Vec::new();
@@ -165,7 +164,7 @@ pub fn riscv_extensions(isa: &str) -> Vec<String> {
             add(without_version(part));
             continue;
         }
-        // Single letters, each perhaps with a version such as 2p1.
+        // Single letters, each with an optional version such as 2p1.
         let mut rest = part;
         while let Some(letter) = rest.chars().next() {
             rest = &rest[letter.len_utf8()..];
@@ -188,7 +187,7 @@ pub fn riscv_extensions(isa: &str) -> Vec<String> {
     extensions
 }
 
-/// `zba1p0` is `zba`; `zve32x` and `zvl128b` have no version.
+/// Drops an extension's version: `zba1p0` is `zba`; `zve32x` and `zvl128b` have no version.
 pub(super) fn without_version(extension: &str) -> &str {
     let digits = |text: &str| text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let minor = digits(extension);

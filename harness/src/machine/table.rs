@@ -1,10 +1,10 @@
-//! The machines that QEMU emulates, one row each.
+//! Table of the machines that QEMU emulates, one row each.
 //!
-//! Facts here were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:
-//! - memory, by which a machine is chosen: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`,
-//!   the view `cpu-memory-0` (mirrors of the same memory are left out where no firmware uses them). What a run reads is
-//!   asked of the machine then (`run/memory.rs`);
-//! - processors: `info qom-tree`; what their FPU executes was tried with one instruction of each kind;
+//! These facts were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:
+//! - memory, by which a machine is chosen: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree
+//!   -f'`, the view `cpu-memory-0` (mirrors of the same memory are left out if no firmware uses them). Before a run
+//!   reads memory, the machine itself is asked (`run/memory.rs`);
+//! - processors: `info qom-tree`; instructions that their FPU executes were found by trying one of each kind;
 //! - RISC-V extensions: `riscv,isa-extensions` of `qemu-system-riscv64 -M virt,dumpdtb=FILE`.
 
 use std::borrow::Cow;
@@ -13,37 +13,37 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::image::{Arch, ArmLevel, Fpu, show_range};
 
-/// What a stretch of memory can hold.
+/// Use of a stretch of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Loaded before the start and read-only afterwards.
     Rom,
     /// Everything: code, data, stack.
     Ram,
-    /// The Non-secure alias of memory on a machine with TrustZone. A part of an image may be loaded
-    /// here, but the processor starts in the Secure state and can neither run from it nor (before the
-    /// firmware has said so) store to it.
+    /// The Non-secure alias of memory on a machine with TrustZone. A part of an image may be loaded here. But the
+    /// processor starts in the Secure state and can neither run from it nor (until the firmware allows it) store to
+    /// it.
     NonSecure,
-    /// Settings that a programmer writes beside the code. QEMU has a device there, which begins erased: what an image
-    /// has for it is left out.
+    /// Settings that a programmer writes beside the code. QEMU has a device there, which begins erased, so the
+    /// image's bytes for it are left out.
     Settings,
 }
 
-/// One stretch of memory.
+/// Stretch of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// First address.
     pub start: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// Code, data, both, or the Non-secure view of them.
+    /// Use: code, data, both, or the Non-secure view of them.
     pub kind: MemoryKind,
-    /// What its users call it.
+    /// Name in the machine's documentation.
     pub name: &'static str,
 }
 
 impl Region {
-    /// First address to behind the last one.
+    /// Range from the first address to the one after the last.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes
     }
@@ -58,48 +58,48 @@ impl Region {
     }
 }
 
-/// How the machine is told what to execute.
+/// QEMU's option that passes the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadOption {
     /// `-bios FILE`: the boot ROM jumps to the ELF's entry (with `-kernel` it would jump to the start
     /// of RAM whatever the ELF says).
     Bios,
-    /// `-kernel FILE`: loaded, and the processor starts from the vector table.
+    /// `-kernel FILE`: the image is loaded, and the processor starts from the vector table.
     Kernel,
 }
 
 /// The processor of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Core {
-    /// An M-profile Arm.
+    /// M-profile Arm.
     Arm {
-        /// QEMU's name for it.
+        /// QEMU's name for the processor.
         cpu: &'static str,
         /// Newest architecture that it executes.
         level: ArmLevel,
         /// Its floating-point unit.
         fpu: Fpu,
-        /// Where it looks for the vector table at reset.
+        /// Address of the vector table at reset.
         vector_table: u64,
-        /// Another address of that same memory, where images may be linked instead.
+        /// Other address of the same memory, for which images may be linked instead.
         vector_table_alias: Option<u64>,
     },
-    /// A configurable RISC-V.
+    /// Configurable RISC-V.
     Riscv,
-    /// A RISC-V that is as it is.
+    /// RISC-V with fixed extensions.
     RiscvChip {
-        /// QEMU's name for it.
+        /// QEMU's name for the processor.
         cpu: &'static str,
-        /// The extensions that it executes, as an ISA string.
+        /// Extensions that it executes, as an ISA string.
         extensions: &'static str,
-        /// Where it starts, whatever the ELF says.
+        /// Address at which it starts, whatever the ELF says.
         start: u64,
     },
-    /// A machine that is not in the table.
+    /// Unknown processor of a machine that is not in the table.
     Unknown,
 }
 
-/// A machine that QEMU emulates.
+/// Machine that QEMU emulates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// The argument of QEMU's `-M`.
@@ -114,25 +114,25 @@ pub struct Machine {
     pub isa: &'static str,
     /// `-icount shift=`: an instruction takes 2^shift ns of virtual time, nearest the real clock.
     pub shift: u8,
-    /// How the image is passed.
+    /// Option that passes the image.
     pub load: LoadOption,
     /// The largest `-smp`.
     pub max_cpus: u32,
-    /// With so many CPUs, at most, each is in a cluster of its own, and executes only what QEMU has translated for it
-    /// alone: generated code can count. With more, all of them are counted by callbacks.
+    /// Number of CPUs up to which each is in a cluster of its own, and executes only what QEMU has translated for it
+    /// alone. Generated code can then count. With more CPUs, all are counted by callbacks.
     pub unshared_cpus: u32,
-    /// It joined the table later: it is chosen only where none of those before it fits, so that no image changes its
-    /// machine, and with it its numbers.
+    /// Whether the machine joined the table later. It is chosen only if no earlier machine fits, so that no image
+    /// changes its machine, and with it its numbers.
     pub is_late: bool,
-    /// Addresses of its own boot ROM, where that executes before the firmware.
+    /// Addresses of the machine's boot ROM, if that executes before the firmware.
     pub boot_rom: Option<RangeInclusive<u64>>,
     /// Address of a device by which firmware ends the run: a store of 0x5555 (pass) or 0x3333 (fail) in its low half.
     pub finisher: Option<u64>,
-    /// All its memory, main RAM first; empty for a machine that is not in the table.
+    /// All memory of the machine, main RAM first; empty for a machine that is not in the table.
     pub memory: Cow<'static, [Region]>,
 }
 
-/// Nanoseconds per instruction as a power of two where the real clock is unknown (125 MHz).
+/// Nanoseconds per instruction as a power of two, if the real clock is unknown (125 MHz).
 pub(super) const DEFAULT_SHIFT: u8 = 3;
 const K: u64 = 1024;
 const M: u64 = 1024 * K;
@@ -168,7 +168,7 @@ const AN505_MEMORY: &[Region] = &[
     region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
 ];
 
-// The tightly coupled memories are one behind two addresses, neither of them protected.
+// Each tightly coupled memory has two addresses, neither of them protected.
 const AN547_MEMORY: &[Region] = &[
     region(0x3000_0000, 512 * K, MemoryKind::Ram, "DTCM"),
     region(0x2000_0000, 512 * K, MemoryKind::Ram, "DTCM"),
@@ -213,7 +213,7 @@ const fn cortex_m(
     arm(name, core, isa, shift, memory, false)
 }
 
-/// One that joined later.
+/// Machine that joined the table later.
 const fn late(name: &'static str, core: Core, isa: &'static str, shift: u8, memory: &'static [Region]) -> Machine {
     arm(name, core, isa, shift, memory, true)
 }
@@ -243,14 +243,15 @@ const fn arm(
     }
 }
 
-/// A microcontroller of ST's: flash at 0x08000000, and at 0 as well.
+/// Microcontroller of ST's: flash at 0x08000000, and also at 0.
 const fn stm32(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
     Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: Some(0x0800_0000) }
 }
 
 const E_MEMORY: &[Region] =
     &[region(0x8000_0000, 16 * K, MemoryKind::Ram, "RAM"), region(0x2000_0000, 512 * M, MemoryKind::Rom, "flash")];
-/// hw/riscv/sifive_e.c: `-kernel` loads, and the boot ROM jumps to where the bootloader ends.
+/// Row of SiFive's board (hw/riscv/sifive_e.c): `-kernel` loads the image, and the boot ROM jumps to the address
+/// after the bootloader.
 const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'static str) -> Machine {
     Machine {
         name: Cow::Borrowed("sifive_e"),
@@ -273,7 +274,7 @@ const fn core(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
     Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: None }
 }
 
-// As the AN505's, with four banks of SRAM, and SSRAM 1 in one piece.
+// Memory as the AN505's, with four banks of SRAM, and SSRAM 1 in one piece.
 const AN521_MEMORY: &[Region] = &[
     region(0x3800_0000, 4 * M, MemoryKind::Ram, "SSRAM 2/3"),
     region(0x1000_0000, 4 * M, MemoryKind::Ram, "SSRAM 1"),
@@ -283,8 +284,8 @@ const AN521_MEMORY: &[Region] = &[
     region(0x2000_0000, 128 * K, MemoryKind::NonSecure, "SRAM"),
     region(0x2800_0000, 4 * M, MemoryKind::NonSecure, "SSRAM 2/3"),
 ];
-/// Two Cortex-M33. The second waits until the first lets it go (CPUWAIT); it has an FPU, but the first, which starts, has
-/// none (hw/arm/armsse.c, CPU0_FPU).
+/// Row with two Cortex-M33. The second waits until the first releases it (CPUWAIT). The first, which starts, has no
+/// FPU; the second has one (hw/arm/armsse.c, CPU0_FPU).
 const AN521: Machine = Machine {
     name: Cow::Borrowed("mps2-an521"),
     qemu: "qemu-system-arm",
@@ -307,7 +308,7 @@ const AN521: Machine = Machine {
     memory: Cow::Borrowed(AN521_MEMORY),
 };
 
-/// All machines that are chosen from, in the order of preference.
+/// All machines that can be chosen, in the order of preference.
 pub const MACHINES: &[Machine] = &[
     virt(Arch::Riscv64, "qemu-system-riscv64", "riscv64"),
     virt(Arch::Riscv32, "qemu-system-riscv32", "riscv32"),
@@ -430,20 +431,20 @@ pub const MACHINES: &[Machine] = &[
     AN521,
 ];
 
-/// The row of the table that a machine is, by the name that QEMU was given (options may follow: `virt,aia=aplic`) and
-/// its instruction set.
+/// Finds a machine's row by the name that QEMU was given (options may follow: `virt,aia=aplic`) and its instruction
+/// set.
 pub fn find(name: &str, isa: &str) -> Option<&'static Machine> {
     let name = name.split(',').next()?;
     MACHINES.iter().find(|machine| machine.name == name && machine.isa == isa)
 }
 
-/// The emulators' commands, sorted.
+/// Commands of the emulators, sorted.
 pub fn emulators() -> BTreeSet<&'static str> {
     MACHINES.iter().map(|machine| machine.qemu).collect()
 }
 
 impl Machine {
-    /// The name with what tells it apart: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
+    /// Name with the detail that tells it from others: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
     pub fn title(&self) -> String {
         match self.core {
             Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),

@@ -1,5 +1,5 @@
-//! Numbers that no run reaches. A profile or record that has such was damaged, or made to harm; everything below adds
-//! counts up, and relies on their sums being numbers.
+//! Limits that no run reaches. A profile or record above them is damaged or hostile. All later stages add counts up,
+//! and rely on sums that do not overflow.
 
 use anyhow::{Result, ensure};
 use wire::counters::MAX_INSNS;
@@ -9,14 +9,14 @@ use super::part::Parts;
 use super::zone::Zones;
 use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
 
-/// Most of anything that is counted, all vCPUs together.
+/// Highest value of any count, over all vCPUs together.
 const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
 
-/// Wants counts that a run can have: each vCPU executes no more instructions than a limit may be, and every sum is below
-/// what all of them execute.
+/// Checks that counts are possible: each vCPU executes no more instructions than a limit may allow, and every sum
+/// stays below what all vCPUs execute.
 ///
 /// # Errors
-/// When some are larger.
+/// When a count is larger.
 pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: &[Span]) -> Result<()> {
     let of_vcpus = vcpus.len() <= MAX_VCPUS as usize
         && vcpus.iter().all(|vcpu| {
@@ -33,10 +33,10 @@ pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: 
     Ok(())
 }
 
-/// The same of a run's facts, and of what the firmware counted itself.
+/// Checks the counts in a run's facts and in the firmware's own table.
 ///
 /// # Errors
-/// When some are larger.
+/// When a count is larger.
 pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result<()> {
     let counts = [facts.before_window_insns, facts.slept_insns, facts.unresolved_transfers, facts.period_insns];
     let table = in_target.and_then(InTarget::table);
@@ -47,15 +47,15 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
     Ok(())
 }
 
-/// The same of zones; none is within one that comes after it.
+/// Checks the counts of zones, and that each zone path's parent comes before it.
 ///
 /// # Errors
-/// When some are larger, or paths lead on.
+/// When a count is larger, or a path's parent comes after it.
 pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
     let counts = |of: fn(&super::zone::ZoneCounts) -> u64| zones.zones.iter().map(move |zone| of(&zone.counts));
     let are_small = [
         fits(counts(|counts| counts.calls), MOST),
-        // Those of a zone and of what is within it are in both.
+        // A nested zone's instructions are also in the enclosing zone, so each count is checked alone.
         zones.zones.iter().all(|zone| zone.counts.total_insns <= MOST),
         fits(counts(|counts| counts.own_insns), MOST),
         fits(counts(|counts| counts.left), MOST),
@@ -71,10 +71,10 @@ pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
     Ok(())
 }
 
-/// The same of parts: each is of what the whole has, in order.
+/// Checks the counts of parts: each refers to entries of the whole profile, in order.
 ///
 /// # Errors
-/// When some are larger, or of something else.
+/// When a count is larger, or refers to an entry that does not exist.
 pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
     let is_part = |list: &[(u32, u32, u64)], whole: &VcpuCounts| {
         let places = list.iter().map(|&(gap, length, _)| u64::from(gap) + u64::from(length));
@@ -100,7 +100,7 @@ pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
     Ok(())
 }
 
-/// Whether counts add up to no more than the most.
+/// Whether counts add up to at most `most`.
 fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
     counts.try_fold(0_u64, |sum, count| sum.checked_add(count)).is_some_and(|sum| sum <= most)
 }

@@ -1,4 +1,4 @@
-//! The facts of a run: what it depends on, and how it ended.
+//! Facts of a run: its inputs, settings and end.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::profile::input::Input;
 use crate::profile::only::Only;
 
-/// What was run, how, and how it ended. Everything that the result depends on is here.
+/// Inputs, settings and end of a run. The result depends on nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Version of this tool.
@@ -19,7 +19,7 @@ pub struct Facts {
     pub image_sha256: String,
     /// SHA-256 of the file given with `--symbols`.
     pub symbols_sha256: Option<String>,
-    /// QEMU's own version line's number, as `10.0.2`.
+    /// Number in QEMU's own version line, such as `10.0.2`.
     pub qemu_version: String,
     /// QEMU machine.
     pub machine: String,
@@ -27,23 +27,23 @@ pub struct Facts {
     pub cpu: Option<String>,
     /// Instruction set, as [`decode::Isa`] prints it.
     pub isa: String,
-    /// Virtual time per instruction is 2^shift ns.
+    /// Shift of virtual time: an instruction takes 2^shift ns.
     pub icount_shift: u8,
-    /// Where a raw binary was loaded.
+    /// Address at which a raw binary was loaded.
     pub load_addr: Option<u64>,
     /// Bytes added to the image's addresses when it was loaded.
     pub load_bias: u64,
     /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
     pub entry: u64,
-    /// Where the vector table is that the processor starts from, where the machine would look elsewhere.
+    /// Address of the vector table that the processor starts from, if the machine would look elsewhere.
     pub vectors: Option<u64>,
     /// Additional QEMU arguments.
     pub qemu_args: Vec<String>,
-    /// What the firmware was given as its command line, after the program's name.
+    /// Command line that the firmware was given, after the program's name.
     pub firmware_args: Vec<String>,
-    /// Which semihosting calls were served, in the option's word, where not the usual ones.
+    /// Policy for semihosting calls, in the option's word, if not the default.
     pub semihosting: Option<String>,
-    /// Functions that were made to return at once, by address.
+    /// Functions that were replaced by an immediate return, by address.
     pub stubs: Vec<Stub>,
     /// Mean distance of samples in instructions.
     pub period_insns: u64,
@@ -53,64 +53,65 @@ pub struct Facts {
     pub bin_bytes: u64,
     /// The measuring window as asked for.
     pub window: Window,
-    /// Those spans that begin or end at the instances of a generic.
+    /// Spans that begin or end at the instances of a generic.
     pub generic_spans: Vec<GenericSpan>,
     /// Instructions executed before the window opened.
     pub before_window_insns: u64,
-    /// What was to be typed on the console, in order.
+    /// Texts to be typed on the console, in order.
     pub input: Vec<Input>,
-    /// Bytes of it that the machine took, all together.
+    /// Bytes of these texts that the machine took, all together.
     pub input_bytes: u64,
-    /// How many of the texts had begun when the run ended.
+    /// Number of these texts that had begun when the run ended.
     pub input_begun: u64,
-    /// How the run ended.
+    /// End of the run.
     pub end: End,
-    /// What alone the firmware did up to then.
+    /// Lack of progress at the end: one handler, or one polled register.
     pub only: Only,
     /// Most frames of a call stack; None: no call stacks were taken.
     pub max_depth: Option<u32>,
-    /// How often the firmware waited for an interrupt: executions of `wfi`, and of `wfe` where a processor would sleep.
+    /// Times that the firmware waited for an interrupt: executions of `wfi`, and of `wfe` when a processor would
+    /// sleep.
     pub waits: u64,
-    /// Instructions executed where a processor would have slept in a `wfe`, in none of the kernel's idle tasks.
+    /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     pub slept_insns: u64,
-    /// Switches between tasks that were only noticed later: counts per task are then estimates.
+    /// Task switches that were noticed late: counts per task are then estimates.
     pub unseen_switches: u64,
-    /// Times that what executes was not what calls and returns had left, so that the exact call tree went on from
-    /// what the unwind information says.
+    /// Times that execution was not where calls and returns had left it, so that the exact call tree continued from
+    /// the unwind information.
     pub resynchronised: u64,
-    /// Transfers of control that could not be attributed to an arc.
+    /// Transfers of control that belong to no known arc.
     pub unresolved_transfers: u64,
-    /// Transfers of control before whose target an exception was taken; their arcs are exact.
+    /// Transfers of control with an exception taken before their target; their arcs are exact.
     pub interrupted_transfers: u64,
 }
 
 impl Facts {
-    /// The instruction set; None: of a profile by another version, one that this version does not know.
+    /// Instruction set; None: another version saved the profile, with one that this version does not know.
     pub fn isa(&self) -> Option<Isa> {
         self.isa.parse().ok()
     }
 
-    /// Whether it is one of Arm's: code addresses have Thumb's bit 0, exceptions are those of a Cortex-M.
+    /// Whether the instruction set is Arm's: code addresses have Thumb's bit 0, exceptions are a Cortex-M's.
     pub fn is_arm(&self) -> bool {
         self.isa().is_some_and(|isa| !isa.is_riscv())
     }
 }
 
-/// A function that was made to return at once.
+/// Function that was replaced by an immediate return.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stub {
-    /// Its demangled name.
+    /// Demangled name.
     pub name: String,
-    /// Its first address, load bias included.
+    /// First address, load bias included.
     pub address: u64,
-    /// What it returns; None: nothing.
+    /// Return value; None: it returns nothing.
     pub returns: Option<i64>,
-    /// Whether that is of 64 bits; otherwise of 32.
+    /// Whether the value has 64 bits instead of 32.
     pub is_double: bool,
 }
 
 impl Stub {
-    /// What it returns, as `--stub` takes it: `=5`; `=0x0000000000000005` where that is of 64 bits.
+    /// Return value in `--stub`'s syntax: `=5`, or `=0x0000000000000005` for 64 bits.
     pub fn returned(&self) -> String {
         match self.returns {
             None => String::new(),
@@ -126,34 +127,34 @@ impl fmt::Display for Stub {
     }
 }
 
-/// A span between functions of which one is all instances of a generic.
+/// Span with all instances of a generic at one end or both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenericSpan {
-    /// The first of the addresses that begin it.
+    /// First of the addresses that begin the span.
     pub from: u64,
-    /// The first of those that end it.
+    /// First of the addresses that end the span.
     pub until: u64,
-    /// As it was asked for: `FROM..UNTIL`.
+    /// Text of the option: `FROM..UNTIL`.
     pub name: String,
 }
 
-/// The measuring window as asked for.
+/// Measuring window as asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Length in instructions; None: until the firmware ends, or another limit.
+    /// Length in instructions; None: until the firmware ends, or until another limit.
     pub for_insns: Option<u64>,
-    /// Function at whose first execution it opens.
+    /// Function whose first execution opens the window.
     pub from: Option<String>,
-    /// Function at whose first execution after that it closes.
+    /// Function whose first execution after that closes the window.
     pub until: Option<String>,
     /// Instructions from reset after which the run has failed.
     pub max_insns: Option<u64>,
 }
 
-/// The window's length of `harness profile` unless `--for` says otherwise: most firmware never exits.
+/// Default length of `harness profile`'s window, since most firmware never exits.
 pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// The window's length was reached.
@@ -164,44 +165,44 @@ pub enum End {
     Exit {
         /// Status that the firmware gave.
         status: u32,
-        /// Address of the instruction that ended it.
+        /// Address of the instruction that ended the run.
         pc: u64,
     },
     /// The firmware asked for a reset.
     Reset {
-        /// Address of the instruction that asked, when the profiler saw it.
+        /// Address of the instruction that asked, if the profiler saw it.
         pc: Option<u64>,
     },
     /// The CPU locked up.
     LockUp {
-        /// Address of the instruction it stopped at.
+        /// Address of the instruction that the CPU stopped at.
         pc: u64,
         /// The fault in words.
         fault: String,
     },
     /// The CPU waits for an interrupt that nothing will raise.
     Asleep {
-        /// Address of the wait instruction, or where QEMU says the CPU would go on.
+        /// Address of the wait instruction, or the address at which QEMU says the CPU would continue.
         pc: u64,
     },
     /// No instruction completes any more.
     Stuck {
-        /// Where the CPU would go on.
+        /// Address at which the CPU would continue.
         pc: u64,
-        /// What QEMU shows of the reason.
+        /// QEMU's output about the reason.
         why: String,
     },
-    /// The window's length was reached, and nothing but one exception's handler had run for long: [`Only::handler`].
+    /// The window's length was reached after a long time in one exception's handler alone: [`Only::handler`].
     Faulting {
         /// Address of the last instruction.
         pc: u64,
     },
-    /// The firmware asked for something outside its sandbox that only ending the run could prevent.
+    /// The firmware asked for something outside its sandbox, which only ending the run could prevent.
     Denied {
         /// Address of the instruction that asked.
         pc: u64,
     },
-    /// The firmware made a semihosting call that QEMU does not have.
+    /// The firmware made a semihosting call that QEMU lacks.
     UnknownCall {
         /// Semihosting operation number.
         operation: u32,
@@ -210,7 +211,7 @@ pub enum End {
     },
     /// The limit on instructions was reached.
     MaxInsns,
-    /// The limit on what the firmware prints and writes to files was reached.
+    /// The limit on the firmware's output (console and files) was reached.
     Output {
         /// Address of the last instruction, or of the one that was about to write.
         pc: u64,
@@ -221,27 +222,27 @@ pub enum End {
     Timeout,
     /// Ctrl-C or SIGTERM. Host-ended.
     Interrupted,
-    /// Records or console had no room on the disk any more. Host-ended.
+    /// Records or console ran out of disk space. Host-ended.
     DiskFull,
     /// QEMU was killed or failed by itself.
     EmulatorFailed {
-        /// What was seen of it.
+        /// QEMU's exit and output.
         message: String,
     },
 }
 
 impl End {
-    /// Whether the firmware did what was asked of it, as far as this shows.
+    /// Whether the firmware did its task, as far as the end shows.
     pub fn is_good(&self) -> bool {
         matches!(self, End::For | End::Until | End::Exit { status: 0, .. })
     }
 
-    /// Whether the host had a hand in it: another run ends elsewhere.
+    /// Whether the host ended the run: another run ends elsewhere.
     pub fn is_by_host(&self) -> bool {
         matches!(self, End::Timeout | End::Interrupted | End::DiskFull | End::EmulatorFailed { .. })
     }
 
-    /// The instruction at which it ended, where there is one.
+    /// Address of the instruction at which the run ended, if there is one.
     pub fn pc(&self) -> Option<u64> {
         match *self {
             End::Exit { pc, .. }
@@ -264,17 +265,17 @@ impl End {
     }
 }
 
-/// Something the firmware asked of the host.
+/// Request of the firmware to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Whether it was denied since what it asked for could not be read as a whole.
+    /// Whether the request was denied because its argument could not be read as a whole.
     pub unread: bool,
-    /// Whether it was denied; otherwise the host answered, and another host may answer otherwise.
+    /// Whether the request was denied; otherwise the host answered, and another host may answer differently.
     pub denied: bool,
     /// Semihosting operation number.
     pub operation: u32,
     /// Address of the instruction that asked.
     pub pc: u64,
-    /// What it asked for, as far as it could be read.
+    /// Argument of the request, as far as it could be read.
     pub text: String,
 }

@@ -1,63 +1,63 @@
-//! The heap as it is saved: where memory was asked for, and each event in order.
+//! Saved heap records: allocation sites, and each event in order.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use wire::heap::{Decoder, Event};
 
-/// What the firmware's allocation functions did, where `--heap` asked for it.
+/// Calls of the firmware's allocation functions, if `--heap` asked for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heap {
-    /// First addresses of the functions that were followed, sorted.
+    /// First addresses of the followed functions, sorted.
     pub functions: Vec<u64>,
-    /// The options that named functions, and what they said.
+    /// Options that named functions, with their arguments.
     pub rules: Vec<(String, String)>,
-    /// The memory that blocks are given out of, where the image names it.
+    /// Memory that blocks are allocated from, if the image names it.
     pub arena: Option<Arena>,
-    /// Where memory was asked for; number n is `sites[n - 1]`.
+    /// Sites of allocations and frees; number n is `sites[n - 1]`.
     pub sites: Vec<Site>,
-    /// The events, as the plugin wrote them.
+    /// Events, encoded as the plugin wrote them.
     pub events: Vec<u8>,
 }
 
-/// Where memory was asked for or given back.
+/// Site that allocates or frees memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
-    /// First address of the function that gives out or takes back.
+    /// First address of the function that allocates or frees.
     pub entry: u64,
-    /// Its callers: number of the innermost frame; 0: there are none, or they are not known.
+    /// Number of the callers' innermost frame; 0: none, or not known.
     pub stack: u32,
-    /// Number of the running task, 0: none.
+    /// Number of the running task; 0: none.
     pub task: u32,
 }
 
-/// The memory that blocks are given out of.
+/// Memory that blocks are allocated from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
-    /// The symbols that name it.
+    /// Symbols that name the memory.
     pub name: String,
-    /// Its first address.
+    /// First address.
     pub start: u64,
-    /// The address after it.
+    /// Address after the last one.
     pub end: u64,
 }
 
 impl Arena {
-    /// Whether an address is in it.
+    /// Whether the address lies in the arena.
     pub fn holds(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 }
 
 impl Heap {
-    /// The events in order. What is damaged was refused when the profile was read.
+    /// Decodes the events in order. A damaged stream was refused when the profile was read.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         Decoder::new(&self.events).map_while(Result::ok)
     }
 
-    /// Wants events and sites that refer to what is there.
+    /// Checks that events and sites refer to existing entries.
     ///
     /// # Errors
-    /// When some do not.
+    /// When an event or site does not.
     pub(crate) fn check(&self, stacks: usize, tasks: usize) -> Result<()> {
         let sites = self.sites.len();
         let are_known = self.sites.iter().all(|site| site.stack as usize <= stacks && site.task as usize <= tasks);

@@ -1,20 +1,20 @@
-//! What the firmware counted itself, as the saved profile keeps it: see `targets/mcount/`.
+//! Counts that the firmware made itself, in the form of the saved profile: see `targets/mcount/`.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the table of a firmware that links the in-target runtime.
+/// Result of reading the table of a firmware that links the in-target runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InTarget {
-    /// What it counted inside the window.
+    /// Counts inside the window.
     Table(Table),
-    /// It could not be read: why, as the rest of a sentence that begins with "the in-target table".
+    /// The table could not be read. The text is the rest of a sentence that begins with "the in-target table".
     Unread(String),
 }
 
 impl InTarget {
-    /// The table, if it could be read.
+    /// Returns the table, if it could be read.
     pub fn table(&self) -> Option<&Table> {
         match self {
             InTarget::Table(table) => Some(table),
@@ -23,55 +23,55 @@ impl InTarget {
     }
 }
 
-/// What a firmware counted itself.
+/// Counts that the firmware made itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// Arcs, or the functions that are called most.
+    /// Kind of entries: arcs, or the functions that are called most.
     pub mode: Mode,
-    /// How its updates are protected.
+    /// Protection of updates against each other.
     pub protection: Protection,
-    /// Number of entries that it has room for.
+    /// Capacity in entries.
     pub capacity_entries: u32,
-    /// Number of entries taken at the end of the run.
+    /// Entries in use at the end of the run.
     pub used_entries: u32,
     /// Address of the runtime's function that the compiler calls, without Thumb's bit 0.
     pub entry_point: u64,
-    /// Addresses of the executed instructions by which the runtime returns to the function that called it,
-    /// as far as the image's code shows them.
+    /// Addresses of the executed instructions by which the runtime returns to its caller, as far as the image's code
+    /// shows them.
     pub returns: Vec<u64>,
-    /// Calls of the runtime that had not come back as the window opened.
+    /// Calls of the runtime that had not returned when the window opened.
     pub inside_at_open: u64,
-    /// Calls of functions with ignored addresses.
+    /// Calls of functions at ignored addresses.
     pub ignored: u32,
-    /// [`Mode::Arcs`]: calls there was no room for. [`Mode::Hottest`]: calls that no entry counts.
+    /// [`Mode::Arcs`]: calls that found the table full. [`Mode::Hottest`]: calls that no entry counts.
     pub dropped: u32,
-    /// [`Mode::Hottest`]: all calls but ignored ones, which is hits and `dropped` together.
+    /// [`Mode::Hottest`]: all calls except ignored ones, the sum of hits and `dropped`.
     pub calls: u32,
-    /// How often the firmware cleared its table inside the window: it counted since then only.
+    /// Times that the firmware cleared its table inside the window; its counts begin at the last of them.
     pub resets: u32,
-    /// Addresses of the functions that it ignored at the end of the run.
+    /// Address ranges of the functions that were ignored at the end of the run.
     pub ignored_ranges: Vec<Range<u64>>,
-    /// [`Mode::Arcs`]: what was counted, sorted; never zero.
+    /// [`Mode::Arcs`]: counted arcs, sorted; counts are never zero.
     pub arcs: Vec<TableArc>,
-    /// [`Mode::Hottest`]: what was counted, most hits first; never zero.
+    /// [`Mode::Hottest`]: counted functions, most hits first; counts are never zero.
     pub hottest: Vec<Hot>,
-    /// Whether all this is what happened inside the window.
+    /// Treatment of counts from before the window.
     pub before: Before,
 }
 
-/// What a table counts.
+/// Kind of entries in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Every arc, until the table is full.
     Arcs,
-    /// Calls of the functions that are called most; a cold one makes room for a hotter one.
+    /// Calls of the functions that are called most; a hotter function replaces a colder one.
     Hottest,
 }
 
-/// How the runtime keeps two updates at the same time from losing one.
+/// Protection of the runtime's updates: two at the same time must not lose one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protection {
-    /// Not at all.
+    /// No protection.
     None,
     /// Interrupts are masked.
     Masked,
@@ -81,7 +81,7 @@ pub enum Protection {
     Atomic,
 }
 
-/// Calls of one function from one place.
+/// Calls of one function from one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TableArc {
     /// Return address that the callee saw, as stored: bit 0 is set on all processors.
@@ -92,25 +92,25 @@ pub struct TableArc {
     pub count: u64,
 }
 
-/// Calls of one function.
+/// Calls of one function, in [`Mode::Hottest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hot {
     /// Address after the callee's call of the runtime, as stored: on Arm with Thumb's bit 0.
     pub callee: u64,
-    /// Calls since it has its entry; where it may have lost its entry for a while during the window, at
-    /// least as many.
+    /// Calls since the function has its entry. At least as many if it may have been without an entry for a while
+    /// during the window.
     pub hits: u64,
-    /// How many of 1024 calls are calls of it, recent ones weighing more.
+    /// Share of all calls in 1024ths, with more weight on recent ones.
     pub ratio: u16,
 }
 
-/// What became of the counts from before the window.
+/// Treatment of counts from before the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Before {
-    /// The window opened at reset: there are none.
+    /// The window opened at reset, so there are no earlier counts.
     None,
-    /// They are taken away: what is left was counted inside the window.
+    /// Earlier counts are subtracted: the rest was counted inside the window.
     Subtracted,
-    /// The firmware cleared its table inside the window: it counted since then, and not the whole window.
+    /// The firmware cleared its table inside the window: counts cover the time since then, not the whole window.
     Cleared,
 }

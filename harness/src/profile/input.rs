@@ -1,4 +1,4 @@
-//! What is typed on the firmware's console, and when.
+//! Texts that are typed on the firmware's console, and their times.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ use crate::text::number::parse_insns;
 /// A text that is typed on the firmware's console.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// The instruction or the prompt at which it begins.
+    /// Instruction or prompt at which it begins.
     pub when: When,
-    /// What is typed; not empty.
+    /// Typed bytes, not empty.
     pub bytes: Vec<u8>,
 }
 
-/// When a text begins to be typed; those before it come first.
+/// Start of a text; the texts before it come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
-    /// After so many instructions from reset.
+    /// Start after so many instructions from reset.
     At(u64),
-    /// Once the firmware has printed this, after what the text before waited for; not empty.
+    /// Start once the firmware has printed this prompt, not empty, after the prompt of the text before.
     After(String),
 }
 
@@ -27,7 +27,7 @@ impl Input {
     /// Reads `1M:go\n`.
     ///
     /// # Errors
-    /// Saying what is wrong with it.
+    /// With the reason why the argument is wrong.
     pub fn at(typed: &str) -> Result<Input, InputError> {
         let option = "--input";
         let Some((at, text)) = typed.split_once(':') else {
@@ -44,7 +44,7 @@ impl Input {
     /// Reads `login\: :root\n`.
     ///
     /// # Errors
-    /// Saying what is wrong with it.
+    /// With the reason why the argument is wrong.
     pub fn after(typed: &str) -> Result<Input, InputError> {
         let option = "--input-after";
         let error = |what: &str| InputError::new(format!("{option} {typed}: {what}"));
@@ -67,7 +67,7 @@ impl Input {
         Ok(Input { when: When::After(prompt), bytes: text_bytes(option, typed, &typed[colon + 1..])? })
     }
 
-    /// As the plugin reads it.
+    /// Converts the text for the plugin.
     pub fn step(&self) -> wire::input::Step {
         let when = match &self.when {
             When::At(insns) => wire::input::When::At(*insns),
@@ -76,10 +76,10 @@ impl Input {
         wire::input::Step { when, bytes: self.bytes.clone() }
     }
 
-    /// Refuses what can never be typed as it says.
+    /// Refuses a list whose texts cannot be typed at their instructions.
     ///
     /// # Errors
-    /// Naming the instruction that has passed when its turn comes.
+    /// With the instruction that has passed before the text's turn.
     pub fn check(list: &[Input]) -> Result<(), InputError> {
         let mut last = 0;
         for input in list {

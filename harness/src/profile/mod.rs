@@ -1,9 +1,8 @@
-//! The saved profile: what every report and export is made from.
+//! Saved profile: the source of every report and export.
 //!
-//! Addresses and counts, the names that the firmware gave to those addresses (so that a profile can be
-//! read where the ELF is gone), and the facts of the run. Every count is exact; samples are kept in
-//! time order. The same run gives the same bytes: everything is sorted, nothing knows a path, a date
-//! or a host.
+//! A profile holds addresses and counts, the names of those addresses in the firmware (so that a profile can be read
+//! without its ELF), and the facts of the run. Every count is exact; samples are in time order. The same run gives
+//! the same bytes: everything is sorted, and no path, date or host is included.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,129 +44,129 @@ pub use zone::Zones;
 
 const MAGIC: &[u8; 8] = b"fwprof\x12\n";
 
-/// One run of one image, measured.
+/// Measurements of one run of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What was run, how, and how it ended.
+    /// Inputs, settings and end of the run.
     pub facts: Facts,
     /// Exact counts, one entry per vCPU.
     pub vcpus: Vec<VcpuCounts>,
     /// All samples in the order in which they were taken.
     pub samples: Vec<Sample>,
-    /// Call stacks of the samples, as a tree: those that begin alike share their outer frames. A sample's
-    /// `stack` n is `stacks[n - 1]`, its innermost caller.
+    /// Call stacks of the samples, as a tree: stacks with the same outer frames share them. A sample's `stack` n is
+    /// `stacks[n - 1]`, its innermost caller.
     pub stacks: Vec<StackFrame>,
     /// Tasks of the firmware's kernel in the order in which they first ran. A sample's `task` n is
     /// `tasks[n - 1]`.
     pub tasks: Vec<Task>,
     /// The exact call tree; empty unless asked for. A sample's `node` n is `tree[n - 1]`.
     pub tree: Vec<Node>,
-    /// Instructions of the window, and bytes of the console printed by then, both growing; the last one is the
+    /// Instructions of the window, with the bytes of console output by then, both increasing. The last pair is the
     /// run's end. Empty unless asked for.
     pub console_marks: Vec<(u64, u64)>,
-    /// How long things took, sorted by kind: what `--exact` follows, and what `--span` asked for.
+    /// Durations by kind, sorted: the spans that `--exact` follows and those of `--span`.
     pub spans: Vec<Span>,
-    /// What the firmware names itself; empty unless it does.
+    /// Zones, phases and marks of the firmware; empty without any.
     pub zones: Zones,
-    /// Its phases and slices; empty unless it has some.
+    /// Phases and slices of the run; empty without any.
     pub parts: Parts,
-    /// What the firmware asked of the host.
+    /// Requests of the firmware to the host.
     pub notes: Vec<Note>,
     /// Names of the addresses.
     pub names: Names,
-    /// The image's code, by address; the pieces do not overlap and leave out the data between functions, as far
-    /// as the symbol table tells it from code.
+    /// Code of the image by address. The pieces do not overlap. Data between functions is left out, as far as the
+    /// symbol table tells it from code.
     pub code: Vec<Code>,
-    /// What the firmware counted itself, where it links the in-target runtime.
+    /// Counts that the firmware made itself, if it links the in-target runtime.
     pub in_target: Option<InTarget>,
-    /// What was allocated and freed, where that was asked for.
+    /// Allocations and frees, if asked for.
     pub heap: Option<Heap>,
-    /// What happened at which instruction, where that was asked for.
+    /// Events with their instructions, if asked for.
     pub timeline: Option<Timeline>,
 }
 
-/// One frame of a call stack.
+/// Frame of a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackFrame {
     /// Number of the next outer frame, 0: none.
     pub parent: u32,
-    /// A caller, an exception, or the reason why the stack is not known further.
+    /// Caller, exception, or reason why the rest of the stack is not known.
     pub kind: FrameKind,
 }
 
 /// A task of the firmware's kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Name that the firmware gave it, empty where none could be read.
+    /// Name that the firmware gave it; empty if none could be read.
     pub name: String,
-    /// Address of its control block; after a task was deleted, another one may have the same.
+    /// Address of its control block; a later task may reuse a deleted task's.
     pub tcb: u64,
     /// Lowest address of its stack, when known.
     pub stack_start: Option<u64>,
     /// Address above its stack, when known.
     pub stack_end: Option<u64>,
-    /// Whether it is one of the kernel's idle tasks.
+    /// Whether the task is one of the kernel's idle tasks.
     pub is_idle: bool,
-    /// First address of the function that is called each time that it goes on, where it has no stack of its own.
+    /// First address of the function that is called to resume the task, if it has no stack of its own.
     pub poll: Option<u64>,
-    /// Instructions while it was the running task, interrupts among them included. Exact.
+    /// Instructions while it was the running task, including interrupts during that time. Exact.
     pub insns: u64,
-    /// How often it was switched in, or polled. Exact.
+    /// Times that it was switched in, or polled. Exact.
     pub switches: u64,
-    /// Lowest stack pointer seen in it.
+    /// Lowest stack pointer seen while it ran.
     pub deepest_sp: Option<u64>,
-    /// Bytes at the low end of its stack that still hold the kernel's paint as it, or the run, ended.
+    /// Bytes at the low end of its stack that still hold the kernel's paint when the task, or the run, ended.
     pub painted_bytes: Option<u64>,
 }
 
-/// One place in the exact call tree: a function as it was reached over one path of callers.
+/// Node of the exact call tree: a function reached over one path of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Number of the caller's node, 0: none.
     pub parent: u32,
-    /// A function, an exception, or the root of a task.
+    /// Function, exception, or root of a task.
     pub kind: NodeKind,
-    /// Instructions in this function and not in one that it called.
+    /// Instructions in this function itself, without the functions that it called.
     pub insns: u64,
     /// Entries.
     pub calls: u64,
 }
 
-/// Something that came again and again, and how long it took. Exact. What began before the window opened, or
-/// had not ended as the run did, is not among it.
+/// Durations of one repeated activity. Exact. Spans that began before the window opened, or had not ended with the
+/// run, are not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What was measured: calls of a function, an exception, a masked stretch, …
+    /// Activity that was measured: calls of a function, an exception, a masked stretch, …
     pub kind: SpanKind,
-    /// How often there was one.
+    /// Number of spans.
     pub count: u64,
-    /// Instructions of the shortest; 0 where there was none.
+    /// Instructions of the shortest span; 0 without spans.
     pub min_insns: u64,
-    /// Instructions of the longest, the first of equal ones.
+    /// Instructions of the longest span, the first of equal ones.
     pub max_insns: u64,
-    /// Instructions of all together.
+    /// Instructions of all spans together.
     pub sum_insns: u64,
-    /// Address of the instruction with which the longest began: the first of the function, the handler, or
-    /// what `--span` names; the one that masked interrupts; the store that pended PendSV.
+    /// Address of the instruction with which the longest span began: the first of the function, of the handler, or of
+    /// `--span`'s place; the one that masked interrupts; the store that pended PendSV.
     pub longest_at: u64,
-    /// Instructions that the vCPU had started in the window as the longest began; the next one was its first. Of
-    /// masked interrupts and a pended PendSV `longest_at` may be the last before it.
+    /// Instructions that the vCPU had started in the window before the longest span; the next one was its first. For
+    /// masked interrupts and a pended PendSV, `longest_at` may be the last instruction before it.
     pub longest_since_insns: u64,
 }
 
 impl Span {
-    /// None of a kind.
+    /// Span of this kind with all counts 0.
     pub(crate) fn none(kind: SpanKind) -> Span {
         let (count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns) = (0, 0, 0, 0, 0, 0);
         Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns }
     }
 
-    /// Mean of its instructions, rounded down; 0 where there was none.
+    /// Mean duration in instructions, rounded down; 0 without spans.
     pub fn mean_insns(&self) -> u64 {
         self.sum_insns.checked_div(self.count).unwrap_or(0)
     }
 
-    /// Counts those of another vCPU, too.
+    /// Adds the counts of another vCPU.
     pub(crate) fn add(&mut self, other: Span) {
         if other.count == 0 {
             return;
@@ -185,7 +184,7 @@ impl Span {
 /// Exact counts of one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuCounts {
-    /// Instructions by the vCPU's clock, which is counted apart: the sum of `insns`.
+    /// Instructions by the vCPU's clock, which is counted independently of `insns` and equals their sum.
     pub clock_insns: u64,
     /// Executions of each instruction, by address.
     pub insns: Vec<InsnCount>,
@@ -193,7 +192,7 @@ pub struct VcpuCounts {
     pub arcs: Vec<Arc>,
 }
 
-/// How often one instruction was started.
+/// Executions of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InsnCount {
     /// Address of the instruction.
@@ -204,28 +203,28 @@ pub struct InsnCount {
     pub count: u64,
 }
 
-/// Code as it lies in the image.
+/// Piece of the image's code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// Address of its first byte, load bias included.
+    /// Address of the first byte, load bias included.
     pub start: u64,
-    /// Its bytes in the order of memory.
+    /// Bytes in memory order.
     pub bytes: Vec<u8>,
 }
 
-/// A transfer of control to one target.
+/// Transfers of control from one instruction to one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Arc {
     /// Address of the instruction that transferred control.
     pub site: u64,
     /// Address that it went to.
     pub target: u64,
-    /// Return address that the target saw: what `_mcount` records as the caller. None for a jump
-    /// from a function to its own entry (a loop), which calls nothing.
+    /// Return address that the target saw, which `_mcount` records as the caller. None for a jump from a function to
+    /// its own entry (a loop), which calls nothing.
     pub return_addr: Option<u64>,
     /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
     pub links: bool,
-    /// Transfers of this kind.
+    /// Number of transfers.
     pub count: u64,
 }
 
@@ -244,7 +243,7 @@ impl Profile {
         self.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum()
     }
 
-    /// The code from an address on; None: the image has none there.
+    /// Code from an address on; None: the image has no code there.
     pub fn code_at(&self, address: u64) -> Option<&[u8]> {
         let after = self.code.partition_point(|code| code.start <= address);
         let code = &self.code[after.checked_sub(1)?];
@@ -253,7 +252,7 @@ impl Profile {
 
     /// Samples by address.
     pub fn samples_by_pc(&self) -> BTreeMap<u64, u64> {
-        // There may be millions, of a few thousand addresses.
+        // Millions of samples share a few thousand addresses, so a hash map is faster.
         let mut samples: FxHashMap<u64, u64> = FxHashMap::default();
         for sample in &self.samples {
             *samples.entry(sample.pc).or_default() += 1;
@@ -270,7 +269,7 @@ impl Profile {
         bins
     }
 
-    /// The stack whose innermost frame has this number, outermost first.
+    /// Frames of the stack whose innermost frame has this number, outermost first.
     pub fn stack(&self, innermost: u32) -> Vec<&StackFrame> {
         let frame = |number: u32| self.stacks.get(number.checked_sub(1)? as usize);
         let mut frames: Vec<_> = std::iter::successors(frame(innermost), |inner| frame(inner.parent)).collect();
@@ -278,12 +277,12 @@ impl Profile {
         frames
     }
 
-    /// The task with this number.
+    /// Task with this number.
     pub fn task(&self, number: u32) -> Option<&Task> {
         self.tasks.get(number.checked_sub(1)? as usize)
     }
 
-    /// The node with this number, or, where that is the beginning of a polled task, the one that calls its function.
+    /// Node with this number. If that is the root of a polled task, the node that calls the task's function.
     pub fn calling_node(&self, number: u32) -> Option<&Node> {
         let node_of = |number: u32| self.tree.get(number.checked_sub(1)? as usize);
         let node = node_of(number)?;
@@ -293,7 +292,7 @@ impl Profile {
         }
     }
 
-    /// The path to the node with this number, outermost first.
+    /// Path to the node with this number, outermost first.
     pub fn path(&self, node: u32) -> Vec<&Node> {
         let node_of = |number: u32| self.tree.get(number.checked_sub(1)? as usize);
         let mut nodes: Vec<_> = std::iter::successors(node_of(node), |inner| node_of(inner.parent)).collect();
@@ -301,9 +300,9 @@ impl Profile {
         nodes
     }
 
-    /// The file's bytes: magic, SHA-256 of the rest, and the model in postcard's encoding
-    /// (<https://postcard.jamesmunns.com/wire-format>), samples, stacks, call tree and kinds of spans in
-    /// the wire's.
+    /// Encodes the profile: magic, SHA-256 of the rest, and the model in postcard's encoding
+    /// (<https://postcard.jamesmunns.com/wire-format>). Samples, stacks, call tree and kinds of spans are in the wire
+    /// crate's encoding.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut samples = Vec::new();
         let mut encoder = Encoder::default();
@@ -351,7 +350,7 @@ impl Profile {
         Ok(bytes)
     }
 
-    /// Reads [`Profile::to_bytes`].
+    /// Decodes the bytes of [`Profile::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Profile> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
             if bytes.starts_with(&MAGIC[..6]) {
@@ -414,12 +413,12 @@ impl Profile {
         })
     }
 
-    /// Whether a file that begins so is a saved profile, of whatever version.
+    /// Whether a file with these first bytes is a saved profile of any version.
     pub fn begins(first: &[u8]) -> bool {
         first.starts_with(&MAGIC[..6])
     }
 
-    /// Reads a saved profile: the file, or the directory that a run left.
+    /// Reads a saved profile from its file, or from the directory that a run left.
     pub fn load(path: &Path) -> Result<Profile> {
         let is_directory = path.is_dir();
         let file = if is_directory { path.join(FILE_NAME) } else { path.to_owned() };
@@ -438,7 +437,7 @@ impl Profile {
     }
 }
 
-/// A saved profile, as postcard encodes it.
+/// Saved profile in postcard's encoding.
 #[derive(Serialize, Deserialize)]
 struct Body<'a> {
     facts: Cow<'a, Facts>,
@@ -446,7 +445,7 @@ struct Body<'a> {
     samples: Cow<'a, [u8]>,
     trees: Cow<'a, [u8]>,
     counts: Cow<'a, [(u64, u64)]>,
-    /// Count, min, max, sum of each span, and where and when the longest began.
+    /// Count, minimum, maximum and sum of each span, and address and time of the longest one's start.
     span_counts: Cow<'a, [[u64; 6]]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,

@@ -1,28 +1,28 @@
-//! What the image calls its code.
+//! Names that the image gives its code.
 
 use serde::{Deserialize, Serialize};
 
-/// What the image calls its code.
+/// Names that the image gives its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
-    /// All functions of the image, executed or not, as the linker placed them, by address; they do not overlap.
+    /// All functions of the image, executed or not, as the linker placed them, sorted by address. They do not
+    /// overlap.
     pub functions: Vec<Function>,
-    /// Other names of functions, by address: several symbols may be at one.
+    /// Other names of functions, by address: several symbols may have the same one.
     pub aliases: Vec<Alias>,
-    /// Which Rust closures are the bodies of async functions, by demangled path, sorted: only DWARF tells them from
-    /// others.
+    /// Demangled paths of the Rust closures that are bodies of async functions, sorted. Only DWARF tells them from
+    /// other closures.
     pub async_bodies: Vec<String>,
     /// Names and paths that [`Frame`]s refer to.
     pub strings: Vec<String>,
     /// Distinct frame lists, outermost function first.
     pub stacks: Vec<Vec<Frame>>,
-    /// Addresses that were executed, or lie just before a return address (in the call that left it), sorted,
-    /// each with the index of its frame list in `stacks`. Addresses
-    /// without a name are absent.
+    /// Addresses that were executed, or that lie just before a return address (in the call that left it), sorted.
+    /// Each has the index of its frame list in `stacks`. Addresses without a name are absent.
     pub locations: Vec<(u64, u32)>,
     /// Source lines of all the image's code, executed or not, by address.
     pub lines: Vec<LineCode>,
-    /// The compilers that made the image and their options, as DWARF has them, sorted.
+    /// Compilers that made the image, with their options, from DWARF, sorted.
     pub producers: Vec<String>,
 }
 
@@ -33,9 +33,9 @@ pub struct LineCode {
     pub start: u64,
     /// Bytes of code.
     pub size_bytes: u64,
-    /// Source file, index into [`Names::strings`].
+    /// Source file, as an index into [`Names::strings`].
     pub file: u32,
-    /// Line in it.
+    /// Line in that file.
     pub line: u32,
 }
 
@@ -50,13 +50,13 @@ pub struct Function {
     pub start: u64,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Source file, when DWARF says it.
+    /// Source file, if DWARF names it.
     pub file: Option<String>,
     /// Line of its definition.
     pub line: Option<u32>,
 }
 
-/// A symbol at the start of a function that is shown by another one's name.
+/// Symbol at the start of a function that is shown by another name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alias {
     /// First address of the function.
@@ -65,7 +65,7 @@ pub struct Alias {
     pub linkage_name: String,
 }
 
-/// One frame at an address: the function itself or one inlined into it.
+/// Frame at an address: the function itself or one inlined into it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Frame {
     /// Demangled name, index into [`Names::strings`].
@@ -74,25 +74,25 @@ pub struct Frame {
     pub file: Option<u32>,
     /// Line in that file at this address.
     pub line: Option<u32>,
-    /// Whether the compiler inlined it into the frame before it.
+    /// Whether the compiler inlined this function into the frame before it.
     pub inlined: bool,
 }
 
 impl Names {
-    /// The function that contains `address`.
+    /// Function that contains `address`.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let after = self.functions.partition_point(|function| function.start <= address);
         let function = &self.functions[after.checked_sub(1)?];
         (address - function.start < function.size_bytes).then_some(function)
     }
 
-    /// File and line of an executed address, in the innermost function there.
+    /// File and line of an executed address, in the innermost inlined function.
     pub fn line_at(&self, pc: u64) -> Option<(&str, u32)> {
         let frame = self.frames_at(pc).last()?;
         Some((self.strings.get(frame.file? as usize)?, frame.line?))
     }
 
-    /// File and line that the code at an address was made from, executed or not.
+    /// File and line of the code at an address, executed or not.
     pub fn code_line_at(&self, address: u64) -> Option<(&str, u32)> {
         let after = self.lines.partition_point(|code| code.start <= address);
         let code = &self.lines[after.checked_sub(1)?];
@@ -100,13 +100,13 @@ impl Names {
         (address - code.start < code.size_bytes).then_some((file, code.line))
     }
 
-    /// Number of the frame list at an executed address; None when it has no name.
+    /// Index of the frame list at an executed address; None when it has no name.
     pub fn stack_at(&self, pc: u64) -> Option<u32> {
         let index = self.locations.binary_search_by_key(&pc, |&(at, _)| at).ok()?;
         Some(self.locations[index].1)
     }
 
-    /// The frames at an executed address, outermost first; empty when it has no name.
+    /// Frames at an executed address, outermost first; empty when it has no name.
     pub fn frames_at(&self, pc: u64) -> &[Frame] {
         let stack = self.stack_at(pc).and_then(|stack| self.stacks.get(stack as usize));
         stack.map_or(&[], Vec::as_slice)

@@ -1,71 +1,72 @@
-//! What alone firmware did up to the end of its window, where that is nothing that it was built to do.
+//! Detects a window that ended without progress: in one handler, or polling one register.
 
 use serde::{Deserialize, Serialize};
 
-/// Instructions for which nothing else must have run before it is taken to be so for ever, or a tenth of the window.
+/// Instructions without other activity after which it counts as permanent; or a tenth of the window, if that is less.
 const LONG_INSNS: u64 = 1_000_000;
 
-/// What alone the firmware did.
+/// Activity that the firmware was stuck in at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Only {
-    /// An exception's handler ran, and nothing else.
+    /// Exception handler that ran alone.
     pub handler: Option<OnlyHandler>,
-    /// One register of a device was read over and over.
+    /// Device register that was read over and over.
     pub poll: Option<OnlyPoll>,
 }
 
-/// A handler that was entered and not left.
+/// Exception handler that was entered and not left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnlyHandler {
-    /// Exception number, or cause with the highest of 64 bits for interrupts.
+    /// Exception number, or cause with bit 63 set for interrupts.
     pub number: u64,
     /// First address of the handler.
     pub handler: u64,
-    /// Address of the instruction that it came at.
+    /// Address of the instruction that the exception came at.
     pub pc: u64,
-    /// Instructions of the window before it.
+    /// Instructions of the window before the exception.
     pub since_insns: u64,
-    /// How often it came: what it returns to faults again, or the handler does.
+    /// Times that the exception came: the code it returns to faults again, or the handler itself does.
     pub times: u64,
-    /// The fault in words, if it is one and the processor says more than its number.
+    /// Fault in words, if it is a fault and the processor says more than its number.
     pub fault: Option<String>,
-    /// What answers at the address that the fault is about.
+    /// Device at the address that the fault is about.
     pub device: Option<Device>,
-    /// Whether it is a fault; otherwise its handler is an endless loop.
+    /// Whether the exception is a fault; otherwise its handler is an endless loop.
     pub is_fault: bool,
-    /// Whether an interrupt that is enabled could still interrupt the loop: firmware may idle so.
+    /// Whether an enabled interrupt could still interrupt the loop: firmware may idle so.
     pub yields: bool,
 }
 
-/// A register of a device that was read over and over.
+/// Device register that was read over and over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnlyPoll {
-    /// Address of the instruction that reads it.
+    /// Address of the reading instruction.
     pub pc: u64,
     /// Address of the register.
     pub address: u64,
-    /// What it read each time.
+    /// Value of each read.
     pub value: u64,
-    /// How often.
+    /// Number of reads.
     pub times: u64,
     /// Instructions of the window up to the first of these reads.
     pub since_insns: u64,
-    /// What answers at the address.
+    /// Device at the address.
     pub device: Option<Device>,
 }
 
-/// What the machine has at an address.
+/// Device that the machine has at an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
-    /// Nothing.
+    /// No device.
     None,
-    /// A region of that name, which stands in for a device that QEMU does not emulate.
+    /// Region of that name, which stands in for a device that QEMU does not emulate.
     Stub(String),
-    /// One of that name.
+    /// Emulated device of that name.
     Named(String),
 }
 
-/// Whether what began there lasted long enough, up to the end of a window of so many instructions.
+/// Whether an activity that began after `since_insns` lasted long enough, up to the end of a window of
+/// `window_insns`.
 pub fn is_long(since_insns: u64, window_insns: u64) -> bool {
     window_insns.saturating_sub(since_insns) >= LONG_INSNS.min((window_insns / 10).max(1))
 }

@@ -1,48 +1,48 @@
-//! Parts of a run: what was counted in each phase, and in each slice of so many instructions. All parts together are the
+//! Parts of a run: the counts of each phase, and of each slice of so many instructions. All parts together are the
 //! whole run.
 
 use serde::{Deserialize, Serialize};
 
-/// The parts of a run, in the order in which they began.
+/// Parts of a run, in the order in which they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
     /// Instructions of a slice; None: the run was not sliced.
     pub slice_insns: Option<u64>,
-    /// The parts; none where the run was neither sliced nor had phases.
+    /// Parts; empty without slices and phases.
     pub list: Vec<Part>,
-    /// Which part samples belong to, in their order: the part's index, and how many in a row.
+    /// Part of the samples, in their order: the part's index, and the number of samples in a row.
     pub samples: Vec<(u32, u64)>,
 }
 
-/// A phase in one slice: of a phase that comes again in it, all times together.
+/// Phase in one slice. If the phase comes several times in the slice, their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Number of the slice, from 0.
     pub slice: u32,
-    /// Number of the phase's name among those of the zones, 0: none had begun.
+    /// Number of the phase's name in [`Zones::names`](super::Zones::names); 0: no phase had begun.
     pub phase: u32,
-    /// By vCPU.
+    /// Counts of each vCPU.
     pub vcpus: Vec<PartCounts>,
-    /// Instructions of tasks by number, without interrupts among them; 0: code that is no task's. Sorted.
+    /// Instructions of each task by number, without interrupts during them; 0: code outside of all tasks. Sorted.
     pub tasks: Vec<(u32, u64)>,
-    /// Instructions of exceptions by number, sorted.
+    /// Instructions of each exception by number, sorted.
     pub exceptions: Vec<(u64, u64)>,
 }
 
-/// What one vCPU has counted in a part.
+/// Counts of one vCPU in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartCounts {
     /// Instructions by the vCPU's clock.
     pub clock_insns: u64,
-    /// Runs of the vCPU's list of instructions: how many of the list are left out before it, how many have one count, and
-    /// that.
+    /// Runs in the vCPU's list of instructions: number of entries skipped before the run, number of entries in it,
+    /// and their common count.
     pub insns: Vec<(u32, u32, u64)>,
-    /// Of its list of arcs: how many are left out, and the count.
+    /// Entries of the vCPU's list of arcs: number of entries skipped before it, and its count.
     pub arcs: Vec<(u32, u64)>,
 }
 
 impl PartCounts {
-    /// Executions by the index in the vCPU's list of instructions.
+    /// Executions, by index in the vCPU's list of instructions.
     pub fn executions(&self) -> impl Iterator<Item = (usize, u64)> {
         let runs = self.insns.iter().scan(0_usize, |next, &(gap, length, count)| {
             let start = next.saturating_add(gap as usize);
@@ -52,7 +52,7 @@ impl PartCounts {
         runs.flat_map(|(range, count)| range.map(move |index| (index, count)))
     }
 
-    /// Transfers by the index in the vCPU's list of arcs.
+    /// Transfers, by index in the vCPU's list of arcs.
     pub fn transfers(&self) -> impl Iterator<Item = (usize, u64)> {
         self.arcs.iter().scan(0_usize, |next, &(gap, count)| {
             let index = next.saturating_add(gap as usize);
@@ -61,7 +61,7 @@ impl PartCounts {
         })
     }
 
-    /// Those counts, of indices that grow.
+    /// Encodes counts whose indices increase.
     pub(crate) fn new(
         clock_insns: u64,
         executions: impl Iterator<Item = (usize, u64)>,
@@ -103,7 +103,7 @@ impl Parts {
         self.slice_insns.and_then(|_| self.list.last()).map_or(0, |part| part.slice + 1)
     }
 
-    /// The part of each sample.
+    /// Part of each sample.
     pub fn of_samples(&self) -> impl Iterator<Item = u32> {
         self.samples.iter().flat_map(|&(part, count)| std::iter::repeat_n(part, count as usize))
     }

@@ -1,4 +1,4 @@
-//! Profiles made by hand, for the tests of everything that reads one.
+//! Profiles made by hand, for the tests of code that reads profiles.
 
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
@@ -9,7 +9,7 @@ use crate::profile::{
     Zones,
 };
 
-/// A profile of nothing, on an mps2-an385.
+/// Empty profile on an mps2-an385.
 pub(crate) fn empty() -> Profile {
     Profile {
         facts: Facts {
@@ -67,10 +67,11 @@ pub(crate) fn empty() -> Profile {
     }
 }
 
-/// A profile as a small FreeRTOS image gives it: two tasks of one name, the idle task, interrupts in each.
+/// Profile of a small FreeRTOS image: two tasks of one name, the idle task, interrupts in each.
 ///
-/// Stacks: 1 sensor's, 2 filter's in it, 3 logger's, 4 format's in it, 5 SysTick in idle, 6 its own, 7
-/// SysTick in filter, 8 its own, 9 UART0 in format, 10 UART0 in SysTick in idle, 11 not known, 12 main's.
+/// Stacks: 1 the sensor task's, 2 `filter` in it, 3 the logger task's, 4 `format` in it, 5 SysTick in idle, 6 its
+/// callee's, 7 SysTick in `filter`, 8 its callee's, 9 UART0 in `format`, 10 UART0 in SysTick in idle, 11 unknown, 12
+/// main's.
 pub(crate) fn freertos() -> Profile {
     empty()
         .function("main", 0x40, 0x10)
@@ -123,7 +124,7 @@ pub(crate) fn freertos() -> Profile {
         .insn(0xe8, 200)
 }
 
-/// Two tasks that call `step`, which is interrupted by SysTick, which is interrupted by UART0.
+/// Profile of two tasks that call `step`, which is interrupted by SysTick, which is interrupted by UART0.
 ///
 /// Stacks: 1 the task's function, 2 SysTick in `step`, 3 its callee, 4 UART0 in that.
 pub(crate) fn interrupted() -> Profile {
@@ -144,7 +145,7 @@ pub(crate) fn interrupted() -> Profile {
 }
 
 impl Profile {
-    /// The same on a RISC-V `virt`.
+    /// Changes the machine to a RISC-V `virt`.
     pub(crate) fn on_virt(mut self) -> Profile {
         self.facts.machine = "virt".to_owned();
         self.facts.isa = "riscv64".to_owned();
@@ -178,7 +179,7 @@ impl Profile {
         self
     }
 
-    /// Says what is inlined at an address, outermost function first.
+    /// Adds the frames at an address, outermost function first; all but the first are inlined.
     pub(crate) fn frames(mut self, pc: u64, names: &[&str]) -> Profile {
         let mut frames = Vec::new();
         for (depth, name) in names.iter().enumerate() {
@@ -191,7 +192,7 @@ impl Profile {
         self
     }
 
-    /// Adds a task of 1,024 bytes of stack and says that it is idle where its name does.
+    /// Adds a task with 1,024 bytes of stack; it is an idle task if its name says so.
     pub(crate) fn task_called(mut self, name: &str) -> Profile {
         let number = self.tasks.len() as u64;
         self.tasks.push(Task {
@@ -215,17 +216,17 @@ impl Profile {
         self
     }
 
-    /// Adds the n-th frame of call stacks: a caller.
+    /// Adds the next frame of call stacks: a caller.
     pub(crate) fn caller(self, parent: u32, return_addr: u64) -> Profile {
         self.stack_frame(parent, FrameKind::Caller { return_addr })
     }
 
-    /// Adds the n-th frame of call stacks: an exception.
+    /// Adds the next frame of call stacks: an exception.
     pub(crate) fn exception(self, parent: u32, number: u64, handler: u64, pc: u64) -> Profile {
         self.stack_frame(parent, FrameKind::Exception { number, handler, pc })
     }
 
-    /// Adds the n-th frame of call stacks: the end of what is known.
+    /// Adds the next frame of call stacks: the end of the known part.
     pub(crate) fn unknown(self, why: Unknown) -> Profile {
         self.stack_frame(0, FrameKind::Unknown(why))
     }
@@ -240,14 +241,14 @@ impl Profile {
         self
     }
 
-    /// Adds the n-th place of the exact tree.
+    /// Adds the next node of the exact tree.
     pub(crate) fn node(mut self, parent: u32, kind: NodeKind, insns: u64) -> Profile {
         self.tree.push(Node { parent, kind, insns, calls: 1 });
         self
     }
 
-    /// Adds executions and as many samples as the period makes of them, with the number of their stack
-    /// and task.
+    /// Adds executions of an instruction, and the samples that the period makes of them, with the number of their
+    /// stack and task.
     pub(crate) fn executed(self, pc: u64, insns: u64, stack: u32, task: u32) -> Profile {
         let samples = insns / self.facts.period_insns;
         let mut profile = self.taken(samples, pc, stack, task);
@@ -258,7 +259,7 @@ impl Profile {
         profile
     }
 
-    /// Takes the samples that its instructions make when each executes `count` times in a row.
+    /// Takes the samples of a run in which each instruction executes `count` times in a row.
     pub(crate) fn sampled(mut self) -> Profile {
         for (index, vcpu) in self.vcpus.iter().enumerate() {
             let (mut at_insns, mut next) = (0, self.facts.period_insns);

@@ -1,31 +1,30 @@
-//! The timeline as it is saved: every event in order, as the plugin wrote it.
+//! Saved timeline: every event in order, as the plugin wrote it.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use wire::timeline::{Decoder, Event, What};
 
-/// What happened at which instruction, where `--timeline` asked for it. What was allocated and freed is in
+/// Events of the run with their instructions, if `--timeline` asked for them. Allocations and frees are in
 /// [`crate::profile::Heap`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// What `--trace` named.
+    /// Patterns of `--trace`.
     pub patterns: Vec<String>,
-    /// First addresses of the functions whose calls are among the events, sorted: an event's function n is
-    /// `functions[n]`.
+    /// First addresses of the traced functions, sorted: an event's function n is `functions[n]`.
     pub functions: Vec<u64>,
-    /// Names of what tasks wait for, by address, where the image has a variable there; sorted.
+    /// Names of objects that tasks wait for, by address, if the image has a variable there; sorted.
     pub objects: Vec<(u64, String)>,
-    /// The events.
+    /// Encoded events.
     pub events: Vec<u8>,
 }
 
 impl Timeline {
-    /// The events in order. What is damaged was refused when the profile was read.
+    /// Decodes the events in order. A damaged stream was refused when the profile was read.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         Decoder::new(&self.events).map_while(Result::ok)
     }
 
-    /// How long the machine slept in the window, in nanoseconds: its clock went on while nothing executed.
+    /// Time that the machine slept in the window, in nanoseconds: its clock advanced while nothing executed.
     pub fn slept_ns(&self) -> u64 {
         self.events().fold(0, |sum: u64, event| match event.what {
             What::Slept { ns } => sum.saturating_add(ns),
@@ -33,10 +32,10 @@ impl Timeline {
         })
     }
 
-    /// Wants events that refer to what is there.
+    /// Checks that events refer to existing entries.
     ///
     /// # Errors
-    /// When some do not.
+    /// When an event does not.
     pub(crate) fn check(&self, vcpus: usize, tasks: usize) -> Result<()> {
         for event in Decoder::new(&self.events) {
             let event = event?;

@@ -1,8 +1,8 @@
-//! Zones, phases and marks of a profile: what the firmware names itself, counted exactly.
+//! Zones, phases and marks of a profile: the firmware names them itself, and they are counted exactly.
 
 use serde::{Deserialize, Serialize};
 
-/// What the firmware names, and what came of it. A name n is `names[n - 1]`.
+/// Zones, phases and marks with their counts. Name number n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// Names of zones, phases and marks, sorted.
@@ -11,71 +11,71 @@ pub struct Zones {
     pub zones: Vec<Zone>,
     /// Marks by name, sorted.
     pub marks: Vec<Mark>,
-    /// Zones within zones, as samples find them under way; a sample's `zone` n is `paths[n - 1]`.
+    /// Stacks of zones, as samples find them; a sample's `zone` n is `paths[n - 1]`.
     pub paths: Vec<ZonePath>,
-    /// Instructions of exceptions, sorted by number; empty where neither zones, slices nor a timeline were asked for.
+    /// Instructions of exceptions, sorted by number; empty unless zones, slices or a timeline were asked for.
     pub exceptions: Vec<Exception>,
 }
 
-/// What executes a zone.
+/// Context that executes a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Context {
-    /// A task by its number; 0: code that is no task's.
+    /// Task by its number; 0: code outside of all tasks.
     Task(u32),
-    /// An exception by its number.
+    /// Exception by its number.
     Exception(u64),
 }
 
-/// A zone in one context. Instructions are its own context's: tasks and interrupts that come between are not in them.
-/// What began before the window is not counted.
+/// Zone in one context. Only instructions of its own context count, without tasks and interrupts in between. Times
+/// that began before the window are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// Number of its name.
+    /// Number of the zone's name.
     pub name: u32,
-    /// Where it was.
+    /// Context that executed it.
     pub context: Context,
-    /// The numbers.
+    /// Counts in this context.
     pub counts: ZoneCounts,
 }
 
-/// How often a zone was there, and how long.
+/// Counts and durations of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneCounts {
-    /// How often it was left by its end.
+    /// Times that the zone was left by its end event.
     pub calls: u64,
-    /// Instructions of all those times, each for itself.
+    /// Instructions of all those times together, nested ones counted repeatedly.
     pub sum_insns: u64,
-    /// The same, but what is in two times of it at once (recursion) is in it once.
+    /// Instructions as in `sum_insns`, but counted once where two times of the zone overlap (recursion).
     pub total_insns: u64,
-    /// Instructions of it in no zone within.
+    /// Instructions in the zone and in no zone within it.
     pub own_insns: u64,
-    /// Those of the shortest; 0 where there was none.
+    /// Instructions of the shortest time; 0 without any.
     pub min_insns: u64,
-    /// Those of the longest, the first of equal ones.
+    /// Instructions of the longest time, the first of equal ones.
     pub max_insns: u64,
-    /// Address of the event with which the longest began.
+    /// Address of the event that began the longest time.
     pub longest_at: u64,
-    /// Instructions that the vCPU had started in the window before.
+    /// Instructions that the vCPU had started in the window before the longest time.
     pub longest_since_insns: u64,
-    /// How many of them were in another time of the same zone.
+    /// Number of times that were inside another time of the same zone.
     pub recursive: u64,
-    /// How often what had begun it was left without its end.
+    /// Times that the code that had begun the zone was left without its end event.
     pub left: u64,
-    /// How often its end came where it had not begun.
+    /// End events that came where the zone had not begun.
     pub orphans: u64,
-    /// How many of those had begun in another task or interrupt.
+    /// Number of those end events whose zone had begun in another task or interrupt.
     pub foreign: u64,
-    /// How many were under way as the run ended.
+    /// Times that were under way as the run ended.
     pub open: u64,
 }
 
 impl ZoneCounts {
-    /// Mean of its instructions, rounded down; 0 where there was none.
+    /// Mean duration in instructions, rounded down; 0 without any.
     pub fn mean_insns(&self) -> u64 {
         self.sum_insns.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Counts those of another context or vCPU, too.
+    /// Adds the counts of another context or vCPU.
     pub(crate) fn add(&mut self, other: &ZoneCounts) {
         if other.calls > 0 {
             if self.calls == 0 || other.max_insns > self.max_insns {
@@ -105,15 +105,15 @@ impl ZoneCounts {
 pub struct Mark {
     /// Number of the name.
     pub name: u32,
-    /// How many there were.
+    /// Number of marks.
     pub count: u64,
-    /// The lowest value.
+    /// Lowest value.
     pub min: i64,
-    /// The highest.
+    /// Highest value.
     pub max: i64,
-    /// The sum of all; of more than 2^63 it is not known.
+    /// Sum of all values; not known beyond 2^63.
     pub sum: i64,
-    /// The last one.
+    /// Last value.
     pub last: i64,
 }
 
@@ -124,35 +124,35 @@ impl Mark {
     }
 }
 
-/// A zone within others.
+/// Zone with the zones around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZonePath {
-    /// Number of the path around it, 0: there is none. Less than its own.
+    /// Number of the enclosing zone's path, less than its own; 0: no zone encloses it.
     pub parent: u32,
-    /// Number of its name.
+    /// Number of the zone's name.
     pub name: u32,
-    /// Address of the event that began it.
+    /// Address of the event that began the zone.
     pub pc: u64,
 }
 
-/// An exception's handlers, without what interrupted them.
+/// Handlers of one exception, without the code that they interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Exception {
-    /// Its number, or cause with the highest of 64 bits for interrupts.
+    /// Exception number, or cause with bit 63 set for interrupts.
     pub number: u64,
-    /// First address of its handler, of the first if there were several.
+    /// First address of the handler; with several handlers, of the first one.
     pub handler: u64,
-    /// Instructions.
+    /// Instructions of the handlers.
     pub insns: u64,
 }
 
 impl Zones {
-    /// A name by its number.
+    /// Returns a name by its number.
     pub fn name(&self, number: u32) -> &str {
         number.checked_sub(1).and_then(|index| self.names.get(index as usize)).map_or("", String::as_str)
     }
 
-    /// The path to the zone with this number, outermost first.
+    /// Path to the zone with this number, outermost first.
     pub fn path(&self, number: u32) -> Vec<&ZonePath> {
         let path = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
         let mut paths: Vec<_> = std::iter::successors(path(number), |inner| path(inner.parent)).collect();

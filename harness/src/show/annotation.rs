@@ -1,4 +1,4 @@
-//! A function's instructions under their source lines, as text for a terminal.
+//! Listing of a function's instructions under their source lines, as terminal text.
 
 use std::io::{self, Write};
 
@@ -11,29 +11,29 @@ use crate::image::symbols;
 use crate::text::number::{Hex, group, percent, share};
 use crate::text::terminal::{clip, printable, source};
 
-/// From this share of the function on, a line or instruction is hot, and written so.
+/// Share of the function from which a line or instruction is hot, and coloured so.
 const HOT_PERCENT: f64 = 5.0;
 
-/// From this share on, it is warm.
+/// Share of the function from which it is warm.
 const WARM_PERCENT: f64 = 0.5;
 
 /// Most rows of the table of lines.
 const MOST_LINES: usize = 10;
 
-/// What the listing is written to.
+/// Properties of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
-    /// In colour.
+    /// Whether to write in colour.
     pub color: bool,
-    /// Lines are cut to this; None: not at all.
+    /// Width that lines are cut to; None: lines are whole.
     pub width_columns: Option<usize>,
 }
 
-/// Writes the listing of a function, or those of all instances of a generic: first what they are together, each with
-/// the number by which it can be asked for, then one after another.
+/// Writes the listing of a function, or of all instances of a generic: first a summary of all, each with the number
+/// that selects it, then one after another.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_all(listings: &[Listing], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     if let [listing] = listings {
         return write(listing, screen, out);
@@ -69,7 +69,7 @@ pub fn write_all(listings: &[Listing], screen: Screen, out: &mut dyn Write) -> i
 /// Writes the function's totals, its hottest source lines, and all of its code.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(listing: &Listing, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page { listing, screen, out };
     page.head()?;
@@ -182,8 +182,7 @@ impl Page<'_> {
     }
 }
 
-/// The heading of a run of instructions: the source line that they are from, its text, and the functions through
-/// which it was inlined.
+/// Heading of a run of instructions: their source line, its text, and the functions through which it was inlined.
 fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     let line = run.line.and_then(|index| listing.lines.get(index));
     let inlined = match run.inlined.as_slice() {
@@ -193,13 +192,13 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     match line {
         Some(line) => Some(line_text(line) + &inlined),
         None if !inlined.is_empty() => Some(inlined.trim_start().to_owned()),
-        // Where no instruction has a line, a heading that says so would only repeat itself.
+        // If no instruction has a line, headings that say so would only be repetition.
         None if listing.lines.is_empty() => None,
         None => Some("(no source line)".to_owned()),
     }
 }
 
-/// A source line with its place: `crc.c:13    crc = table[crc & 0xff];`
+/// Source line with its place: `crc.c:13 crc = table[crc & 0xff];`
 fn line_text(line: &SourceLine) -> String {
     let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();

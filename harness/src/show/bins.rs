@@ -1,4 +1,4 @@
-//! Instructions and samples by address: the histogram of a profiler that knows nothing but the program counter.
+//! Histogram of instructions and samples by address. It needs nothing but the program counter.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use crate::show::names;
 use crate::text::number::{Hex, group, share};
 use crate::text::terminal::{columns, pad, printable};
 
-/// Columns of the longest bar.
+/// Length of the longest bar, in columns.
 const BAR_COLUMNS: usize = 20;
 
-/// Names are not shortened below this, however narrow the terminal is.
+/// Names are never shortened below this, however narrow the terminal is.
 const MIN_NAME_COLUMNS: usize = 16;
 
-/// The order of the bins.
+/// Order of the bins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// Lowest address first
@@ -29,7 +29,7 @@ pub enum Order {
     Phase,
 }
 
-/// Which bins the table shows, and how wide they are.
+/// Selection and layout of the bins' table.
 #[derive(Clone, Copy, Debug)]
 pub struct BinsTable {
     /// Width of a bin in bytes, a power of two.
@@ -42,20 +42,20 @@ pub struct BinsTable {
     pub width_columns: Option<usize>,
 }
 
-/// One bin of addresses.
+/// Range of addresses with its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
-    /// Its first address.
+    /// First address.
     pub start: u64,
-    /// Instructions executed in it.
+    /// Instructions executed in the bin.
     pub insns: u64,
-    /// Samples taken of them.
+    /// Samples taken in the bin.
     pub samples: u64,
-    /// Address of the instruction in it that executed most, the first of equal ones.
+    /// Address of the bin's most executed instruction, the first of equal ones.
     pub hottest: u64,
 }
 
-/// All bins in which something executed, by address.
+/// Returns all bins with executed instructions, by address.
 pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
     let mut bins: BTreeMap<u64, (Bin, u64)> = BTreeMap::new();
     let start = |address: u64| address & !(bin_bytes - 1);
@@ -78,13 +78,13 @@ pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
 /// Writes the histogram and its sums.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Result<()> {
     let bins = bins(profile, table.bin_bytes);
     let total_insns: u64 = bins.iter().map(|bin| bin.insns).sum();
     let total_samples: u64 = bins.iter().map(|bin| bin.samples).sum();
     let mut shown: Vec<&Bin> = bins.iter().collect();
-    // Stable: equal ones stay in the order of addresses.
+    // Stable: equal ones stay in order of address.
     shown.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
     shown.truncate(table.top_rows.unwrap_or(usize::MAX));
     let most_insns = shown.first().map_or(0, |bin| bin.insns);
@@ -126,7 +126,7 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// The last column of all rows, whose names take no more than the room.
+/// Text of the last column for all rows; names are shortened to `room` columns.
 fn places(profile: &Profile, bins: &[&Bin], table: BinsTable, room: Option<usize>) -> Vec<String> {
     let places: Vec<(String, String)> = bins.iter().map(|bin| place(profile, bin, table)).collect();
     let Some(room) = room else { return places.into_iter().map(|(name, rest)| name + &rest).collect() };
@@ -137,8 +137,8 @@ fn places(profile: &Profile, bins: &[&Bin], table: BinsTable, room: Option<usize
     names::cells(&cells).into_iter().zip(places).map(|(name, (_, rest))| name + &rest).collect()
 }
 
-/// Name and rest of the last column, `memcpy` and `+0x8`: where the bin begins in the function that executed most in it; and how many more of
-/// the image's functions have code there.
+/// Name and rest of the last column, such as `memcpy` and `+0x8`: the bin's start in its most executed function. The
+/// rest also says how many more of the image's functions have code there.
 fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     let last = bin.start.saturating_add(table.bin_bytes - 1);
     let functions = &profile.names.functions;
@@ -156,11 +156,11 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     (name.into_owned(), offset + &more)
 }
 
-/// The bar of a bin, in eighths of columns.
+/// Draws the bar of a bin, in eighths of a column.
 fn bar(insns: u64, most_insns: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (insns as f64 / most_insns.max(1) as f64 * (8 * BAR_COLUMNS) as f64).round() as usize;
-    // Never empty where something executed.
+    // Never empty for a bin with executed instructions.
     let eighths = eighths.max(usize::from(insns > 0));
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }

@@ -1,4 +1,4 @@
-//! The table of a function between its callers and its callees, with what each costs.
+//! Table of a function between its callers and its callees, with their costs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,25 +13,25 @@ use crate::profile::Profile;
 use crate::text::number::{group, group_known, share};
 use crate::text::terminal::printable;
 
-/// How much of the calls around a function is shown.
+/// Limits of the calls shown around a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallersLimits {
-    /// Calls followed in each direction.
+    /// Number of calls followed in each direction.
     pub depth: usize,
-    /// Most callers and callees of each; 0: all.
+    /// Most callers and callees of each function; 0: all.
     pub top: usize,
 }
 
-/// The cells of one row: calls, instructions, their share, and what it is about. What is not known is `-`.
+/// Cells of one row: calls, instructions, their share, and the subject; unknown values are `-`.
 type Cells = [String; 4];
 
 const INDENT: &str = "    ";
 
-/// Writes the callers, the function, itself and what it calls, and the tasks and interrupts it ran in. Several places
+/// Writes the callers, the function, itself and its callees, and the tasks and interrupts it ran in. Several places
 /// are shown as one function.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
     let Some(&place) = places.first() else { return Ok(()) };
     let together = Together::new(places.iter().filter_map(|place| place.start()));
@@ -59,7 +59,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     };
     let instances = if places.len() > 1 { format!("  ({} instances)", places.len()) } else { String::new() };
     let line = printable(&format!("{name}{location}{instances}")).into_owned();
-    // Where code without a name begins is not known, and so neither how often it was entered.
+    // The start of unnamed code is not known, and so neither is the number of its entries.
     let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
     block.line(calls, whole, Some(graph.total_insns), line);
     let total = whole.or(Some(graph.total_insns));
@@ -72,7 +72,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     let named = around.contexts.iter().filter(|(name, _)| !name.is_empty());
     let mut contexts: Vec<(&String, &Inclusive)> = named.collect();
     if !contexts.is_empty() {
-        // Stable: equal ones stay in the order of names.
+        // Stable: equal ones stay in order of name.
         contexts.sort_by_key(|(_, inclusive)| std::cmp::Reverse(inclusive.insns));
         let mut lines = vec![["", "Instructions", "Share", "In"].map(str::to_owned)];
         for (name, inclusive) in contexts {
@@ -102,12 +102,12 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     writeln!(out, "{rule}")
 }
 
-/// The callers of a function, or its callees.
+/// Direction of the rows: callers or callees.
 #[derive(Clone, Copy)]
 struct Direction<'a> {
-    /// What each chain of calls from or to the function cost.
+    /// Cost of each chain of calls from or to the function.
     chains: &'a BTreeMap<Vec<Party>, Inclusive>,
-    /// Callers, which are shown above what they call.
+    /// Whether these are callers, which are shown above the function.
     is_above: bool,
 }
 
@@ -115,9 +115,9 @@ struct Block<'a> {
     profile: &'a Profile,
     graph: &'a CallGraph,
     limits: CallersLimits,
-    /// Instructions of the function and all that it calls, where they are known.
+    /// Instructions of the function and all its callees, if known.
     whole: Option<u64>,
-    /// The function that is shown, and its name: that of a generic where it is several.
+    /// The function that is shown, and its name: the generic's name for several instances.
     together: (&'a Party, &'a str),
     lines: Vec<Cells>,
 }
@@ -133,14 +133,14 @@ impl Block<'_> {
         self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, name]);
     }
 
-    /// The callers or callees of the last in a chain, each with those beyond it.
+    /// Adds the callers or callees of the last function in a chain, each with those beyond it.
     fn rows(&mut self, direction: Direction<'_>, chain: &mut Vec<Party>, last: &Party) {
         let graph = self.graph;
         let edges = if direction.is_above { graph.callers(last) } else { graph.callees(last) };
         let mut rows: Vec<(Party, &Edge, Option<u64>)> = Vec::new();
         for (other, edge) in edges {
             let insns = if chain.is_empty() {
-                // What a recursive function spends in itself is only known by pair.
+                // The own instructions of a recursive function are known only by pair.
                 Some(edge.inclusive.insns)
             } else {
                 chain.push(other.clone());
@@ -163,7 +163,7 @@ impl Block<'_> {
             let insns = graph.has_inclusive.then(|| others.iter().filter_map(|(.., insns)| *insns).sum());
             (calls, insns, format!("{indent}{} others", others.len()))
         });
-        // The greatest is next to what calls it, or what it calls.
+        // The most expensive row goes next to the function.
         if direction.is_above {
             rows.reverse();
         }
@@ -188,7 +188,7 @@ impl Block<'_> {
                 beyond(self);
             }
             let name = format!("{indent}{}{}", self.name(&other), self.through(edge));
-            // Calls in which no sample was taken are not free.
+            // A call without samples is not free; its cost is unknown.
             let known = insns.filter(|&insns| insns > 0 || graph.is_exact);
             self.line(Some(edge.calls), known, self.whole, name);
             if !direction.is_above {
@@ -202,7 +202,7 @@ impl Block<'_> {
         }
     }
 
-    /// The functions that jumped, where calls were taken over by tail calls; empty where none was.
+    /// Names the functions that jumped, if calls were continued by tail calls; otherwise empty.
     fn through(&self, edge: &Edge) -> String {
         let jumps = edge
             .tail_calls
@@ -213,7 +213,7 @@ impl Block<'_> {
     }
 }
 
-/// The last column to the left, the others to the right.
+/// Writes the last column flush left, the others flush right.
 fn table(lines: &[Cells], out: &mut impl Write) -> io::Result<()> {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
@@ -236,7 +236,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// `main` calls `front`, which jumps to `back`; `idle` calls `back`, and no sample says so.
+    /// Profile: `main` calls `front`, which jumps to `back`; `idle` calls `back`, without any sample.
     fn profile() -> Profile {
         empty()
             .function("main", 0x40, 0x10)

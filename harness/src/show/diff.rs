@@ -1,4 +1,4 @@
-//! The table of what changed between two profiles.
+//! Table of the changes between two profiles.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use crate::analysis::metrics::Metric;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
 
-/// Writes the functions, tasks and zones that changed, those that account for most first.
+/// Writes the functions, tasks and zones that changed, largest share of the total change first.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
     let whole = comparison.total_insns().before.unwrap_or(0);
@@ -45,7 +45,7 @@ pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl W
     write_zones(comparison, out)
 }
 
-/// The zones that changed, in all and of one time.
+/// Writes the zones that changed: totals and durations of one call.
 fn write_zones(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
     let mut lines =
         vec![["Zone", "Instructions", "Of the total", "Calls", "Mean", "Max instructions"].map(str::to_owned)];

@@ -1,4 +1,4 @@
-//! The heap on the terminal: a few lines of sums, then what was held, leaked, asked for and not there, by call path.
+//! Heap report on the terminal: a few lines of sums, then memory held, leaked, requested and refused, by call path.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,25 +13,25 @@ use crate::text::number::{Hex, group, group_known, plural, share, signed};
 use crate::text::table::write_table;
 use crate::text::terminal::{clip, columns, printable};
 
-/// Between the functions of a path, innermost first.
+/// Separator between the functions of a path, innermost first.
 const CALLED_BY: &str = " < ";
 
 /// Least width of a path.
 const MIN_PATH: usize = 20;
 
-/// How large tables may be.
+/// Limits of tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableSize {
-    /// Rows of each, None for all.
+    /// Most rows of each table; None: all.
     pub top_rows: Option<usize>,
-    /// Where the terminal ends; None: nowhere.
+    /// Width of the terminal; None: unlimited.
     pub width_columns: Option<usize>,
 }
 
-/// Writes all that is known of the heap. Returns false, and writes nothing, where it was not followed.
+/// Writes the heap report. Returns false, and writes nothing, if the heap was not followed.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<bool> {
     let Some(found) = heap::replay(profile) else { return Ok(false) };
     for line in summary(profile, &found) {
@@ -62,7 +62,7 @@ pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Re
     Ok(true)
 }
 
-/// The path of each site, in the order of their numbers.
+/// Call path of each site, in order of site number.
 pub(crate) fn names(profile: &Profile) -> Vec<String> {
     let tree = heap::paths(profile, View::default());
     let path = |number: &u32| {
@@ -77,7 +77,7 @@ fn blocks(held: Held) -> String {
     format!("{} in {}", plural(held.bytes, "byte"), plural(held.blocks, "block"))
 }
 
-/// The sums, a line each.
+/// Sums, one per line.
 pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     let Use { allocated, freed, leaked, temporary, failed, left, .. } = found.total;
     let mut lines = vec![
@@ -123,7 +123,7 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     lines
 }
 
-/// What was not followed and is in no number, and what to do, a sentence each.
+/// Sentences about allocations that were not followed and are in no number, with the remedy.
 pub fn missed(profile: &Profile) -> Vec<String> {
     let around = heap::unfollowed(profile).map(|(name, calls)| {
         format!(
@@ -139,18 +139,18 @@ pub fn missed(profile: &Profile) -> Vec<String> {
     around.into_iter().chain(describe_copies(&copies)).collect()
 }
 
-/// Whether a function is one of those that rustc makes between `alloc` and the global allocator.
+/// Whether rustc generates the function between `alloc` and the global allocator.
 fn is_rusts(name: &str) -> bool {
     name.contains("__rust_") || name.contains("__rustc")
 }
 
-/// Most copies of functions that a warning names.
+/// Largest number of function copies that a warning names.
 const MAX_COPIES: usize = 6;
 
-/// Most of a function's name that a warning shows.
+/// Largest part of a function's name that a warning shows.
 const MAX_NAME: usize = 60;
 
-/// Which copies the compiler has made, and what to do. None: there are none.
+/// Sentence about the compiler's copies of allocation functions, with the remedy; None: no copies.
 fn describe_copies(copies: &copies::Copies) -> Option<String> {
     if copies.is_empty() {
         return None;
@@ -189,7 +189,7 @@ fn describe_copies(copies: &copies::Copies) -> Option<String> {
     ))
 }
 
-/// Where the blocks were, and in what pieces.
+/// Sentence about the addresses that blocks took, and their fragmentation.
 fn arena(found: &HeapUse) -> Option<String> {
     let (extent, last) = (found.extent.as_ref()?, found.history.last()?);
     let bytes = extent.end - extent.start;
@@ -218,7 +218,7 @@ fn held_table(
 ) -> io::Result<()> {
     let mut rows: Vec<(&String, Held)> = rows.iter().map(|(path, row)| (path, held(row))).collect();
     rows.retain(|(_, held)| held.blocks > 0);
-    // Stable: equal ones stay in the order of their names.
+    // Stable: equal ones stay in order of name.
     rows.sort_by_key(|(_, held)| std::cmp::Reverse((held.bytes, held.blocks)));
     let total = rows.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
     let row = |(path, held): (&String, Held)| {
@@ -245,8 +245,7 @@ fn allocated_table(rows: &BTreeMap<String, Use>, size: TableSize, out: &mut impl
     write_paths(titles, "Allocated", rows.into_iter().map(row).collect(), size, out)
 }
 
-/// Writes rows of numbers, each with a path after it, which is cut where the terminal ends; nothing where there are
-/// none.
+/// Writes rows of numbers, each followed by a path that is cut at the terminal's width; writes nothing without rows.
 fn write_paths<const NUMBERS: usize>(
     titles: [&str; NUMBERS],
     title: &str,
@@ -299,7 +298,7 @@ fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::R
     write_table(&lines, out)
 }
 
-/// A wrong free: what, where, and where the block came from, a line each.
+/// Lines about a wrong free: its kind, its place, and the block's origin.
 pub(crate) fn sentence(misuse: &Misuse, paths: &[String]) -> Vec<String> {
     let path = |site: u32| paths.get((site as usize).wrapping_sub(1)).map_or("?", String::as_str);
     let (at, address) = (group(misuse.at_insns), Hex(misuse.address));
@@ -316,13 +315,13 @@ pub(crate) fn sentence(misuse: &Misuse, paths: &[String]) -> Vec<String> {
     lines
 }
 
-/// A number of a whole run.
+/// Number of a whole run.
 type Sum = fn(&HeapUse) -> u64;
 
-/// Writes what changed between the heaps of two runs; nothing where neither was followed.
+/// Writes the changes between the heaps of two runs; nothing if neither was followed.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let (old, new) = match (heap::replay(before), heap::replay(after)) {
         (None, None) => return Ok(()),
@@ -362,7 +361,7 @@ pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out:
             changes.push((change, path));
         }
     }
-    // Stable: equal ones stay in the order of their names.
+    // Stable: equal ones stay in order of name.
     changes.sort_by_key(|(change, _)| std::cmp::Reverse(change.map(i128::unsigned_abs)));
     let rows = changes.into_iter().map(|(change, path)| (change.map(signed), path.clone())).collect();
     write_paths(["At the peak", "Leaked", "Calls"], "Change of the heap", rows, size, out)

@@ -1,4 +1,4 @@
-//! The functions of an image, by the names that commands take: for choosing one, and for scripts.
+//! List of an image's functions, by the names that commands take: for choosing one, and for scripts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,11 +8,11 @@ use crate::profile::{Function, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::terminal::printable;
 
-/// Writes functions by address, a line each below a heading: address, bytes, of a profile the instructions executed in each
-/// (without those of what it calls), name, place.
+/// Writes functions by address, one per line below a heading: address, bytes, name, place. With a profile also the
+/// instructions executed in each, without its callees'.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn functions(functions: &[Function], profile: Option<&Profile>, out: &mut impl Write) -> io::Result<()> {
     let rows = profile.map(|profile| functions::table(profile).rows).unwrap_or_default();
     let executed: BTreeMap<u64, u64> = rows.iter().filter_map(|row| Some((row.start?, row.self_insns))).collect();
@@ -28,7 +28,7 @@ pub fn functions(functions: &[Function], profile: Option<&Profile>, out: &mut im
     for [address, bytes, insns, name, place] in &lines {
         let [a, b, c] = widths;
         let insns = profile.map_or_else(String::new, |_| format!("  {insns:>c$}"));
-        // The name is not padded: the longest ones are far longer than the others.
+        // The name is not padded: a few are far longer than the rest.
         let line = format!("{address:<a$}  {bytes:>b$}{insns}  {name}  {place}");
         writeln!(out, "{}", printable(line.trim_end()))?;
     }

@@ -1,21 +1,21 @@
-//! The machines and their memory as a linker script has it, so that firmware can be linked for one.
+//! List of machines with their memory as a linker script, so that firmware can be linked for one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::machine::{Machine, MemoryKind};
 
-/// Writes each machine with what executes there and a MEMORY block: what a linker can be given as it is.
+/// Writes each machine with its processor and a MEMORY block, which a linker accepts unchanged.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(machines: &[Machine], out: &mut impl Write) -> io::Result<()> {
     for (index, machine) in machines.iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
         writeln!(out, "{gap}/* {}: {}, --shift {} */", machine.title(), machine.isa, machine.shift)?;
         writeln!(out, "MEMORY\n{{")?;
         let mut names: BTreeMap<String, u32> = BTreeMap::new();
-        // What cannot be executed and stored to is no place to link for.
+        // Memory that cannot be executed, or not used freely, is no place to link for.
         let linked =
             |kind: MemoryKind| matches!(kind, MemoryKind::Rom | MemoryKind::Ram).then_some(kind == MemoryKind::Ram);
         for region in machine.memory.iter() {
@@ -38,7 +38,7 @@ pub fn write(machines: &[Machine], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A size as linkers read it.
+/// Formats a size in a linker's syntax.
 fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),

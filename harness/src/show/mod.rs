@@ -1,4 +1,4 @@
-//! The terminal's tables.
+//! Tables on the terminal.
 
 pub mod annotation;
 pub mod bins;

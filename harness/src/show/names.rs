@@ -1,5 +1,5 @@
-//! Functions' names in the cells of a table: as short as its width wants them, and never so that two functions look the
-//! same. What is left out first is what tells least: arguments, the modules of types, generic arguments, the middle.
+//! Function names in table cells: shortened to the column's width, but never so that two functions look the same. The
+//! least telling parts are cut first: arguments, the modules of types, generic arguments, the middle.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +9,11 @@ use crate::image::symbols;
 use crate::profile::Names;
 use crate::text::terminal::{columns, shorten};
 
-/// How the body of an async function is marked in a table, and while a name is taken apart: there, what is in round
-/// brackets would be arguments.
+/// Marks of an async function's body: in a table, and while a name is taken apart. Round brackets would be read as
+/// arguments then.
 const ASYNC: (&str, &str) = (" (async)", "{async}");
 
-/// A table of functions in which the bodies of async functions read as such.
+/// Returns the table with the bodies of async functions marked.
 pub fn with_async_bodies<'t>(names: &Names, table: &'t Table) -> Cow<'t, Table> {
     if names.async_bodies.is_empty() {
         return Cow::Borrowed(table);
@@ -25,13 +25,13 @@ pub fn with_async_bodies<'t>(names: &Names, table: &'t Table) -> Cow<'t, Table> 
     Cow::Owned(table)
 }
 
-/// A name in which the bodies of async functions read as such: `producer_task (async)`.
+/// Marks the bodies of async functions in a name: `producer_task (async)`.
 pub fn async_bodies(names: &Names, name: &str) -> String {
     let is_body = |path: &str| names.async_bodies.binary_search_by(|body| body.as_str().cmp(path)).is_ok();
     symbols::with_async_bodies(name, is_body)
 }
 
-/// The names of a table's rows, each in at most so many columns. Different names are different cells.
+/// Shortens the names of a table's rows, each to at most so many columns. Different names give different cells.
 pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     let mut cells: Vec<String> = rows.iter().map(|&(name, width)| short(name, width)).collect();
     let mut alike: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -48,14 +48,14 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     for (cell, apart) in cells.iter_mut().zip(apart) {
         *cell = apart.unwrap_or_else(|| std::mem::take(cell));
     }
-    // Where there is no room for a difference, a number is one.
+    // If the width leaves no room for a difference, a number makes one.
     let mut shown: BTreeMap<String, &str> = BTreeMap::new();
     let mut numbers: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
     for (cell, &(name, width)) in cells.iter_mut().zip(rows) {
         if *shown.entry(cell.clone()).or_insert(name) == name {
             continue;
         }
-        // What is left of a name beside a number may be left of many.
+        // The shortened text beside a number may be common to many names.
         let given = numbers.entry(shorten(name, width.saturating_sub(" (2)".len())).into_owned()).or_default();
         let mut number = given.get(name).copied().unwrap_or(given.len() + 2);
         loop {
@@ -71,7 +71,7 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     cells
 }
 
-/// A name in at most so many columns: whole, or without as much of it as it takes.
+/// Shortens a name to at most so many columns, cutting no more than needed.
 fn short(name: &str, width: usize) -> String {
     if columns(name) <= width {
         return name.to_owned();
@@ -84,7 +84,7 @@ fn short(name: &str, width: usize) -> String {
     let mut forms: Vec<String> =
         [bare, &inner].map(|form| format!("{form}{arguments}").replace(ASYNC.1, ASYNC.0)).into();
     match body(&inner) {
-        // Which task it is tells more than what polls it.
+        // The task's name tells more than the function that polls it.
         Some((start, end)) => {
             let around = start.checked_sub(1).map_or(String::new(), |before| format!("…{}", &inner[before..]));
             forms.push(format!("{around}{arguments}").replace(ASYNC.1, ASYNC.0));
@@ -97,18 +97,18 @@ fn short(name: &str, width: usize) -> String {
     fitting.cloned().unwrap_or_else(|| shorten(least, width).into_owned())
 }
 
-/// Where the first body of an async function stands among the generic arguments of a name.
+/// Position of the first async function's body among the generic arguments of a name.
 fn body(marked: &str) -> Option<(usize, usize)> {
     let at = marked.find(ASYNC.1)?;
     let start = marked[..at].rfind(['<', '(', '[', ',', ' ', '&']).map_or(0, |before| before + 1);
     Some((start, at + ASYNC.1.len()))
 }
 
-/// Names that would look the same.
+/// Names that would look the same when shortened.
 struct Alike<'n> {
-    /// What is shown of each.
+    /// Full text of each name.
     forms: BTreeMap<&'n str, Vec<char>>,
-    /// How many characters all of them begin with and end in.
+    /// Number of characters that all names have in common at the start and at the end.
     common: (usize, usize),
 }
 
@@ -134,11 +134,11 @@ impl<'n> Alike<'n> {
         Alike { forms, common }
     }
 
-    /// One of them: what they have in common is cut, what is different stays.
+    /// Shortens one of the names: cuts the common parts, keeps the difference.
     fn told_apart(&self, name: &str, width: usize) -> String {
         let own = &self.forms[name];
         let (mut start, end) = self.common;
-        // A whole word is easier to read than where it differs.
+        // A whole word is easier to read than its part from the first difference on.
         let is_word = |character: char| character.is_alphanumeric() || character == '_';
         while start > 0 && is_word(own[start - 1]) {
             start -= 1;
@@ -158,7 +158,7 @@ impl<'n> Alike<'n> {
     }
 }
 
-/// A name whose types are without their modules: `<String as Write>::write_str`.
+/// Removes the modules of types from a name: `<String as Write>::write_str`.
 fn without_inner_paths(name: &str) -> String {
     let mut text = String::new();
     let mut path = String::new();
@@ -189,9 +189,9 @@ fn without_inner_paths(name: &str) -> String {
     text
 }
 
-/// The last part of a path, with the one before it where it is a closure.
+/// Last part of a path; for a closure, with the part before it.
 fn last_part(path: &str) -> &str {
-    // What comes after `<A as B>` is not the beginning of a path.
+    // Text after `<A as B>` does not begin a path.
     if path.starts_with("::") {
         return path;
     }
@@ -265,7 +265,7 @@ mod tests {
         let long = ["x", "y", "x"].map(long);
         let mut names: Vec<&str> = sorts.iter().chain(&TASKS).copied().collect();
         names.extend(long.iter().map(String::as_str));
-        // As those of static functions in several files.
+        // Static functions in several files may share a name.
         names.extend(["init", "init", "read(int)", "read(char)", "a::read(long)"]);
         for width in 4..120 {
             let cells = shown(&names, width);

@@ -1,16 +1,16 @@
-//! What to do next after a run: the commands that show more of it, ready to be copied.
+//! Suggestions after a run: commands that show more of the profile, ready to be copied.
 
 use crate::analysis::functions::{RowKind, Table};
 use crate::text::shell::quoted;
 use crate::text::terminal::printable;
 
-/// A profile's page, and the code of its hottest function; None: nothing was executed.
+/// Suggests the profile's page, and the code of its hottest function; None: no instruction was executed.
 pub fn sentence(table: &Table, profile: &str) -> Option<String> {
     let profile = quoted(profile);
     let page = format!("`harness report {profile}` makes a page of it");
     let hottest = table.rows.iter().find(|row| row.kind == RowKind::Function && row.self_insns > 0);
     let Some(row) = hottest else { return (!table.rows.is_empty()).then_some(page) };
-    // A name that several functions have would be refused, and one that cannot be typed is not understood.
+    // An ambiguous name would be refused, and an unprintable one cannot be typed: use the address.
     let is_plain = table.rows.iter().filter(|other| other.name == row.name).count() == 1
         && printable(&row.name) == row.name.as_str();
     let name = match row.start {

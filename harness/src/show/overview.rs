@@ -1,4 +1,4 @@
-//! All that the terminal shows of one run: the tables, and the sentences below them.
+//! Overview of a run on the terminal: the tables, and the sentences below them.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,24 +15,24 @@ use crate::text::fold::Folded;
 use crate::text::number::group;
 use crate::text::terminal;
 
-/// The hottest bins are shown by themselves where more than one in so many instructions has no name.
+/// The hottest bins are shown without `-v` if more than one in so many instructions has no name.
 const UNNAMED_PART: u64 = 10;
 
-/// How much of the table of functions is shown.
+/// Limits of the table of functions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableSize {
-    /// Most functions; None shows all.
+    /// Most functions; None: all.
     pub top_rows: Option<usize>,
-    /// Names and paths are whole on a terminal, too.
+    /// Whether names and paths are whole on a terminal, too.
     pub is_wide: bool,
-    /// What seldom matters is said as well: the hottest bins, how far samples are off.
+    /// Whether to show details that seldom matter: the hottest bins, the error of the sampled shares.
     pub is_verbose: bool,
 }
 
-/// Writes the tables, and the sentences on how the run went and ended.
+/// Writes the tables, and the sentences about the run and its end.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(
     profile: &Profile,
     table: &Table,
@@ -46,7 +46,7 @@ pub fn write(
     if let Some(line) = describe::describe_trouble(profile) {
         writeln!(out, "{line}\n")?;
     }
-    // What is whole is as other commands take it.
+    // Whole names stay in the form that other commands take.
     let readable =
         if width_columns.is_some() { with_async_bodies(&profile.names, table) } else { Cow::Borrowed(table) };
     summary::write(
@@ -71,7 +71,7 @@ pub fn write(
     if profile.facts.before_window_insns > 0 {
         writeln!(out, "{} instructions ran before the window", group(profile.facts.before_window_insns))?;
     }
-    // Where much has no name, addresses are all there is to go by.
+    // Where many instructions have no name, addresses are the only guide.
     let is_unnamed = table.unnamed_insns.saturating_mul(UNNAMED_PART) > table.total_insns;
     if let Some(line) = describe::describe_bins(profile).filter(|_| size.is_verbose || is_unnamed) {
         writeln!(out, "{line}")?;

@@ -1,4 +1,4 @@
-//! The tables of phases and slices: under that of zones, and the functions of each phase.
+//! Tables of phases and slices: below the zones' table, and the functions of each phase.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use crate::text::number::{group, plural, share};
 use crate::text::table::write_table;
 use crate::text::terminal::printable;
 
-/// Writes the table of phases, and how the run was sliced; nothing where it has neither.
+/// Writes the table of phases, and a line about slices; nothing if the run has neither.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let phases = phases(profile);
     let total = profile.total_insns();
@@ -37,7 +37,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
 /// Writes the functions of each phase, with the most instructions first.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn functions_by_phase(phases: &[(String, Profile)], rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let whole: u64 = phases.iter().map(|(_, part)| part.total_insns()).sum();
     for (name, part) in phases {
@@ -59,16 +59,16 @@ pub fn functions_by_phase(phases: &[(String, Profile)], rows: Option<usize>, out
     Ok(())
 }
 
-/// Writes what a table is of.
+/// Writes the heading of a phase's table.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn heading(phase: &str, part: &Profile, whole_insns: u64, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let insns = part.total_insns();
     writeln!(out, "phase {}: {} instructions ({})", printable(phase), group(insns), share(insns, whole_insns))
 }
 
-/// The slices from one to another, both included, as a profile; None: the run has not so many.
+/// Cuts a profile to the slices from `first` to `last`, both included; None: the run has fewer.
 pub fn slices(profile: &Profile, first: u32, last: u32) -> Option<Profile> {
     let is_there = first <= last && last < profile.parts.slices();
     is_there.then(|| of(profile, |part| (first..=last).contains(&part.slice)))

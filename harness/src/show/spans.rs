@@ -1,4 +1,4 @@
-//! How long handlers, masked interrupts, PendSV and what `--span` names take, under the tables of tasks.
+//! Durations of handlers, masked interrupts, PendSV and `--span`, below the tables of tasks.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::text::table::write_table;
 /// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let exceptions = Exceptions::new(profile);
     let mut lines = vec![["Handler", "Times", "Min", "Mean", "Max instructions"].map(str::to_owned)];
@@ -30,7 +30,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The spans that are no handlers', a line each: masked interrupts, PendSV, and what `--span` names.
+/// Lines about the other spans: masked interrupts, PendSV, and `--span`.
 pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for span in &profile.spans {
@@ -59,7 +59,7 @@ fn insns(span: &Span) -> [String; 3] {
     [span.min_insns, span.mean_insns(), span.max_insns].map(group)
 }
 
-/// The function of an instruction that was executed, with file and line where they are known.
+/// Function of an executed instruction, with file and line if they are known.
 fn place(profile: &Profile, pc: u64) -> String {
     let function = Place::of(profile, pc);
     match profile.names.line_at(pc) {

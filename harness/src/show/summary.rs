@@ -1,4 +1,4 @@
-//! The table on the terminal: where the instructions went, hottest function first.
+//! Table of functions on the terminal, hottest first.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -10,28 +10,28 @@ use crate::show::names;
 use crate::text::number::{group, group_known, share};
 use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, printable, shorten};
 
-/// Between two columns.
+/// Gap between two columns.
 const GAP: &str = "  ";
 
-/// Names up to this width make their column wider where there is no terminal to fit into.
+/// Widest name that widens its column when there is no terminal to fit into.
 const DEFAULT_NAME_COLUMNS: usize = 60;
 
-/// Names are not shortened below this, however narrow the terminal is.
+/// Names are never shortened below this, however narrow the terminal is.
 const MIN_NAME_COLUMNS: usize = 16;
 
-/// Most room for a source file and line; less where names need it.
+/// Room for source file and line: the most, and the least if names need more.
 const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
 
-/// How long and how wide the table of functions may be.
+/// Limits of the table of functions.
 #[derive(Clone, Copy, Debug)]
 pub struct SummarySize {
-    /// Most functions shown; None shows all.
+    /// Most functions shown; None: all.
     pub top_rows: Option<usize>,
     /// Width that the table is cut to; None: names are whole.
     pub width_columns: Option<usize>,
-    /// Paths are whole, too.
+    /// Whether paths are whole, too.
     pub is_wide: bool,
-    /// How far samples are off is said where they agree, too.
+    /// Whether the error of the sampled shares is shown even if it is small.
     pub is_verbose: bool,
 }
 
@@ -46,19 +46,19 @@ impl Default for SummarySize {
     }
 }
 
-/// The cells of one row of the table: name, instructions, share, the column that was asked for, calls, samples, location.
+/// Cells of one row: name, instructions, share, the requested column, calls, samples, location.
 type Cells = [String; 7];
 
-/// Where the location is among them.
+/// Index of the location among them.
 const LOCATION: usize = 6;
 
-/// A column that the table has beside its own: what stands above it, and its values.
+/// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
 
 /// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(
     table: &Table,
     check: &CrossCheck,
@@ -95,7 +95,7 @@ pub fn write(
             for (line, row) in lines.iter_mut().skip(1).zip(top) {
                 line[LOCATION] = location(row, most);
             }
-            // One long name is not to push the numbers of all rows out of sight: it sticks out.
+            // A single long name must not push all numbers out of sight, so it sticks out.
             let names = lines.iter().map(|line| columns(&line[0]));
             names.filter(|&width| width <= DEFAULT_NAME_COLUMNS).max().unwrap_or(0)
         }
@@ -124,10 +124,10 @@ pub fn write(
     Ok(())
 }
 
-/// Shortens locations and names so that the lines, of which the first is the heading and the next are the rows', fit
-/// into a width. The columns of the names.
+/// Shortens locations and names so that the lines fit into a width. The first line is the heading, the next are the
+/// rows'. Returns the columns of the names.
 fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
-    // The first location that leaves room for all names, or the narrowest.
+    // Take the widest location that leaves room for all names, or the narrowest one.
     let mut widths = [0; LOCATION + 1];
     for most in LOCATION_COLUMNS.rev() {
         for (line, row) in lines.iter_mut().skip(1).zip(rows) {
@@ -148,7 +148,7 @@ fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
     name_columns
 }
 
-/// What the columns beside the names take, with the gaps before them.
+/// Width of the columns beside the names, with the gaps before them.
 fn others(widths: &[usize]) -> usize {
     widths[1..].iter().filter(|width| **width > 0).map(|width| width + GAP.len()).sum()
 }
@@ -179,7 +179,7 @@ fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
     [name, group(insns), share(insns, table.total_insns), String::new(), String::new(), group(samples), String::new()]
 }
 
-/// Where a function is defined, `work/crc.c:13`, with as many of the directories as there is room for.
+/// Place of a function's definition, `work/crc.c:13`, with as many directories as fit.
 fn location(row: &Row, most_columns: usize) -> String {
     let Some(file) = &row.file else { return String::new() };
     let file = printable(file);

@@ -1,4 +1,4 @@
-//! What changed between the timelines of two runs: how often each thing happened, and why tasks did not go on.
+//! Changes between the timelines of two runs: the number of each kind of event, and the reasons why tasks stopped.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use crate::profile::Profile;
 use crate::text::number::{group, signed};
 use crate::text::table::write_table;
 
-/// Writes the counts that differ, those that changed most first; nothing where neither run has a timeline.
+/// Writes the counts that differ, largest change first; nothing if neither run has a timeline.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_difference(
     before: &Profile,
     after: &Profile,
@@ -43,7 +43,7 @@ pub fn write_difference(
         return writeln!(out, "timeline: all {total} counts of events and of switches by task and reason are equal");
     }
     let change = |old: u64, new: u64| i128::from(new) - i128::from(old);
-    // Stable: what changed alike stays in its order, events before switches.
+    // Stable: equal changes stay in their order, events before switches.
     changes.sort_by_key(|&(_, old, new)| std::cmp::Reverse(change(old, new).unsigned_abs()));
     let shown = most_rows.unwrap_or(changes.len()).min(changes.len());
     let mut lines = vec![["Timeline", "Before", "After", "Change"].map(str::to_owned)];

@@ -1,4 +1,4 @@
-//! The tables under the functions' one: tasks, interrupts, and how much of the stacks is known.
+//! Tables below the functions' table: tasks, interrupts, and completeness of the stacks.
 
 use std::io::{self, Write};
 
@@ -10,11 +10,11 @@ use crate::profile::{Profile, Task};
 use crate::text::number::{group, plural, share, share_at_least};
 use crate::text::table::write_table;
 
-/// Writes the tables of tasks and interrupts, where there are any, and the remarks on stacks. Each table has so many
-/// rows at most, None for all, and what the others have together.
+/// Writes the tables of tasks and interrupts, if there are any, and the remarks on stacks. Each table has at most
+/// `top_rows` rows (None: all), and a line with the sum of the others.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if !profile.tasks.is_empty() {
         tasks(profile, top_rows, out)?;
@@ -42,7 +42,7 @@ pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
     Ok(())
 }
 
-/// How much of the stacks is known, and how deep they are, a line each.
+/// Lines about the completeness and the depth of stacks.
 pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     let total = profile.samples.len() as u64;
     let mut lines = Vec::new();
@@ -70,13 +70,14 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// The rows that a table has no room for. One more row takes no more room than the line that says so.
+/// Splits off the rows that a table has no room for. A single remaining row is shown, since the line about it would
+/// take as much room.
 fn split<T>(rows: &mut Vec<T>, top_rows: Option<usize>) -> Vec<T> {
     let shown = top_rows.filter(|&top| top + 1 < rows.len()).unwrap_or(rows.len());
     rows.split_off(shown)
 }
 
-/// What stands for the rows that are left out, and how to see them.
+/// Text of the line for the rows left out, with the option that shows them.
 fn more(rows: usize, noun: &str) -> String {
     format!("{} more {noun}s (--top 0)", group(rows as u64))
 }
@@ -84,7 +85,7 @@ fn more(rows: usize, noun: &str) -> String {
 /// Writes the table of tasks.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let total = profile.total_insns();
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
@@ -122,8 +123,8 @@ pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
     Ok(())
 }
 
-/// How much was spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`.
-/// None: there is nothing of the kind.
+/// Line about idle time: in the kernel's idle tasks, and where a processor would have slept in a `wfe`. None: there
+/// was no idle time.
 fn idle(profile: &Profile) -> Option<String> {
     let slept = profile.facts.slept_insns;
     let waits = format!("{} for an interrupt", plural(profile.facts.waits, "wait"));
@@ -135,28 +136,29 @@ fn idle(profile: &Profile) -> Option<String> {
     Some(format!("idle: {idle} of the instructions{why}; {waits}"))
 }
 
-/// Size of a task's stack; None where the kernel does not keep where it ends. It could be guessed from what lies
-/// above it, which would be a number that is not known to be true.
+/// Size of a task's stack; None if the kernel does not keep the stack's end. A guess from the memory above it could
+/// be wrong, so none is made.
 fn stack_bytes(task: &Task) -> Option<u64> {
     task.stack_end?.checked_sub(task.stack_start?)
 }
 
-/// Bytes between the low end of a task's stack and the lowest stack pointer seen, registers that an interrupt or a switch
-/// leaves there included: never used where every move was followed, else at most that. Every kernel that is known keeps the
-/// low end, and few the other: what was used of how much is known for few.
+/// Bytes between the low end of a task's stack and the lowest stack pointer seen. Registers that an interrupt or a
+/// switch saves there count as used. If every move was followed, these bytes were never used; otherwise at most so
+/// many were unused. Every known kernel keeps the stack's low end, but few its high end, so few stacks have a known
+/// size.
 pub(crate) fn stack_left(task: &Task, is_exact: bool) -> String {
     let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
     let bound = if is_exact { "" } else { "\u{2264} " };
     format!("{bound}{}", of_stack(deepest.saturating_sub(start), task))
 }
 
-/// Bytes at the low end of a task's stack that still have the kernel's paint: where that is gone, the stack was used at some
-/// time, before the window, too.
+/// Bytes at the low end of a task's stack that still have the kernel's paint. Missing paint means that the stack was
+/// used at some time, also before the window.
 pub(crate) fn paint_left(task: &Task) -> String {
     task.painted_bytes.filter(|&bytes| bytes > 0).map_or_else(|| "-".to_owned(), |bytes| of_stack(bytes, task))
 }
 
-/// Bytes, and of how many where the kernel keeps that.
+/// Formats bytes, with the stack's size if the kernel keeps it.
 fn of_stack(bytes: u64, task: &Task) -> String {
     match stack_bytes(task) {
         Some(size) => format!("{} of {}", group(bytes), group(size)),
@@ -164,7 +166,7 @@ fn of_stack(bytes: u64, task: &Task) -> String {
     }
 }
 
-/// The deepest recursion: how often its function is on one path of the tree at once, and that function's name.
+/// Deepest recursion: most activations of one function on a path of the tree, and the function's name.
 fn recursion(profile: &Profile) -> (u32, Option<String>) {
     use wire::definition::NodeKind;
     let mut depths: Vec<u32> = Vec::with_capacity(profile.tree.len());
@@ -174,7 +176,7 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
             depths.push(0);
             continue;
         };
-        // The nearest node of the same function on the way to the root counts the ones before it.
+        // The nearest outer node of the same function already counts the ones above it.
         let mut at = node.parent;
         let mut depth = 1;
         while let Some(index) = at.checked_sub(1).map(|index| index as usize) {
@@ -254,7 +256,7 @@ idle: 25.00% of the instructions; 2 waits for an interrupt
         };
         let text = shown(Some(20));
         assert_eq!(text.lines().filter(|line| line.starts_with('t')).count(), 20, "{text}");
-        // 1 to 66.
+        // Tasks 1 to 66.
         let rest = text.lines().find(|line| line.starts_with("66 more tasks (--top 0)")).unwrap();
         let cells: Vec<&str> = rest.split_whitespace().skip(5).collect();
         assert_eq!(cells, ["2,211", "221.10%", "198"], "{text}");

@@ -1,4 +1,4 @@
-//! The tables of zones and marks, under that of interrupts.
+//! Tables of zones and marks, below the interrupts' table.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use crate::text::number::{group, share};
 use crate::text::table::write_table;
 use crate::text::terminal::printable;
 
-/// Writes the tables, and what is to be said of zones that are not balanced; nothing where the firmware names nothing.
+/// Writes the tables, and remarks on unbalanced zones; nothing if the firmware names nothing.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let rows = table(profile);
     if rows.iter().any(|row| row.all.calls > 0) {

@@ -1,10 +1,10 @@
-//! Text for a cell of a table that spreadsheets open, which take some texts for formulas.
+//! Text for a table cell. Spreadsheets that open the table take some texts for formulas.
 
 use std::borrow::Cow;
 
 use crate::text::terminal::printable;
 
-/// Text as it may stand in a cell. The writer of the file sees to commas and quotes.
+/// Makes text safe for a cell. Commas and quotes are left to the file's writer.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { Cow::Owned(format!("'{text}")) } else { text }

@@ -1,22 +1,23 @@
-//! Sentences in the width of a terminal: folded between words, so that none is cut in two. Rows of tables stay as they are.
+//! Folds sentences to the width of a terminal, between words, so that no word is cut in two. Rows of tables stay as
+//! they are.
 
 use std::io::{self, Write};
 
 use crate::text::terminal::columns;
 
-/// Narrower terminals are not folded for: that would be a word a line.
+/// Narrowest terminal that text is folded for; below this there would be one word per line.
 const MIN_COLUMNS: usize = 30;
 
-/// Spaces by which a line that goes on is further in than the one it belongs to.
+/// Extra indent, in spaces, of a folded line's continuations.
 const INDENT: usize = 2;
 
-/// Text in lines of at most so many columns, but for words that are longer. What stands in backticks is one word: it is to
-/// be copied.
+/// Folds text into lines of at most so many columns; a longer word gets a longer line. Text in backticks counts as
+/// one word, since it will be copied.
 pub fn words(text: &str, width_columns: usize) -> Vec<String> {
     fill(text, width_columns, width_columns)
 }
 
-/// The same where the first line has another width than those after it.
+/// [`words`] with a different width for the first line.
 fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in unbroken(text) {
@@ -33,7 +34,7 @@ fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text, what stands in backticks together.
+/// Splits a text into words; text in backticks stays together.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -47,15 +48,15 @@ fn unbroken(text: &str) -> Vec<String> {
         }
         is_open ^= word.matches('`').count() % 2 == 1;
     }
-    // A backtick that is never closed is a character like others.
+    // A backtick that is never closed is an ordinary character.
     if is_open { text.split_whitespace().map(str::to_owned).collect() } else { words }
 }
 
-/// A line as it goes to a terminal of so many columns, without its end.
+/// Folds one line, without its line end, for a terminal of so many columns.
 fn folded(line: &str, width_columns: usize) -> Vec<String> {
     let text = line.trim_start_matches(' ');
     let indent = line.len() - text.len();
-    // Two spaces in a row are between the columns of a table.
+    // Two adjacent spaces separate a table's columns.
     let is_row = text.contains("  ") || text.contains('\t');
     if is_row || columns(line) <= width_columns || width_columns < MIN_COLUMNS + indent {
         return vec![line.to_owned()];
@@ -68,22 +69,22 @@ fn folded(line: &str, width_columns: usize) -> Vec<String> {
     indented.collect()
 }
 
-/// Passes lines on, folded where there is a width. What is no whole line is kept back until its end comes.
+/// Writer that passes lines on, folded when there is a width. An incomplete line is kept back until its end comes.
 #[derive(Debug)]
 pub struct Folded<W: Write> {
     out: W,
-    /// Columns of the terminal; None: there is none, and lines stay whole.
+    /// Columns of the terminal; None: no terminal, and lines stay whole.
     width_columns: Option<usize>,
     line: Vec<u8>,
 }
 
 impl<W: Write> Folded<W> {
-    /// What is written to `out`, in so many columns.
+    /// Wraps `out`, folding to so many columns.
     pub fn new(out: W, width_columns: Option<usize>) -> Folded<W> {
         Folded { out, width_columns, line: Vec::new() }
     }
 
-    /// Writes what has no end yet.
+    /// Writes the incomplete last line.
     fn finish(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         self.out.write_all(&line)
@@ -115,7 +116,7 @@ impl<W: Write> Write for Folded<W> {
 
 impl<W: Write> Drop for Folded<W> {
     fn drop(&mut self) {
-        // What could not be written before cannot be written now.
+        // A write that failed before would fail again.
         let _ = self.finish();
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     fn shown(text: &str, width_columns: Option<usize>) -> String {
         let mut out = Vec::new();
         let mut folded = Folded::new(&mut out, width_columns);
-        // In pieces, as macros write.
+        // In pieces, as the write macros do.
         for piece in text.as_bytes().chunks(7) {
             folded.write_all(piece).unwrap();
         }

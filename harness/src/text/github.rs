@@ -1,6 +1,6 @@
-//! Text for the log of a GitHub job, which reads commands out of it: `::error::…` where a line begins, `##[…]`
-//! anywhere (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>). Names and consoles are
-//! the firmware's and must command nothing.
+//! Text for the log of a GitHub job. GitHub reads commands from the log: `::error::…` at the start of a line, `##[…]`
+//! anywhere (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>). Names and console
+//! output come from the firmware and must not become commands.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use std::{env, thread};
 
 use crate::text::terminal::printable;
 
-/// Whether a GitHub job runs this.
+/// Whether the process runs in a GitHub job.
 pub fn is_job() -> bool {
     env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// A line that is no command: `: :error::…`, `# #[…]`.
+/// Makes a line that is not a command: `: :error::…`, `# #[…]`.
 pub fn line(line: &str) -> Cow<'_, str> {
-    // The runner looks behind leading space.
+    // The runner skips leading space.
     let text = line.trim_start();
     if !text.starts_with("::") && !line.contains("##[") {
         return Cow::Borrowed(line);
@@ -26,26 +26,26 @@ pub fn line(line: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{space}{}", text.replace("##[", "# #[")))
 }
 
-/// The message of a command: one line, whatever is in it.
+/// Escapes the message of a command: one line, whatever the text contains.
 pub fn message(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(printable).collect();
     lines.join("\n").replace('%', "%25").replace('\n', "%0A").replace("##[", "# #[")
 }
 
-/// The value of a command's property, such as the file that it is about.
+/// Escapes the value of a command's property, such as a file name.
 pub fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The path of a file as annotations take it: from the checkout on.
+/// Path of a file as annotations need it: relative to the checkout.
 pub fn path(path: &str) -> &str {
     let checkout = env::var("GITHUB_WORKSPACE").ok().filter(|checkout| !checkout.is_empty());
     let below = checkout.and_then(|checkout| path.strip_prefix(checkout.trim_end_matches('/')));
     below.and_then(|below| below.strip_prefix('/')).unwrap_or(path)
 }
 
-/// Passes on what is written, whole lines at a time and none of them a command where a job reads them. What is not
-/// ended by the end of a line is passed on when it is flushed or dropped.
+/// Writer that passes on whole lines, in a GitHub job with commands disarmed. An incomplete line is passed on when
+/// the writer is flushed or dropped.
 #[derive(Debug)]
 pub struct Log<W: Write> {
     out: W,
@@ -54,7 +54,7 @@ pub struct Log<W: Write> {
 }
 
 impl<W: Write> Log<W> {
-    /// A log for whatever reads `out`.
+    /// Wraps `out`; disarms commands when the process runs in a GitHub job.
     pub fn new(out: W) -> Log<W> {
         Log { out, is_job: is_job(), begun: Vec::new() }
     }
@@ -89,25 +89,26 @@ impl<W: Write> Write for Log<W> {
 
 impl<W: Write> Drop for Log<W> {
     fn drop(&mut self) {
-        // Whoever wants to know of it flushes before.
+        // Callers that need the error flush before the drop.
         let _ = self.flush();
     }
 }
 
-/// A stretch of the log in which no line is a command, from when this is made until it is dropped: between
-/// `::stop-commands::TOKEN` and `::TOKEN::`, which nothing that is printed in between can guess.
+/// Stretch of the log in which no line is a command, from creation to drop. It lies between `::stop-commands::TOKEN`
+/// and `::TOKEN::`; text printed in between cannot guess the token.
 #[derive(Debug)]
 pub struct Stopped {
     token: String,
-    /// Where standard output has to stay as it is, the two lines are on standard error: a job's log is of both.
+    /// Whether the two lines go to standard output. Otherwise they go to standard error, so that standard output
+    /// stays as it is; the job's log has both.
     is_on_stdout: bool,
 }
 
 impl Stopped {
-    /// Begins it.
+    /// Begins the stretch.
     ///
     /// # Errors
-    /// When there is no randomness, or nowhere to write to.
+    /// When no random numbers are available, or the line cannot be written.
     pub fn begin(is_on_stdout: bool) -> io::Result<Stopped> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -131,19 +132,19 @@ impl Drop for Stopped {
         if !self.is_on_stdout {
             drained();
         }
-        // The console's last line may have no end. Where it cannot be written, commands stay stopped.
+        // The console's last line may have no line end. If this write fails, commands stay stopped.
         let _ = self.write(&format!("\n::{}::\n", self.token));
     }
 }
 
-/// How often a pipe is looked at again, and how often at most: a reader that has stopped is not waited for.
+/// Interval between looks at a pipe, and their largest number: a reader that has stopped is not waited for.
 const LOOKS: (Duration, u32) = (Duration::from_millis(5), 200);
 
-/// What the runner has read is in its log soon after; it takes standard error's lines first.
+/// Time after which text that the runner has read is in its log. The runner takes standard error's lines first.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Waits until the reader of standard output has taken what was written: what comes on standard error afterwards is
-/// later for whoever reads both.
+/// Waits until the reader of standard output has taken all written text. Text written to standard error afterwards
+/// then comes later for a reader of both.
 fn drained() {
     for _ in 0..LOOKS.1 {
         match rustix::io::ioctl_fionread(io::stdout()) {

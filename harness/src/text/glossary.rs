@@ -1,15 +1,15 @@
-//! Names and what each is, as a help text has them: what does not fit into the terminal goes on below itself.
+//! Names with explanations, laid out like a help text: an explanation that is too long continues below itself.
 
 use crate::text::fold::words;
 use crate::text::terminal::{columns, pad};
 
-/// Explanations are not folded below this, however narrow the terminal is: they then begin below their names.
+/// Narrowest column for explanations beside their names. On narrower terminals they begin below the names.
 const MIN_COLUMNS: usize = 30;
 
-/// Spaces in front of an explanation that is below its name.
+/// Indent, in spaces, of an explanation below its name.
 const INDENT: usize = 2;
 
-/// A line for each name, or several where what it is does not fit beside it.
+/// Lays out each name and its explanation, folded to the width.
 pub fn glossary(rows: &[(&str, &str)], width_columns: usize) -> String {
     let names = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0) + INDENT;
     let is_beside = width_columns >= names + MIN_COLUMNS;

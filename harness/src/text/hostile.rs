@@ -1,8 +1,8 @@
-//! The table of hostile texts and of the destinations that text goes to: none gets through any of them.
+//! Test table: hostile texts, and the destinations that text goes to. No hostile text gets through any of them.
 
 use crate::text::{csv, github, markdown, markup, screen::Screen, terminal};
 
-/// What firmware may call a function, a task or a file, and print.
+/// Names that firmware may give a function, a task or a file, and texts that it may print.
 const HOSTILE: [&str; 21] = [
     "\x1b[2J\x1b]0;owned\x07",
     "\x1b[31mred\x1b[0m",
@@ -27,12 +27,12 @@ const HOSTILE: [&str; 21] = [
     "\u{2028}\u{2029}\u{85}",
 ];
 
-/// Whether a character is nowhere to be written raw.
+/// Whether a character must never be written raw.
 fn is_raw(character: char) -> bool {
     terminal::is_command(character)
 }
 
-/// The text outside of spans of code, as CommonMark finds those.
+/// Returns the text outside code spans, by CommonMark's rules.
 fn outside_code(markdown: &str) -> String {
     let mut outside = String::new();
     let mut rest = markdown;
@@ -40,7 +40,7 @@ fn outside_code(markdown: &str) -> String {
         outside += &rest[..at];
         let run = rest[at..].len() - rest[at..].trim_start_matches('`').len();
         let (fence, inside) = rest[at..].split_at(run);
-        // The next run of exactly as many.
+        // A span ends at the next run of exactly as many backticks.
         let mut from = 0;
         let end = loop {
             let Some(found) = inside[from..].find('`').map(|found| from + found) else { break None };

@@ -1,27 +1,27 @@
-//! Text for Markdown as GitHub and GitLab show it. What is the firmware's stands in code only: there, no `@name` calls
-//! somebody, no address becomes a link, and no `#12` refers to anything.
+//! Text for Markdown as GitHub and GitLab show it. The firmware's text appears only as code: there `@name` notifies
+//! no person, an address becomes no link, and `#12` refers to nothing.
 
 use crate::text::terminal::printable;
 
-/// Text as code in a line.
+/// Formats text as inline code.
 pub fn code(text: &str) -> String {
     let text = printable(text);
     if text.trim().is_empty() {
         return String::new();
     }
-    // Longer than any run of backticks inside.
+    // The fence is longer than any run of backticks inside.
     let fence = "`".repeat(longest_run(&text) + 1);
-    // One space on each side is not shown.
+    // Markdown drops one space on each side.
     let space = if text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) { " " } else { "" };
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// Text as code in a cell of a table.
+/// Formats text as code in a table cell.
 pub fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// Lines as a block of code.
+/// Formats lines as a code block.
 pub fn block<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> String {
     let fence = "`".repeat(lines.clone().map(longest_run).max().unwrap_or(0).max(2) + 1);
     let lines: String = lines.map(|line| format!("{}\n", printable(line))).collect();

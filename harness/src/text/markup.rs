@@ -1,4 +1,4 @@
-//! Text for XML and HTML: what a name holds must not become markup.
+//! Text for XML and HTML: escapes names so that they cannot become markup.
 
 use std::io::{self, Write};
 
@@ -6,25 +6,25 @@ use serde_json::ser::Formatter;
 
 use crate::text::terminal::{is_command, printable};
 
-/// Text as it may stand between tags.
+/// Escapes text for use between tags.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Text for a writer of XML, which escapes markup itself: one line that any reader may show.
+/// Cleans text for an XML writer, which escapes markup itself: one line that any reader may show.
 pub fn line(text: &str) -> String {
-    // XML has no such characters at all.
+    // XML forbids these two characters.
     printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A name for a picture: one line that any reader of XML may show, in the direction in which it is written.
+/// Cleans a name for a picture: one line that any XML reader may show, with text direction unchanged.
 pub fn shown(name: &str) -> String {
     let is_illegal = |character: char| is_command(character) || matches!(character, '\u{fffe}' | '\u{ffff}');
     name.trim().chars().map(|character| if is_illegal(character) { '?' } else { character }).collect()
 }
 
-/// JSON that may stand in a page: no `<` is left in its strings, so that no name ends the element that it is in, and
-/// nothing that a reader of the page's source would not see. The strings are the same.
+/// JSON formatter for use inside a page. It escapes every `<` in strings, so that no name can end the enclosing
+/// element, and every character that the page's source would not show. The decoded strings are unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageJson;
 

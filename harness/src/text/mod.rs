@@ -1,5 +1,5 @@
-//! Text for people: numbers, tables, and what each destination may be shown. Names, paths and consoles are the
-//! firmware's: each destination has one function that makes data of them.
+//! Text for people: numbers, tables, and the characters that each destination may get. Names, paths and console
+//! output come from the firmware; each destination has one function that turns them into plain data.
 
 pub mod csv;
 pub mod fold;

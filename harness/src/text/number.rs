@@ -1,4 +1,4 @@
-//! Numbers as people read and write them: the one place where they become text, and text becomes one.
+//! Numbers as people read and write them: the only module that formats and parses them.
 
 use std::fmt;
 
@@ -6,44 +6,44 @@ use indicatif::HumanCount;
 
 use crate::error::InputError;
 
-/// A part of something in percent.
+/// `part` of `whole` in percent.
 pub fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// A part of something as `12.34%`.
+/// Formats `part` of `whole` as `12.34%`.
 pub fn share(part: u64, whole: u64) -> String {
     format!("{:.2}%", percent(part, whole))
 }
 
-/// A number with its thousands grouped: `1,234,567`.
+/// Groups a number's thousands: `1,234,567`.
 pub fn group(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// A part of something as `12.34%`, never rounded up: all but a little is not `100.00%`.
+/// Formats `part` of `whole` as `12.34%`, never rounded up: anything short of all stays below `100.00%`.
 pub fn share_at_least(part: u64, whole: u64) -> String {
     let percent = (10_000 * u128::from(part) / u128::from(whole.max(1))) as f64 / 100.0;
     format!("{percent:.2}%")
 }
 
-/// A number as [`group`] writes it, or `-` where it is not known.
+/// Formats a number as [`group`] does, or `-` when it is not known.
 pub fn group_known(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), group)
 }
 
-/// A number and what it counts: `1 call`, `1,234 calls`.
+/// Formats a number with its noun: `1 call`, `1,234 calls`.
 pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", group(number), if number == 1 { "" } else { "s" })
 }
 
-/// How much more one number is than another, in percent of the other; negative where it is less.
+/// Difference of `after` from `before`, in percent of `before`; negative for a decrease.
 pub fn percent_change(before: u64, after: u64) -> f64 {
     100.0 * (after as f64 - before as f64) / before.max(1) as f64
 }
 
-/// A change in percent of a whole, with as many digits as it takes to be none of 0; in instructions where the
-/// whole is nothing.
+/// Formats a change in percent of `whole`, with as many digits as it takes to differ from 0. When `whole` is 0, the
+/// change is in instructions.
 pub fn signed_percent(difference: i128, whole: u64) -> String {
     if whole == 0 || difference == 0 {
         return format!("{difference:+}").replace("+0", "\u{b1}0").replace('-', "\u{2212}");
@@ -54,7 +54,7 @@ pub fn signed_percent(difference: i128, whole: u64) -> String {
     format!("{percent:+.digits$} %").replace('-', "\u{2212}")
 }
 
-/// A change with its sign: `+1,234`, `−5`, `±0`.
+/// Formats a change with its sign: `+1,234`, `−5`, `±0`.
 pub fn signed(difference: i128) -> String {
     let digits = group(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
     match difference {
@@ -64,7 +64,7 @@ pub fn signed(difference: i128) -> String {
     }
 }
 
-/// An address as people read it, with at least eight digits: `0x20000000`.
+/// Address, shown with at least eight digits: `0x20000000`.
 pub(crate) struct Hex(pub(crate) u64);
 
 impl fmt::Display for Hex {
@@ -88,7 +88,7 @@ pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let valid = !whole.is_empty() && [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
-    // In decimal, so that 1.1G is exactly 1100000000.
+    // In decimal, so 1.1G is exactly 1100000000.
     let fraction_scale = u32::try_from(fraction.len()).ok().and_then(|len| 10u64.checked_pow(len));
     let value = (|| {
         let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
@@ -102,7 +102,7 @@ pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
 /// Reads a number of instructions that a run can reach.
 ///
 /// # Errors
-/// When it is none, or out of range.
+/// When the text is not a number, or the number is out of range.
 pub fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
     let insns = parse_number(option, text)?;
     if insns == 0 || insns >= wire::counters::MAX_INSNS {
@@ -111,7 +111,7 @@ pub fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
     Ok(insns)
 }
 
-/// A percentage with up to four decimals, in millionths of the whole.
+/// Parses a percentage with up to four decimals, into millionths of the whole.
 pub fn parse_millionths(percent: &str) -> Option<u64> {
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

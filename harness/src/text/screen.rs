@@ -1,37 +1,38 @@
-//! The firmware's console on a terminal: colours, ends of lines and tabs are shown as such; everything else that a
-//! terminal would obey is shown as what it is (`\x1b`, `\u{202e}`), so that firmware moves no cursor, sets no title and
-//! hides nothing.
+//! Shows the firmware's console on a terminal. Colours, line ends and tabs are passed on. All other characters that a
+//! terminal would obey are shown escaped (`\x1b`, `\u{202e}`), so firmware moves no cursor, sets no title and hides
+//! nothing.
 
 use std::io::{self, Write};
 use std::str;
 
 use crate::text::terminal::is_command;
 
-/// Longest escape sequence that may be a colour.
+/// Longest escape sequence that is still taken for a colour.
 const MAX_COLOR_BYTES: usize = 40;
 
-/// The sequence that ends all colours.
+/// Sequence that ends all colours.
 const RESET: &[u8] = b"\x1b[0m";
 
-/// Passes the console's bytes on to a terminal. What is cut off between two writes waits for the next one.
+/// Writer that passes the console's bytes on to a terminal. A sequence cut off between two writes waits for the next
+/// write.
 #[derive(Debug)]
 pub struct Screen<W: Write> {
     out: W,
-    /// The beginning of a character or a colour whose end has not come yet.
+    /// Incomplete character or colour sequence at the end of the last write.
     begun: Vec<u8>,
-    /// Whether a colour is left to be ended.
+    /// Whether a colour is still set.
     is_colored: bool,
 }
 
-/// What bytes begin with.
+/// First piece of some bytes.
 enum Piece {
-    /// So many bytes that are shown as they are.
+    /// So many bytes to show unchanged.
     Shown(usize),
-    /// So many that set a colour.
+    /// So many bytes that set a colour.
     Color(usize),
-    /// So many that are shown as this.
+    /// So many bytes to show as this text.
     Escaped(usize, String),
-    /// The beginning of one of these.
+    /// Incomplete beginning of a piece.
     Begun,
 }
 
@@ -47,7 +48,7 @@ fn piece(bytes: &[u8]) -> Piece {
     let valid = match str::from_utf8(one) {
         Ok(text) => text,
         Err(error) if error.valid_up_to() > 0 => str::from_utf8(&one[..error.valid_up_to()]).unwrap_or_default(),
-        // Its end may be still to come.
+        // The rest of the character may be still to come.
         Err(error) if error.error_len().is_none() => return Piece::Begun,
         Err(_) => return Piece::Escaped(1, escaped(byte)),
     };
@@ -60,7 +61,7 @@ fn piece(bytes: &[u8]) -> Piece {
     }
 }
 
-/// `ESC [ numbers m` sets colours (ECMA-48 8.3.117).
+/// Recognises `ESC [ numbers m`, which sets colours (ECMA-48 8.3.117).
 fn color(bytes: &[u8]) -> Piece {
     let not_one = || Piece::Escaped(1, escaped(bytes[0]));
     match bytes.get(1) {
@@ -81,12 +82,12 @@ fn escaped(byte: u8) -> String {
 }
 
 impl<W: Write> Screen<W> {
-    /// A screen that is written to `out`.
+    /// Wraps `out`, the terminal.
     pub fn new(out: W) -> Screen<W> {
         Screen { out, begun: Vec::new(), is_colored: false }
     }
 
-    /// Shows what is whole, and at the end also what is not.
+    /// Shows all whole pieces, and at the end also an incomplete one.
     fn show(&mut self, is_end: bool) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.begun);
         let mut shown = Vec::with_capacity(bytes.len());
@@ -136,7 +137,7 @@ impl<W: Write> Write for Screen<W> {
 
 impl<W: Write> Drop for Screen<W> {
     fn drop(&mut self) {
-        // What has gone wrong before has been said.
+        // Earlier errors have been reported already.
         let _ = self.show(true).and_then(|()| self.out.flush());
     }
 }
@@ -145,7 +146,7 @@ impl<W: Write> Drop for Screen<W> {
 mod tests {
     use super::*;
 
-    /// What a terminal gets of these bytes, written so many at a time.
+    /// Output for these bytes, written so many at a time.
     fn shown(bytes: &[u8], at_a_time: usize) -> String {
         let mut out = Vec::new();
         let mut screen = Screen::new(&mut out);

@@ -1,6 +1,6 @@
-//! Words of a command, so that it can be pasted into a shell.
+//! Shell words: a printed command can be pasted into a shell.
 
-/// A word as shells take it.
+/// Quotes a word for a shell where it needs quotes.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {

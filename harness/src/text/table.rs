@@ -7,9 +7,9 @@ use crate::text::terminal::{columns, pad, printable};
 /// Writes a table between two empty lines; the first column is flush left, the others flush right.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
-    // A cell is one line.
+    // Each cell becomes one line.
     let lines: Vec<[String; COLUMNS]> =
         lines.iter().map(|line| line.each_ref().map(|cell| printable(cell).into_owned())).collect();
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);

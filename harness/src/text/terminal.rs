@@ -1,5 +1,5 @@
-//! Text as it may go to a terminal: names and source lines are the firmware's, and must neither command the
-//! terminal nor break its columns.
+//! Text for a terminal: names and source lines come from the firmware, and must neither command the terminal nor
+//! break its columns.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -11,13 +11,13 @@ use console::{Style, Term, measure_text_width};
 use crate::text::fold::Folded;
 use crate::text::github::Log;
 
-/// Stands for a character that is not shown.
+/// Replacement for a character that is not shown.
 const HIDDEN: char = '\u{fffd}';
 
-/// Width of a table where there is no terminal to ask, so that a log does not depend on one.
+/// Width of a table when standard output is not a terminal, so that a log does not depend on one.
 pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
 
-/// When to write in colour.
+/// Condition for writing in colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// On a terminal, unless NO_COLOR is set
@@ -29,11 +29,11 @@ pub enum Color {
     Never,
 }
 
-/// What was asked for, of the process: it decides for every line that is written.
+/// Choice of the whole process: it applies to every line that is written.
 static CHOSEN: OnceLock<Color> = OnceLock::new();
 
 impl Color {
-    /// Settles it for all that this process writes; the first time counts.
+    /// Sets the choice for the whole process; only the first call counts.
     pub fn choose(self) {
         let _ = CHOSEN.set(self);
     }
@@ -43,7 +43,7 @@ impl Color {
         Color::is_for(&Term::stdout())
     }
 
-    /// Whether standard error is.
+    /// Whether standard error is to be written in colour.
     pub fn for_stderr() -> bool {
         Color::is_for(&Term::stderr())
     }
@@ -57,7 +57,7 @@ impl Color {
     }
 }
 
-/// The words that begin a line which says how something went, and what is in front of them.
+/// Words that begin a line about an outcome, with their styles.
 fn styles() -> [(&'static str, Style); 5] {
     let style = || Style::new().bold().force_styling(true);
     [
@@ -69,10 +69,10 @@ fn styles() -> [(&'static str, Style); 5] {
     ]
 }
 
-/// What `harness run` begins its own lines with.
+/// Prefix of `harness run`'s own lines.
 const OWN: &str = "harness: ";
 
-/// Columns of the terminal on standard output; None where that is no terminal.
+/// Columns of the terminal on standard output; None when it is not a terminal.
 pub fn width_columns() -> Option<usize> {
     let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     columns.filter(|_| io::stdout().is_terminal())
@@ -83,13 +83,14 @@ pub fn is_command(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Invisible, or turning others around; the joiners U+200C and U+200D are letters' own.
+            // Invisible characters, and those that turn others around. The joiners U+200C and U+200D belong to
+            // letters and are allowed.
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
 }
 
-/// One line of text without anything that a terminal would not show.
+/// Cleans one line of text: characters that a terminal would not show are replaced.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
         return Cow::Borrowed(text);
@@ -97,14 +98,15 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|character| if is_command(character) { HIDDEN } else { character }).collect())
 }
 
-/// Writes notes for the user to standard error. A closed one is no error: notes are beside the result.
+/// Writes notes for the user to standard error. A closed standard error is not an error, since notes are not the
+/// result.
 pub fn notes(notes: &[String]) {
     for note in notes {
         let _ = writeln!(stderr(), "note: {note}");
     }
 }
 
-/// A source line: printable, with its tabs as spaces up to the next multiple of 8 columns.
+/// Formats a source line: printable, with its tabs as spaces up to the next multiple of 8 columns.
 pub fn source(text: &str) -> String {
     let mut line = String::new();
     for (index, part) in text.split('\t').enumerate() {
@@ -122,13 +124,13 @@ pub fn columns(text: &str) -> usize {
     measure_text_width(text)
 }
 
-/// Text and as many spaces as fill so many columns.
+/// Pads text with spaces to so many columns.
 pub fn pad(text: &str, width_columns: usize) -> String {
     let spaces = width_columns.saturating_sub(columns(text));
     format!("{text}{:spaces$}", "")
 }
 
-/// The beginning of text, in at most so many columns.
+/// Cuts text to at most so many columns, keeping its beginning.
 pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
     if columns(text) <= width_columns {
         return Cow::Borrowed(text);
@@ -136,8 +138,7 @@ pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", first(text, width_columns.saturating_sub(1))))
 }
 
-/// Text in at most so many columns. What is left out is in the middle: names that start with the same
-/// namespace differ at the end.
+/// Shortens text to at most so many columns by cutting its middle: names in the same namespace differ at the end.
 pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
     if columns(text) <= width_columns {
         return Cow::Borrowed(text);
@@ -148,7 +149,7 @@ pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{tail}", first(text, kept / 3)))
 }
 
-/// As much of the beginning of text as so many columns hold.
+/// Longest beginning of text that fits so many columns.
 fn first(text: &str, width_columns: usize) -> &str {
     let mut used = 0;
     let mut buffer = [0; 4];
@@ -159,12 +160,12 @@ fn first(text: &str, width_columns: usize) -> &str {
     &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
-/// Standard output for text: printable, and no line of it a command to what reads a job's log.
+/// Opens standard output for text: printable, and with no line that a CI job's log takes for a command.
 pub fn stdout() -> Printable<Log<io::StdoutLock<'static>>> {
     Printable { has_colors: Color::for_stdout(), ..Printable::new(Log::new(io::stdout().lock())) }
 }
 
-/// Standard error for text, in the same way; sentences are folded to the width of a terminal.
+/// Opens standard error for text like [`stdout`]; sentences are folded to the terminal's width.
 pub fn stderr() -> Folded<Printable<Log<io::StderrLock<'static>>>> {
     let columns = Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
     let columns = columns.filter(|_| io::stderr().is_terminal());
@@ -172,18 +173,18 @@ pub fn stderr() -> Folded<Printable<Log<io::StderrLock<'static>>>> {
     Folded::new(out, columns)
 }
 
-/// Passes lines on, without anything that a terminal would not show. The word with which a line says how something went
-/// is in its colour.
+/// Writer that passes lines on, without characters that a terminal would not show. The word at a line's start that
+/// names an outcome gets its colour.
 #[derive(Debug)]
 pub struct Printable<W> {
     out: W,
     has_colors: bool,
-    /// Whether a line begins with what comes next.
+    /// Whether the next byte begins a line.
     is_at_start: bool,
 }
 
 impl<W> Printable<W> {
-    /// What is written to `out`, without colours.
+    /// Wraps `out`, without colours.
     pub fn new(out: W) -> Printable<W> {
         Printable { out, has_colors: false, is_at_start: true }
     }

@@ -1,5 +1,5 @@
-//! Small images, compiled at test time so that each test shows what it feeds in. Without the cross
-//! compilers (`ci/setup --tests`) the tests fail.
+//! Small images, compiled at test time so that each test shows its firmware. Without the cross compilers (`ci/setup
+//! --tests`) the tests fail.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Every image begins with this: the way to `reset`, with a stack, and `host`, which is semihosting.
+/// Start of every image: the way to `reset`, with a stack, and `host`, which makes semihosting calls.
 const PROLOGUE: &str = r#"
 #ifdef __riscv
 __asm__(".globl _start\n_start: la sp, stack_top\n j reset\n");
@@ -39,7 +39,7 @@ static void host(int op, const void *arg) {
 #endif
 "#;
 
-/// Prints `ok` and exits; `bad` when its data was not where it was linked.
+/// Firmware that prints `ok` and exits; it prints `bad` when its data are not where they were linked.
 const SOURCE: &str = r#"
 extern char data_load[], data_start[], data_end[];
 volatile int data = 42;
@@ -58,7 +58,7 @@ void reset(void) {
 }
 "#;
 
-/// What an image is compiled and linked for.
+/// Compiler, flags and memory layout of an image.
 #[derive(Clone)]
 pub(crate) struct Target {
     compiler: &'static str,
@@ -69,7 +69,7 @@ pub(crate) struct Target {
     bss_bytes: u64,
 }
 
-/// A Cortex-M image: `flags` say the processor, the vector table is at `code`.
+/// Target for a Cortex-M image: `flags` name the processor, the vector table is at `code`.
 pub(crate) fn cortex_m(flags: &str, code: u64, ram: u64, stack_top: u64) -> Target {
     Target {
         compiler: "arm-none-eabi-gcc",
@@ -81,7 +81,7 @@ pub(crate) fn cortex_m(flags: &str, code: u64, ram: u64, stack_top: u64) -> Targ
     }
 }
 
-/// A RISC-V image of 64 or 32 bits.
+/// Target for a RISC-V image of 64 or 32 bits.
 pub(crate) fn riscv(bits: u32, code: u64, ram: u64, stack_top: u64) -> Target {
     let abi = if bits == 64 { "lp64" } else { "ilp32" };
     Target {
@@ -95,13 +95,13 @@ pub(crate) fn riscv(bits: u32, code: u64, ram: u64, stack_top: u64) -> Target {
 }
 
 impl Target {
-    /// More compiler options; a later one wins.
+    /// Adds compiler options; a later one wins.
     pub(crate) fn with(mut self, flags: &str) -> Self {
         self.flags.extend(flags.split(' ').map(str::to_owned));
         self
     }
 
-    /// Reserves that much memory that starts as zero.
+    /// Reserves so many bytes of memory that starts as zero.
     pub(crate) fn with_bss(mut self, bytes: u64) -> Self {
         self.bss_bytes = bytes;
         self
@@ -112,7 +112,7 @@ impl Target {
         self.build_source(dir, name, SOURCE)
     }
 
-    /// The same with another `reset`, which finds its data uninitialised.
+    /// Builds firmware with another `reset`; its data are not initialised before.
     pub(crate) fn build_source(&self, dir: &Path, name: &str, source_text: &str) -> PathBuf {
         let (source, script, elf) =
             (dir.join(format!("{name}.c")), dir.join(format!("{name}.ld")), dir.join(format!("{name}.elf")));
@@ -122,7 +122,7 @@ impl Target {
              .text {:#x} : {{ KEEP(*(.vec)) *(.text*) *(.rodata*) . = ALIGN(16); }}\n",
             self.code
         );
-        // The same place for code and data means: one after the other, nothing to copy.
+        // One place for code and data means: one after the other, with nothing to copy.
         if self.ram == self.code {
             text.push_str(".data : { data_start = .; *(.data* .sdata*) data_end = .; }\n");
         } else {
@@ -152,27 +152,27 @@ impl Target {
     }
 }
 
-/// Functions without call frame information, one after the other: each has to be followed before the firmware runs, which
-/// takes more than a second on any machine, for there are many. It never ends.
+/// Many functions without call frame information. Each must be followed before the firmware runs, which takes more
+/// than a second on any machine. The firmware never ends.
 const FUNCTIONS: &str = r#"
 __asm__(".altmacro\n.macro function number\n.type f\\number, @function\nf\\number: nop\n.size f\\number, 4\n.endm\n"
         ".set number, 0\n.rept 400000\n function %number\n .set number, number + 1\n.endr\n.noaltmacro\n");
 void reset(void) { for (;;) {} }
 "#;
 
-/// An image that takes long to read.
+/// Builds an image that takes long to read.
 pub(crate) fn slow_to_read(dir: &Path) -> PathBuf {
     riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "slow", FUNCTIONS)
 }
 
-/// Runs a tool and wants it to succeed.
+/// Runs a tool, which must succeed.
 pub(crate) fn run(command: &mut Command) {
     let output =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A folder that goes away with its value.
+/// Makes a folder that is removed with its value.
 pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }

@@ -1,4 +1,4 @@
-//! The firmware images in targets/build, and which of them a promise about every image is held against.
+//! Firmware images in targets/build, and the selection of images for tests of every image.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 
 use globset::Glob;
 
-/// Which images `cargo test` takes for all: everything that an image here can be is in one of them.
+/// Images that `cargo test` takes for all: every property of the images occurs in at least one of them.
 pub const DOZEN: [&str; 17] = [
     // FreeRTOS, its tasks and its tick on RISC-V, with 64 bits.
     "riscv64-freertos",
-    // The same on Arm, instrumented: two witnesses, and tasks interrupted on their way into a function.
+    // FreeRTOS on Arm, instrumented: two witnesses, and tasks interrupted on their way into a function.
     "cortex-m3-freertos-pg-Os",
     // Tasks that are created, deleted and created again in the same memory.
     "riscv64-tasks-ends",
@@ -41,18 +41,18 @@ pub const DOZEN: [&str; 17] = [
     "cortex-m3-badsp",
     // Several vCPUs.
     "riscv64-smp",
-    // Several that share no translations, each with interrupts of its own: one starts the other.
+    // Several vCPUs that share no translations, each with interrupts of its own: one starts the other.
     "cortex-m33-an521-amp",
-    // No names: where functions begin is unknown.
+    // No names: the starts of functions are unknown.
     "cortex-m3-bare-stripped",
 ];
 
-/// Images are built here by `ci/setup --tests`.
+/// Directory of the images, built by `ci/setup --tests`.
 pub fn images_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
 }
 
-/// One image, `riscv64-freertos` or with extension.
+/// Path of an image, `riscv64-freertos` or with extension.
 pub fn image(name: &str) -> PathBuf {
     let name = if name.contains('.') { name.to_owned() } else { format!("{name}.elf") };
     let path = images_dir().join(&name);
@@ -60,7 +60,7 @@ pub fn image(name: &str) -> PathBuf {
     path
 }
 
-/// What `make -C targets` says to a question.
+/// Output of `make -C targets` for a question.
 fn make(question: &str) -> Vec<String> {
     let mut make = Command::new("make");
     let output = make.arg("-s").arg("-C").arg(images_dir().join("..")).arg(question).output();
@@ -69,23 +69,23 @@ fn make(question: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The files that are to be there, as targets/Makefile says.
+/// Files that must exist, according to targets/Makefile.
 pub fn listed_images() -> Vec<String> {
     make("list")
 }
 
-/// The images that want what this system does not have, a line each with what that is. On Debian 12 none may be.
+/// Images that need a feature this system lacks, one per line with the feature. On Debian 12 there must be none.
 pub fn absent_images() -> Vec<String> {
     make("absent")
 }
 
-/// Says something even where a test succeeds, when what it prints is not shown.
+/// Writes text even in a passing test, whose output is not shown.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Every ELF image, by name: those that targets/Makefile says it builds, which are all there. Another one that lies
-/// beside them is an image, too: what is built is tested.
+/// All ELF images by name: those that targets/Makefile builds, all of which must exist, and any others beside them.
+/// So whatever is built is tested.
 pub fn all_images() -> Vec<String> {
     static FOUND: OnceLock<Vec<String>> = OnceLock::new();
     let find = || {
@@ -104,8 +104,8 @@ pub fn all_images() -> Vec<String> {
     FOUND.get_or_init(find).clone()
 }
 
-/// The images that gcc made of sources here alone, with what it usually makes of them and no assembly in it that moves
-/// sp: of others neither the call frame information that readelf shows nor GNU's addr2line is the arbiter.
+/// Images that gcc alone made of sources here, with its usual output and without assembly that moves sp. For other
+/// images neither readelf's call frame information nor GNU's addr2line is a reliable arbiter.
 pub fn images_of_gcc() -> Vec<String> {
     let others = [
         "-clang",
@@ -125,18 +125,18 @@ fn wanted() -> String {
     std::env::var("HARNESS_IMAGES").unwrap_or_default()
 }
 
-/// Whether it is the named dozen that is tested, by default.
+/// Whether the named dozen is tested, the default.
 pub fn is_dozen() -> bool {
     wanted().is_empty()
 }
 
-/// Whether it is every image.
+/// Whether every image is tested.
 pub fn is_all() -> bool {
     wanted() == "all"
 }
 
-/// The images that a promise about every image is held against: those that `HARNESS_IMAGES` says, which is `all` or
-/// a list of names and patterns like `riscv64-*,cortex-m3-bare`; by default the named dozen.
+/// Images for a test of every image: those named by `HARNESS_IMAGES`, which is `all` or a list of names and patterns
+/// like `riscv64-*,cortex-m3-bare`; by default the named dozen.
 pub fn selected() -> Vec<String> {
     let wanted = wanted();
     let images = all_images();
@@ -156,7 +156,7 @@ pub fn selected() -> Vec<String> {
     selected.into_iter().collect()
 }
 
-/// Those of the selected images that a promise is about. Of the dozen and of all there are some.
+/// Selected images with a property. The dozen and all images must contain some.
 pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     let mut images = selected();
     images.retain(|name| is_meant(name));
@@ -164,17 +164,16 @@ pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     images
 }
 
-/// Whether an image's machine has several CPUs, whether or not more than one of them does anything.
+/// Whether an image's machine has several CPUs, whether or not more than one of them is active.
 pub fn has_several_cpus(name: &str) -> bool {
     name.starts_with("riscv64-smp") || name.contains("-an521-")
 }
 
-/// What an image needs beside its name: options that a user would give, too, and an end for those
-/// that have none.
+/// Options that an image needs beside its name: those that a user would give, and an end for images without one.
 pub fn image_args(name: &str) -> &'static [&'static str] {
     match name {
         name if name.starts_with("riscv64-smp") => &["--qemu-arg=-smp", "--qemu-arg=2"],
-        // RAM that the table of machines does not know.
+        // RAM that the table of machines lacks.
         name if name.ends_with("-mirror") => &["--machine", "mps2-an385"],
         "cortex-m0-stacks-wide" => {
             &["--machine", "microbit", "--qemu-arg=-global", "--qemu-arg=nrf51-soc.sram-size=65536"]

@@ -1,10 +1,10 @@
-//! Profiles that no firmware ran: what tests and benchmarks make others of.
+//! Profiles that come from no firmware: the basis of those in tests and benchmarks.
 
 use harness::profile::only::Only;
 use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, VcpuCounts, Window, Zones};
 use wire::sample::Sample;
 
-/// A profile of nothing, on a Cortex-M3 whose stacks were taken.
+/// Empty profile, on a Cortex-M3 whose stacks were taken.
 pub fn empty(period_insns: u64) -> Profile {
     Profile {
         facts: Facts {
@@ -62,7 +62,7 @@ pub fn empty(period_insns: u64) -> Profile {
     }
 }
 
-/// Adds executions of one instruction of two bytes; addresses have to grow.
+/// Adds executions of one instruction of two bytes; addresses must increase.
 pub fn execute(profile: &mut Profile, pc: u64, count: u64) {
     let vcpu = &mut profile.vcpus[0];
     vcpu.insns.push(InsnCount { pc, size_bytes: 2, count });

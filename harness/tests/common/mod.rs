@@ -1,5 +1,5 @@
-//! Runs the harness as a user would, on the images in targets/build. A missing image or emulator is a
-//! failure that says what to run, never a skip.
+//! Runs harness like a user, on the images in targets/build. A missing image or emulator is a failure that names the
+//! command to run, never a skip.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod built;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 pub use images::*;
 
-/// One run of the harness, and what it left.
+/// Result of a run of harness.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -51,7 +51,7 @@ impl Run {
         self.dir.exists()
     }
 
-    /// The names and contents of the profile directory.
+    /// Names and contents of the files in the profile directory.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(&self.dir)
             .unwrap()
@@ -71,19 +71,20 @@ impl Run {
     }
 }
 
-/// The harness, which ends when the calling thread does, however that ends: what it has started ends with it.
+/// Command for harness. It ends with the calling thread, in whatever way that ends, and so does every process that it
+/// has started.
 pub fn harness() -> Command {
     ends_with_us(env!("CARGO_BIN_EXE_harness"))
 }
 
-/// A program that ends when the calling thread does. It and its arguments follow on three others.
+/// Command for a program that ends with the calling thread. Arguments added to the command go to the program.
 pub fn ends_with_us(program: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
     command.args(["--launch-emulator", &std::process::id().to_string(), "--", program]);
     command
 }
 
-/// The command, not yet run; its output goes to `dir/out`.
+/// Command to profile a firmware file, not yet run; its output goes to `dir/out`.
 pub fn command(firmware: &Path, args: &[&str], dir: &Path) -> Command {
     let mut command = harness();
     command.arg(firmware).args(args).arg("-o").arg(dir.join("out"));
@@ -113,7 +114,7 @@ pub fn run(name: &str, args: &[&str]) -> Run {
     run_file(&image(name), &args)
 }
 
-/// What a run left, without its files.
+/// Result of a run, without its files.
 #[derive(Debug)]
 pub struct Measured {
     code: i32,
@@ -139,8 +140,8 @@ impl Measured {
     }
 }
 
-/// The same as [`run`], once for all tests of this program that ask for it: equal arguments give equal bytes
-/// (`tests/sweep/reproducible.rs`).
+/// Result of [`run`], shared by all tests of this program with the same arguments, since equal arguments give equal
+/// bytes (`tests/sweep/reproducible.rs`).
 pub fn measured(name: &str, args: &[&str]) -> &'static Measured {
     type Cell = &'static OnceLock<Measured>;
     static RUNS: Mutex<BTreeMap<Vec<String>, Cell>> = Mutex::new(BTreeMap::new());
@@ -153,7 +154,7 @@ pub fn measured(name: &str, args: &[&str]) -> &'static Measured {
     })
 }
 
-/// Starts a long run, does `then` to it once it is under way, and waits for it. Also returns QEMU's pid.
+/// Starts a long run, calls `then` once it is under way, and waits for its end. Also returns QEMU's pid.
 pub fn run_and(firmware: &Path, args: &[&str], then: impl Fn(&mut Child)) -> (Run, u32) {
     let temp = tempfile::tempdir().unwrap();
     let mut command = command(firmware, args, temp.path());
@@ -178,7 +179,7 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
 }
 
-/// The QEMU that a process has started.
+/// Pid of the QEMU that a process has started.
 pub fn child_of(pid: u32) -> Option<u32> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
@@ -188,21 +189,21 @@ pub fn child_of(pid: u32) -> Option<u32> {
     })
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-/// Host CPU time that a process has used. A QEMU that has used some executes the firmware.
+/// Host CPU time that a process has used. A QEMU that has used some is executing the firmware.
 pub fn cpu_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().nth(11).unwrap_or("0").to_owned());
     fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a script of ci/viewers, which opens a file of ours with a program that others made, and reads what it saw.
-/// What it expects in vain is a failure with its words.
+/// Runs a script of ci/viewers, which opens a file with another project's program, and returns its findings. If the
+/// script's expectations fail, so does the test, with its message.
 #[track_caller]
 pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
     let viewers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/viewers");
@@ -216,23 +217,23 @@ pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
     seen.unwrap_or_else(|error| panic!("ci/viewers/{script} printed no JSON ({error}): {stderr}"))
 }
 
-/// Where an emulator is installed.
+/// Path of an installed emulator.
 pub fn emulator(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = std::env::split_paths(&path).map(|dir| dir.join(name)).filter(|path| path.is_file());
     found.next().unwrap_or_else(|| panic!("{name} is missing: run ci/setup --tests"))
 }
 
-/// Writes a shell script that can be executed.
+/// Writes an executable shell script.
 pub fn program(path: &Path, script: &str) {
-    // By another process: while this one has a file open for writing, so has any child that a parallel test forks at
-    // that moment, and what somebody writes cannot be executed.
+    // Written by another process. While this process has a file open for writing, so has any child that a parallel
+    // test forks at that moment, and a file that is open for writing cannot be executed.
     let write =
         ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod 755 "$2""#, "sh", script, path.to_str().unwrap()];
     assert!(Command::new("sh").args(write).status().unwrap().success());
 }
 
-/// Does `work` for every item on all cores, in no order.
+/// Calls `work` for every item on all cores, in any order.
 pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -247,7 +248,7 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     });
 }
 
-/// What is asked for ends with 2, and the message has all of these.
+/// Profiles an image and expects exit code 2 and a message with all of these parts.
 #[track_caller]
 pub fn refused(name: &str, args: &[&str], expected: &[&str]) {
     let run = run_file(&image(name), args).expect_code(2);
@@ -256,7 +257,7 @@ pub fn refused(name: &str, args: &[&str], expected: &[&str]) {
     }
 }
 
-/// How the firmware's own counts compare with the exact ones.
+/// Comparison of the firmware's own counts with the exact ones.
 pub fn comparison(profile: &Profile) -> Comparison {
     let check = crosscheck::check(profile, &functions::table(profile));
     assert_eq!(check.in_target_unread, None);

@@ -1,9 +1,9 @@
-//! A profile of names that hurt, for the tests of every format: what compilers, linkers and people call
-//! their functions, files and tasks, and what any of the formats gives a meaning of its own.
+//! Profile of difficult names, for the tests of every format: names that compilers, linkers and people give
+//! functions, files and tasks, and texts with a special meaning in some format.
 //!
-//! Every function of [`functions`] executes, is called by `main` and has samples in two tasks. Each has its
-//! successor inlined at one instruction. `zero_length` has no byte of code; behind it comes code without a
-//! name. Both an instruction and a call site lie in each place.
+//! Every function of [`functions`] executes, is called by `main` and has samples in two tasks. Each has its successor
+//! inlined at one instruction. `zero_length` has no byte of code; the code after it has no name. Every place has both
+//! an instruction and a call site.
 //!
 //! `let path = names::save(dir.path());` and then `harness export <path> --format …`.
 
@@ -15,39 +15,39 @@ use wire::definition::{FrameKind, Unknown};
 
 use super::made;
 
-/// A function, and what was counted of it.
+/// Function with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// As it is demangled. Not unique: `init` is there twice, in two files.
+    /// Demangled name. Not unique: `init` occurs twice, in two files.
     pub name: String,
-    /// As the symbol table has it.
+    /// Name in the symbol table.
     pub linkage_name: String,
     /// Source file.
     pub file: Option<String>,
-    /// Its first address.
+    /// First address.
     pub start: u64,
-    /// Instructions executed in it, with what is inlined.
+    /// Instructions executed in it, including inlined functions.
     pub self_insns: u64,
-    /// Those of them that are the next function's, inlined.
+    /// Part of them that belongs to the next function, inlined.
     pub inlined_insns: u64,
-    /// Calls of it, all by `main`; `main` itself is what ran first.
+    /// Calls of it, all by `main`; `main` itself was entered first.
     pub calls: u64,
 }
 
-/// Tasks that hurt, in the profile's order.
+/// Difficult names of tasks, in the profile's order.
 pub const TASKS: [&str; 6] = ["net;rx 1", "net;rx 1", "größe \"x\" <y>", "", "a\tb\n\u{1b}[1mc", "IDLE 42"];
 
 /// Distance of two functions' first addresses.
 const STEP_BYTES: u64 = 0x40;
 const MAIN: u64 = 0x1000;
 const FIRST: u64 = 0x4000;
-/// An instruction without a name.
+/// Address of an instruction without a name.
 const UNNAMED: u64 = 0x2_0002;
-/// Executions of it.
+/// Executions of the unnamed instruction.
 pub const UNNAMED_INSNS: u64 = 777;
 const PERIOD_INSNS: u64 = 100;
 
-/// What they are called: name, linkage name where it is another one, file.
+/// Names of the functions: name, linkage name if it differs, file.
 fn called() -> Vec<(String, Option<&'static str>, Option<&'static str>)> {
     let plain = |name: &str, file| (name.to_owned(), None, Some(file));
     let mangled = |name: &str, linkage_name, file| (name.to_owned(), Some(linkage_name), Some(file));
@@ -86,7 +86,7 @@ fn called() -> Vec<(String, Option<&'static str>, Option<&'static str>)> {
         // No file
         ("asm_entry".to_owned(), None, None),
     ];
-    // What some format, template or shell reads as its own.
+    // Texts with a special meaning in some format, template or shell.
     let meant = [
         "# comment",
         "fn=(1) fake",
@@ -119,7 +119,7 @@ pub fn functions() -> Vec<Named> {
             name,
             file: file.map(str::to_owned),
             start: if is_main { MAIN } else { FIRST + index * STEP_BYTES },
-            // Each number is there once.
+            // Every number is used only once.
             self_insns: if is_main { 5000 } else { index + (1000 + index) + (400 + index) },
             inlined_insns: if is_main { 0 } else { 400 + index },
             calls: index.max(1),
@@ -128,7 +128,7 @@ pub fn functions() -> Vec<Named> {
     called().into_iter().enumerate().map(named).collect()
 }
 
-/// The profile.
+/// Profile of these names.
 pub fn profile() -> Profile {
     let functions = functions();
     let mut profile = made::empty(PERIOD_INSNS);
@@ -162,7 +162,7 @@ pub fn profile() -> Profile {
             }
         }
         if index == 0 {
-            // The address before each return address.
+            // Address before each return address.
             let sites = (1..functions.len() as u64).map(|callee| (MAIN + 8 * callee + 3, call));
             profile.names.locations.extend(sites);
             continue;
@@ -203,7 +203,7 @@ pub fn profile() -> Profile {
     };
     profile.names.functions.push(zero);
     made::execute(&mut profile, UNNAMED, UNNAMED_INSNS);
-    // In an interrupt whose handler has no name, and below a stack that nobody knows.
+    // Samples in an interrupt whose handler has no name, and below an unknown stack.
     profile.stacks.push(StackFrame { parent: 0, kind: FrameKind::Unknown(Unknown::Corrupt) });
     let parent = profile.stacks.len() as u32;
     let kind = FrameKind::Exception { number: 21, handler: UNNAMED, pc: functions[1].start + 2 };

@@ -1,8 +1,9 @@
-//! A profile as large as one likes, always the same one: what exports are measured with.
+//! Synthetic profile of any size, always with the same contents: used to measure exports.
 //!
-//! 5,000 functions unless told otherwise, each with four call sites whose callees are fixed, eight instructions in three lines, one of
-//! them inlined. Stacks are a tree that grows by a quarter per level, so that most of a million are 20 to 30
-//! frames deep; every frame is a stack that was sampled once. Two tasks; one stack in a hundred is an interrupt.
+//! It has 5,000 functions by default, each with four call sites whose callees are fixed, and eight instructions in
+//! three lines, one of them inlined. Stacks are a tree that grows by a quarter per level, so that most of a million
+//! are 20 to 30 frames deep. Every frame is a stack that was sampled once. There are two tasks; one stack in a
+//! hundred is an interrupt.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +21,9 @@ const SITES: u64 = 0x10;
 const LEVELS: i32 = 30;
 const GROWTH: f64 = 1.25;
 const PERIOD_INSNS: u64 = 10_007;
-/// The interrupt's handler.
+/// Handler of the interrupt.
 const HANDLER: u64 = 7;
-/// Bit of a stack's children: its interrupt. Lower ones are its call sites.
+/// Bit of a stack's children for its interrupt; the lower bits are its call sites.
 const INTERRUPT: u8 = 1 << 4;
 
 /// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
@@ -37,12 +38,12 @@ impl Random {
     }
 }
 
-/// A profile of about this many different stacks.
+/// Makes a profile with about this many different stacks.
 pub fn profile(stacks: u32) -> Profile {
     of_functions(FUNCTIONS, stacks)
 }
 
-/// A profile of this many functions and about this many different stacks.
+/// Makes a profile with this many functions and about this many different stacks.
 pub fn of_functions(functions: u64, stacks: u32) -> Profile {
     let mut profile = made::empty(PERIOD_INSNS);
     profile.facts.image_name = "synthetic.elf".to_owned();
@@ -54,7 +55,7 @@ pub fn of_functions(functions: u64, stacks: u32) -> Profile {
     let callee = |function: u64, site: u64| (function * 31 + site * 1237 + 11) % functions;
     add_functions(&mut profile, functions);
 
-    // Of each stack: the function that runs in it, its task, and which children it has.
+    // Running function, task and existing children of each stack.
     let mut runs: Vec<(u64, u32, u8)> = Vec::new();
     let scale = f64::from(stacks) * (GROWTH - 1.0) / (GROWTH.powi(LEVELS) - 1.0);
     let mut outer = 0..0;

@@ -1,23 +1,23 @@
-//! The programs that people open exports with. One that is missing is a failure that says what to run.
+//! Programs that people open exports with. A missing program is a failure that names the command to run.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// One of the system.
+/// Command for a program of the system.
 pub fn system(name: &str) -> Command {
     let found = Command::new(name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(found.is_ok(), "{name} does not start ({found:?}): run ci/setup --tests, which installs it");
     Command::new(name)
 }
 
-/// One that `ci/setup --tests` installs with cargo, into the repository's target folder.
+/// Command for a program that `ci/setup --tests` installs with cargo, into the repository's target folder.
 pub fn cargo(name: &str) -> Command {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin").join(name);
     assert!(path.is_file(), "{} is missing: run ci/setup --tests, which installs it", path.display());
     Command::new(path)
 }
 
-/// What it prints; it has to succeed.
+/// Output of a command, which must succeed.
 #[track_caller]
 pub fn stdout(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -26,7 +26,7 @@ pub fn stdout(command: &mut Command) -> String {
     stdout
 }
 
-/// The harness's export of a profile. A second one has to be the same.
+/// Export of a profile by harness. A second export must be identical.
 #[track_caller]
 pub fn export(profile: &Path, format: &str, args: &[&str]) -> Vec<u8> {
     let once = || {
@@ -41,7 +41,7 @@ pub fn export(profile: &Path, format: &str, args: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// The exit code and messages of an export whose reader has gone.
+/// Exit code and messages of an export whose reader has gone.
 pub fn export_to_nobody(profile: &Path, format: &str) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
     command.arg("export").arg(profile).args(["--format", format]);

@@ -30,8 +30,8 @@ fn export(dir: &Path) -> std::path::PathBuf {
     file
 }
 
-/// The function's name in `FILE:FUNCTION [IMAGE]`, without the address that tells it from its namesakes. Lines that
-/// were inlined from another file have no image.
+/// Function name in `FILE:FUNCTION [IMAGE]`, without the address that tells it from its namesakes. Lines that were
+/// inlined from another file have no image.
 fn function(shown: &str, image: &str) -> String {
     let shown = shown.trim();
     let name = shown.strip_suffix(&format!(" [{image}]")).unwrap_or(shown);
@@ -43,12 +43,12 @@ fn number(shown: &str) -> u64 {
     shown.trim().replace(',', "").parse().unwrap_or_else(|_| panic!("no number: {shown}"))
 }
 
-/// One event of each function, those of its inlined lines in other files included; and the total.
+/// Counts of one event by function, including its inlined lines in other files; and the total.
 fn by_function(text: &str, image: &str) -> (BTreeMap<String, u64>, u64) {
     let mut counts = BTreeMap::new();
     let (head, rows) = text.split_once(" file:function\n").unwrap();
     let total = head.lines().find_map(|line| line.strip_suffix(" PROGRAM TOTALS")).unwrap();
-    // Below the line under the title.
+    // Rows begin below the line under the title.
     for row in rows.lines().skip(1).filter(|row| !row.is_empty()) {
         let (count, name) = row.trim_start().split_once(' ').unwrap();
         if count != "." {
@@ -84,7 +84,7 @@ fn callgrind_annotate_shows_the_instructions_samples_and_calls_of_the_table() {
 
 type Calls = BTreeMap<(String, String), (u64, u64)>;
 
-/// Calls and their cost, as listed below each function.
+/// Calls and their costs, as listed below each function.
 fn shown_calls(text: &str, image: &str) -> Calls {
     let mut calls = Calls::new();
     let mut caller = String::new();

@@ -1,8 +1,8 @@
-//! The promise: a trace has the stack of each sample where it was taken, in events that nest and are in order, and
-//! a program that others made reads the same tracks and times out of it.
+//! The promise: a trace has the stack of each sample at its time, in events that nest and are in order, and another
+//! project's program reads the same tracks and times from it.
 //!
-//! Perfetto's page and its trace processor come from the network only, and the `chrome://tracing` of a Chromium
-//! without a screen does not start; speedscope's page reads the format, too.
+//! Perfetto's page and its trace processor come from the network only, and the `chrome://tracing` of a headless
+//! Chromium does not start. speedscope's page reads the format, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ use crate::common::{made, names, run, synthetic, tools, viewer};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
-/// Process and thread.
+/// Ids of process and thread.
 type Ids = (u64, u64);
 
 #[derive(Clone, Debug)]
@@ -34,11 +34,11 @@ struct Trace {
     ns_per_insn: f64,
     processes: BTreeMap<u64, String>,
     threads: BTreeMap<Ids, String>,
-    /// In the order of the file.
+    /// Events of each thread, in the file's order.
     events: BTreeMap<Ids, Vec<Event>>,
 }
 
-/// Reads a trace whose instructions take so many nanoseconds, and fails at what is none.
+/// Reads a trace with so many nanoseconds per instruction; fails on malformed events.
 fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
     let insns_at = |micros: f64| {
         let insns = (micros * 1000.0 / ns_per_insn).round();
@@ -68,7 +68,7 @@ fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
                 let end_micros = micros("ts") + micros("dur");
                 let end = insns_at(end_micros);
                 assert!(end > start, "{event} takes no time");
-                // As a reader adds them up: the same number where something else ends or begins.
+                // A reader adds times up: ends and beginnings at one instant must give the same number.
                 let same = ends_micros.insert(start, micros("ts"));
                 assert!(same.is_none_or(|same| same == micros("ts")), "{event} starts beside {same:?}");
                 let same = ends_micros.insert(end, end_micros);
@@ -100,7 +100,7 @@ fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
 }
 
 impl Trace {
-    /// What is open on the tracks of a vCPU at a time, outermost first.
+    /// Events open on a vCPU's tracks at a time, outermost first.
     fn at(&self, vcpu: u32, time: u64) -> Vec<&Event> {
         let tracks = self.events.iter().filter(|((pid, _), _)| *pid == u64::from(vcpu) + 1);
         tracks.flat_map(|(_, events)| events).filter(|event| event.start <= time && time < event.end).collect()
@@ -111,7 +111,7 @@ fn shown(role: FrameRole, name: &str) -> String {
     if role == FrameRole::Inlined { format!("{name} (inlined)") } else { name.to_owned() }
 }
 
-/// Every sample's stack is open from the sample before up to itself, and nothing else is open ever.
+/// Checks that every sample's stack is open from the sample before up to itself, and that nothing else is ever open.
 #[track_caller]
 fn assert_is_all_samples(trace: &Trace, profile: &Profile, args: &[&str]) {
     let tree = CallTree::new(profile, View { fold_irqs: args.contains(&"--fold-irqs") });
@@ -128,7 +128,7 @@ fn assert_is_all_samples(trace: &Trace, profile: &Profile, args: &[&str]) {
         *insns.entry(u64::from(sample.vcpu) + 1).or_default() += expected.len() as u64 * (sample.at_insns - *before);
         *before = sample.at_insns;
     }
-    // As long together as the samples are deep and long.
+    // The sum of durations equals the sum over samples of depth times length.
     let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
     for (ids, events) in &trace.events {
         *sums.entry(ids.0).or_default() += events.iter().map(|event| event.end - event.start).sum::<u64>();
@@ -136,7 +136,7 @@ fn assert_is_all_samples(trace: &Trace, profile: &Profile, args: &[&str]) {
     assert_eq!(sums, insns);
 }
 
-/// A time as speedscope shows it, which has two decimals.
+/// Whether a text is speedscope's form of a time, with two decimals.
 fn shows(text: &str, microseconds: f64) -> bool {
     let digits = text.trim_end_matches(|character: char| character.is_alphabetic() || character == 'µ');
     let unit = match &text[digits.len()..] {
@@ -148,11 +148,11 @@ fn shows(text: &str, microseconds: f64) -> bool {
     (digits.parse::<f64>().unwrap() * unit - microseconds).abs() <= 0.0051 * unit
 }
 
-/// Opens a trace in speedscope's page, which has to show all tracks and their times; returns how many tracks it was
-/// held to.
+/// Opens a trace in speedscope's page, which must show all tracks and their times; returns the number of tracks
+/// compared.
 ///
-/// Where a frame ends and one of its name begins at the same time, speedscope guesses which of both is first; the
-/// times of such tracks are its own.
+/// If a frame ends when another of its name begins, speedscope guesses their order. The times of such tracks are not
+/// compared.
 #[track_caller]
 fn assert_shown(trace: &Trace, path: &Path) -> usize {
     let seen = viewer("speedscope.mjs", &[path.to_str().unwrap(), "--import"]);
@@ -179,7 +179,7 @@ fn assert_shown(trace: &Trace, path: &Path) -> usize {
         }
         let weight = profile["weight"].as_str().unwrap();
         assert!(shows(weight, insns as f64 * trace.ns_per_insn / 1000.0), "{title}: {weight}, not {insns}");
-        // With the arguments of those that have some.
+        // Names include the arguments of those that have some.
         let frames: BTreeSet<&str> =
             profile["frames"].as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect();
         let named = |event: &Event| match (event.name.as_str(), &event.args) {
@@ -219,7 +219,7 @@ fn each_task_has_a_track_with_the_stack_of_every_sample() {
             assert_eq!(trace.other_data["total_insns"], 5_000_000);
             assert_eq!(trace.other_data["image_name"], format!("{image}.elf"));
             let held = assert_shown(&trace, file.path());
-            // On riscv64 the timer's task runs too shortly for a sample of its own.
+            // On riscv64 the timer's task runs too briefly for a sample of its own.
             assert!(held >= 3, "speedscope was held to the times of {held} tracks only");
         }
     }
@@ -265,7 +265,7 @@ fn names_that_hurt_stay_as_they_are_and_namesakes_say_which_they_are() {
     for task in ["task net;rx 1", "task net;rx 1 (2)", "task größe \"x\" <y>", "task a\tb\n\u{1b}[1mc"] {
         assert!(names.contains(&task), "{task:?} is not among {names:?}");
     }
-    // In one, `main` calls the other `main`.
+    // On one track, `main` calls the other `main`.
     assert_eq!(assert_shown(&trace, file.path()), trace.threads.len() - 1);
 }
 
@@ -298,7 +298,7 @@ fn events_last_as_long_as_frames_stay_where_they_are() {
         let (_, file) = export(&saved, args);
         serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap()
     };
-    // By the firmware's own clock, 32 ns for each instruction, unless another is asked for.
+    // The firmware's own clock, 32 ns per instruction, unless another is asked for.
     let json = read(&[]);
     let first = json["traceEvents"].as_array().unwrap().iter().find(|event| event["name"] == "crc").unwrap();
     let late_ns = (first["dur"].as_f64().unwrap() - 3.2) * 1000.0;

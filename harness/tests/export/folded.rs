@@ -1,5 +1,5 @@
-//! The promise: the folded stacks are what inferno's own programs draw, compare and collapse, and no instruction
-//! is lost on the way.
+//! The promise: inferno's own programs draw, compare and collapse the folded stacks, and no instruction is lost on
+//! the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::common::{names, run, synthetic, tools};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
-/// Reads lines as inferno does: the number is after the last space.
+/// Parses lines like inferno: the number is after the last space.
 fn parse(text: &str) -> Vec<(Vec<&str>, u64)> {
     let line = |line: &'_ str| -> (usize, u64) {
         let (stack, insns) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no number: {line:?}"));
@@ -34,7 +34,7 @@ fn folded(profile: &Path, args: &[&str]) -> String {
     String::from_utf8(tools::export(profile, "folded", args)).unwrap()
 }
 
-/// Every frame that a flamegraph of the stacks has, with its width.
+/// All frames of a flamegraph of the stacks, with their widths.
 fn frames<'t>(stacks: &[(Vec<&'t str>, u64)]) -> BTreeMap<Vec<&'t str>, u64> {
     let mut frames = BTreeMap::new();
     for (stack, insns) in stacks {
@@ -45,7 +45,7 @@ fn frames<'t>(stacks: &[(Vec<&'t str>, u64)]) -> BTreeMap<Vec<&'t str>, u64> {
     frames
 }
 
-/// Name and width of every frame that inferno-flamegraph draws, sorted.
+/// Name and width of all frames that inferno-flamegraph draws, sorted.
 fn drawn(folded: &Path, args: &[&str]) -> Vec<(String, u64)> {
     let mut command = tools::cargo("inferno-flamegraph");
     let usual = ["--minwidth", "0", "--countname", "instructions"];
@@ -76,7 +76,7 @@ fn assert_drawn(text: &str, insns: u64) {
     expected.push(("all".to_owned(), insns));
     expected.sort();
     assert_eq!(drawn(file.path(), &["--flamechart"]), expected);
-    // Else it sorts lines as text, which tears some frames apart (`f`, `f2`, `f;g`); they are as wide together.
+    // Otherwise it sorts lines as text, which tears some frames apart (`f`, `f2`, `f;g`); their sum is the same.
     let sum = |frames: Vec<(String, u64)>| {
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for (name, insns) in frames {
@@ -193,7 +193,7 @@ fn names_that_hurt_are_each_one_frame() {
     }
     let long = frames.iter().filter(|frame| frame.chars().count() == 1000).count();
     assert_eq!(long, 2);
-    // The two functions of one name are one frame, called by `main`.
+    // The two functions of one name are a single frame, called by `main`.
     let sum = |name: &str| -> u64 {
         stacks.iter().filter(|(stack, _)| stack.last() == Some(&name)).map(|(_, insns)| insns).sum()
     };

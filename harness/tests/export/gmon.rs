@@ -1,5 +1,5 @@
-//! The promise: GNU gprof shows the exact profile of firmware that was built without `-pg`. Everything here is
-//! read from gprof's own output.
+//! The promise: GNU gprof shows the exact profile of firmware that was built without `-pg`. All numbers here are read
+//! from gprof's own output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::common::{image, run};
 
-/// A profile, exported.
+/// Profile that was exported.
 struct Exported {
     dir: TempDir,
 }
@@ -37,7 +37,7 @@ impl Exported {
         self.dir.path().join(name)
     }
 
-    /// What gprof prints about the image.
+    /// Output of gprof for the image.
     #[track_caller]
     fn gprof(&self, firmware: &Path, args: &[&str]) -> String {
         let is_arm = firmware.file_name().unwrap().to_str().unwrap().starts_with("cortex");
@@ -61,7 +61,7 @@ fn export(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Self instructions (as seconds at 1 Hz) and calls by function of `gprof -p`. Its calls leave recursion out.
+/// Self instructions (as seconds at 1 Hz) and calls by function in `gprof -p`, whose calls leave recursion out.
 fn flat(text: &str) -> BTreeMap<String, (u64, u64)> {
     let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for line in text.lines().skip_while(|line| !line.contains("time   seconds")).skip(1) {
@@ -75,7 +75,7 @@ fn flat(text: &str) -> BTreeMap<String, (u64, u64)> {
     rows
 }
 
-/// Calls and recursive calls by function of `gprof -q`.
+/// Calls and recursive calls by function in `gprof -q`.
 fn graph(text: &str) -> BTreeMap<String, (u64, u64)> {
     let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with('[')) {
@@ -90,7 +90,7 @@ fn graph(text: &str) -> BTreeMap<String, (u64, u64)> {
     rows
 }
 
-/// What our table says: self instructions and calls by the name that gprof is given.
+/// Self instructions and calls in harness's own table, by the name that gprof gets.
 fn expected(table: &Table) -> BTreeMap<String, (u64, u64)> {
     let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for row in &table.rows {
@@ -100,7 +100,7 @@ fn expected(table: &Table) -> BTreeMap<String, (u64, u64)> {
     rows
 }
 
-/// `in_flight` calls may have been made whose callee had not begun when the window ended.
+/// Checks all counts. Up to `in_flight` calls may lack a callee that had not begun when the window ended.
 #[track_caller]
 fn assert_exact(name: &str, profile: &Profile, mut in_flight: u64) {
     let exported = Exported::new(profile, &["--clock-hz", "1"]);
@@ -213,7 +213,7 @@ fn counts_above_16_and_32_bits_add_up() {
     assert_eq!(flat["main"], (main.self_insns + more, calls));
     assert_eq!(flat.values().map(|row| row.0).sum::<u64>(), table.total_insns + more);
 
-    // A reader that goes away in the middle of these megabytes.
+    // The reader goes away in the middle of these megabytes.
     let mut command = export(exported.dir.path(), &["-f", "gmon"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut head = [0; 4];

@@ -1,4 +1,4 @@
-//! The format json: valid by its published schema, everything adds up, and jq reads it; csv says the same.
+//! Tests of the format json: valid by its published schema, sums add up, jq reads it; csv has the same numbers.
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +23,7 @@ fn json(run: &Run) -> Value {
     serde_json::from_slice(&export(&run.dir, "json", &[])).unwrap()
 }
 
-/// What jq prints for a filter.
+/// Output of jq for a filter.
 fn jq(json: &[u8], filter: &str) -> String {
     let mut jq = Command::new("jq")
         .args(["-r", filter])
@@ -55,7 +55,7 @@ fn every_profile_is_valid_by_the_published_schema() {
     }
 }
 
-/// What a command prints about a profile.
+/// Output of a command about a profile.
 fn printed(args: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_harness")).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -98,7 +98,7 @@ fn bins_callers_and_reports_are_valid_by_their_schemas_and_add_up() {
     for sum in ["[.callers[].calls] | add", "[.callers[] | .calls] | add"] {
         assert_eq!(jq(&callers, sum), document["calls"].to_string());
     }
-    // What it called and what it executed itself is all that was executed on its behalf, and its callers have all of it.
+    // Own instructions and callees' add up to the inclusive ones, and so do the callers'.
     let inclusive = document["inclusive_insns"].to_string();
     assert_eq!(jq(&callers, "[.callers[].insns // 0] | add"), inclusive);
     assert_eq!(jq(&callers, "([.callees[].insns // 0] | add) + .self_insns"), inclusive);
@@ -146,7 +146,7 @@ fn everything_adds_up_to_the_profile_by_jq() {
         assert_eq!(tree, if args.contains(&"--exact") { profile.total_insns() } else { 0 }, "{name}");
         let counted = jq(&json, "[.in_target_arcs[].count] | add // 0");
         assert_eq!(counted != "0", name.ends_with("-pg"), "{name}: {counted}");
-        // A sample's path ends where it was taken.
+        // A sample's path ends in a function.
         let strays = "[. as $p | .samples[] | $p.frames[$p.paths[.path].frame].kind] | map(select(. == \"task\" or . == \"irq\")) | length";
         assert_eq!(jq(&json, strays), "0", "{name}");
     }

@@ -1,5 +1,5 @@
-//! The promise: lcov and genhtml show which lines and functions of firmware ran, although it was built without
-//! gcov. Everything here is read from what these tools say.
+//! The promise: lcov and genhtml show the executed lines and functions of firmware that was built without gcov. All
+//! numbers here are read from these tools' output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::common::{image, run, run_file};
 
-/// A directory with a saved profile.
+/// Makes a directory with a saved profile.
 fn saved(profile: &Profile) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("profile.fwp"), profile.to_bytes().unwrap()).unwrap();
@@ -25,7 +25,7 @@ fn export(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Writes `firmware.info`, with the sources where they are.
+/// Writes `firmware.info` with resolved source paths.
 #[track_caller]
 fn exported(dir: &Path) -> String {
     let output = export(dir, &["-o", "firmware.info", "--source-map", &format!("={}", root().display())]).output();
@@ -45,12 +45,12 @@ fn tool(name: &str, dir: &Path, args: &[&str]) -> String {
         output.unwrap_or_else(|error| panic!("{name}: {error}: run ci/setup --tests"));
     let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{name}: {said}");
-    // What they only warn of.
+    // Problems that the tools only warn of.
     assert!(!said.contains("ERROR") && !said.contains("mismatch") && !said.contains("negative"), "{name}: {said}");
     said
 }
 
-/// `(hit, found)` of lines and of functions.
+/// Numbers of lines and of functions, as `(hit, found)`.
 fn summary(dir: &Path) -> [(usize, usize); 2] {
     let text = tool("lcov", dir, &["--summary"]);
     ["lines.", "functions."].map(|label| {
@@ -61,7 +61,7 @@ fn summary(dir: &Path) -> [(usize, usize); 2] {
     })
 }
 
-/// genhtml's pages, those whose names end so, by the source's path.
+/// genhtml's pages whose names have this ending, by the source's path.
 fn pages(dir: &Path, options: &[&str], ending: &str) -> BTreeMap<String, String> {
     fn visit(dir: &Path, pages: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -80,7 +80,7 @@ fn pages(dir: &Path, options: &[&str], ending: &str) -> BTreeMap<String, String>
     files.into_iter().filter_map(page).collect()
 }
 
-/// Text without tags, with characters instead of entities.
+/// Removes tags from a text and decodes entities.
 fn plain(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {
@@ -89,7 +89,7 @@ fn plain(html: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// Counts by line of a page: those lines that have code.
+/// Counts by line of a page, for lines with code.
 fn line_counts(page: &str) -> BTreeMap<u32, u64> {
     let text = plain(page);
     let counts = text.lines().filter_map(|line| {
@@ -100,18 +100,18 @@ fn line_counts(page: &str) -> BTreeMap<u32, u64> {
     counts.collect()
 }
 
-/// Calls by function of a page of functions.
+/// Calls by function, from a page of functions.
 fn calls(page: &str) -> BTreeMap<String, u64> {
     let cells: Vec<String> = page.lines().filter(|line| line.contains("\"coverFn")).map(plain).collect();
     cells.chunks(2).map(|cells| (cells[0].trim().to_owned(), cells[1].trim().parse().unwrap())).collect()
 }
 
-/// The path that [`exported`] gives a source.
+/// Path that [`exported`] gives a source.
 fn mapped(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", root().display()) }
 }
 
-/// Lines with code by file, and whether one of their instructions ran.
+/// Lines with code by file, and whether one of their instructions was executed.
 fn lines(profile: &Profile) -> BTreeMap<String, BTreeMap<u32, bool>> {
     let executed: BTreeSet<u64> = profile.insns().into_keys().collect();
     let mut lines: BTreeMap<String, BTreeMap<u32, bool>> = BTreeMap::new();
@@ -142,7 +142,7 @@ fn genhtml_and_lcov_show_the_lines_that_ran_and_the_calls_of_every_function() {
             shown.iter().map(|(source, counts)| (source.clone(), ran(counts))).collect();
         assert_eq!(shown_ran, expected, "{name}");
 
-        // Calls, from the tool's pages as from our table.
+        // Calls in the tool's pages equal those in harness's table.
         let table = functions::table(&profile);
         let functions: BTreeMap<_, _> = pages(dir.path(), &[], ".func.html")
             .into_iter()
@@ -156,7 +156,7 @@ fn genhtml_and_lcov_show_the_lines_that_ran_and_the_calls_of_every_function() {
         for row in table.rows.iter().filter(|row| !row.linkage_name.contains('.')) {
             let Some(file) = &row.file else { continue };
             assert_eq!(functions[&(mapped(file), row.linkage_name.clone())], row.calls, "{name}: {}", row.name);
-            // Its first line ran whenever it was called.
+            // A function's first line ran at every call.
             let start = row.start.unwrap();
             let first =
                 profile.names.lines.iter().find(|code| (code.start..code.start + code.size_bytes).contains(&start));
@@ -166,7 +166,7 @@ fn genhtml_and_lcov_show_the_lines_that_ran_and_the_calls_of_every_function() {
             checked += 1;
         }
         assert!(checked > 60, "{name}: only {checked} functions");
-        // Functions that never ran are there, too.
+        // Functions that never ran are listed, too.
         let executed: BTreeSet<u64> = table.rows.iter().filter_map(|row| row.start).collect();
         let never = profile.names.functions.iter().filter(|function| !executed.contains(&function.start));
         let never: Vec<&Function> = never.filter(|function| function.file.is_some()).collect();
@@ -235,7 +235,7 @@ fn names_and_paths_that_hurt_arrive() {
         let code = function.start..function.start + function.size_bytes;
         profile.names.lines.iter_mut().filter(|line| code.contains(&line.start)).for_each(|line| line.file = file);
     }
-    // Two of one name in one file.
+    // Two functions of one name in one file.
     profile.names.functions.iter_mut().find(|function| function.start == used[5]).unwrap().linkage_name =
         long.clone();
     fs::write(dir.path().join("profile.fwp"), profile.to_bytes().unwrap()).unwrap();

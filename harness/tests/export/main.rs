@@ -1,4 +1,4 @@
-//! What is written for the programs of others, read by these programs.
+//! Tests of exports with the programs that they are made for.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The promise: the profile that formats are tested with says what it is said to say; so does the one they are measured with.
+//! The promise: the profiles that test and measure the formats have the contents that their descriptions promise.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The promise: a format that cannot have phases apart says so, and which can, instead of leaving them out.
+//! The promise: a format that cannot separate phases says so and names those that can, instead of leaving them out.
 
 use harness::export::FORMATS;
 

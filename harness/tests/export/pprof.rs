@@ -1,4 +1,4 @@
-//! The promise: `go tool pprof` opens the export, and what it says is exactly what was counted.
+//! The promise: `go tool pprof` opens the export and shows exactly the counted numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ fn export(profile: &Path, args: &[&str]) -> tempfile::NamedTempFile {
 }
 
 fn pprof(file: &tempfile::NamedTempFile, args: &[&str]) -> String {
-    // Elsewhere, since it shortens paths that contain the directory's name.
+    // In another directory, since pprof shortens paths that contain the directory's name.
     pprof_in(Path::new("/"), file, args)
 }
 
@@ -34,7 +34,7 @@ fn pprof_in(directory: &Path, file: &tempfile::NamedTempFile, args: &[&str]) -> 
     tools::stdout(&mut command)
 }
 
-/// What `-top` says of each name: flat and cumulative values; and the total.
+/// Flat and cumulative values of each name in `-top`, and the total.
 fn top(file: &tempfile::NamedTempFile, args: &[&str]) -> (BTreeMap<String, (u64, u64)>, u64) {
     let all = ["-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0"];
     let text = pprof(file, &[&all, args].concat());
@@ -61,7 +61,7 @@ fn flat(values: &BTreeMap<String, (u64, u64)>) -> BTreeMap<String, u64> {
     values.iter().filter(|(_, (flat, _))| *flat > 0).map(|(name, &(flat, _))| (name.clone(), flat)).collect()
 }
 
-/// What our own table says.
+/// Values in harness's own table.
 fn table(profile: &Profile, value: fn(&functions::Row) -> u64) -> BTreeMap<String, u64> {
     let mut table = BTreeMap::new();
     for row in functions::table(profile).rows.iter().filter(|row| value(row) > 0) {
@@ -78,7 +78,7 @@ fn pprof_says_of_every_function_what_our_table_says() {
             let profile = run.profile();
             for options in [&[][..], &["--fold-irqs"]] {
                 let file = export(&run.dir, options);
-                // Instructions are what it shows unless asked for others.
+                // Instructions are the default value.
                 let (values, total) = top(&file, &["-noinlines"]);
                 assert_eq!(flat(&values), table(&profile, |row| row.self_insns), "{image} {args:?} {options:?}");
                 assert_eq!(total, profile.total_insns());
@@ -95,12 +95,12 @@ fn pprof_says_of_every_function_what_our_table_says() {
     }
 }
 
-/// Values by function, whatever it calls, and by task.
+/// Values by function, including its callees, and by task.
 type Sums = (BTreeMap<String, u64>, BTreeMap<String, u64>);
 
 type Value = fn(&calltree::Path) -> u64;
 
-/// What the flamegraph says.
+/// Values of the flamegraph.
 fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
     let (mut functions, mut tasks): Sums = Sums::default();
     let tree = CallTree::new(profile, View { fold_irqs });
@@ -124,8 +124,8 @@ fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
 
 #[test]
 fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
-    // The exact tree has instructions of each path; without it, they are divided by function there and by line
-    // here, as the samples are.
+    // The exact tree has instructions of each path. Without it they are divided as the samples are, by function in
+    // the flamegraph and by line here.
     let values: [(&str, Value); 2] = [("samples", |path| path.samples), ("instructions", |path| path.insns)];
     for image in IMAGES {
         for (args, values) in [(&["--for", "20M"][..], &values[..1]), (&["--for", "5M", "--exact"], &values)] {
@@ -174,7 +174,7 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
         let (values, _) = top(&file, &["-lines"]);
         let mut lines: BTreeMap<(String, u32), u64> = BTreeMap::new();
         for (name, (flat, _)) in values.into_iter().filter(|(_, (flat, _))| *flat > 0) {
-            // `function file:line`
+            // Such as `function file:line`.
             if let Some((before, line)) = name.rsplit_once(':')
                 && let Ok(line) = line.parse()
                 && line > 0
@@ -187,7 +187,7 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
     }
 }
 
-/// Instructions of each line as the page of sources says them (`/source` of `-http`, which `-weblist` writes).
+/// Instructions of each line on the page of sources (`/source` of `-http`, which `-weblist` writes).
 fn source_view(directory: &Path, file: &tempfile::NamedTempFile) -> BTreeMap<(String, u32), u64> {
     let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
     pprof_in(directory, file, &["-weblist=.", "-output", page.path().to_str().unwrap()]);
@@ -201,7 +201,7 @@ fn source_view(directory: &Path, file: &tempfile::NamedTempFile) -> BTreeMap<(St
         let rest = tags.replace_all(rest, " ");
         let mut words = rest.split_whitespace();
         let line: u32 = words.next().unwrap().parse().unwrap();
-        // A point is none.
+        // A point stands for none.
         if let Ok(insns) = words.next().unwrap().parse::<u64>() {
             *lines.entry((name.clone(), line)).or_default() += insns;
         }
@@ -209,7 +209,7 @@ fn source_view(directory: &Path, file: &tempfile::NamedTempFile) -> BTreeMap<(St
     lines
 }
 
-/// A path without the steps back that compilers leave in it, which pprof takes out.
+/// Removes the steps back that compilers leave in a path, as pprof does.
 fn clean(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {
@@ -230,7 +230,7 @@ fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
         let names = &profile.names;
         let mut expected: BTreeMap<(String, u32), u64> = BTreeMap::new();
         for (pc, insns) in profile.insns() {
-            // What is inlined is shown at its own line, and again at the line that it is inlined into.
+            // Inlined code counts at its own line, and again at the line that it is inlined into.
             for frame in names.frames_at(pc) {
                 if let (Some(file), Some(line)) = (frame.file, frame.line) {
                     *expected.entry((clean(&names.strings[file as usize]), line)).or_default() += insns;
@@ -239,7 +239,7 @@ fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
         }
         expected.retain(|(_, line), insns| *line > 0 && *insns > 0);
         let file = export(&run.dir, &[]);
-        // Whether or not it finds the image, whose code it does not know.
+        // Whether or not pprof finds the image, whose code it cannot decode.
         for directory in [Path::new("/"), &images_dir()] {
             let mut seen = source_view(directory, &file);
             seen.retain(|(_, line), _| *line > 0);
@@ -260,7 +260,7 @@ fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
     let run = run("cortex-m3-freertos", &["--for", "5M", "--period", "1009"]).expect_code(0);
     let file = export(&run.dir, &[]);
     let bytes = fs::read(file.path()).unwrap();
-    // RFC 1952: no time, no name, no system, so that the bytes are the same everywhere.
+    // RFC 1952: no time, no name, no system, so the bytes are the same everywhere.
     assert_eq!((&bytes[..4], &bytes[4..8], bytes[9]), (&[0x1f, 0x8b, 8, 0][..], &[0; 4][..], 255));
     let raw = pprof(&file, &["-raw"]);
     let facts = run.profile().facts;
@@ -268,7 +268,7 @@ fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
         "PeriodType: instructions count\nPeriod: 1009\n".to_owned(),
         "samples/count instructions/count[dflt] calls/count".to_owned(),
         format!(" cortex-m3-freertos.elf {} [FN][FL][LN][IN]", facts.image_sha256),
-        // 32 ns each.
+        // 32 ns per instruction.
         "Duration: 160m".to_owned(),
     ] {
         assert!(raw.contains(&expected), "{expected:?} is not in {}", &raw[..2000]);
@@ -312,7 +312,7 @@ fn names_that_hurt_are_each_one_row() {
         }
         assert_eq!(flat(&top(&file, args).0), expected, "{args:?}");
     }
-    // Namesakes are told apart by their files, where that is asked for.
+    // Files tell namesakes apart, if that is asked for.
     let (values, _) = top(&file, &["-noinlines", "-filefunctions"]);
     for function in names::functions().iter().filter(|function| function.name == "init") {
         let row = format!("init {}", function.file.as_ref().unwrap());
@@ -324,7 +324,7 @@ fn names_that_hurt_are_each_one_row() {
     }
 }
 
-/// A number of a row of the table of functions.
+/// Number in a row of the table of functions.
 type Count = fn(&functions::Row) -> u64;
 
 #[test]

@@ -1,5 +1,5 @@
-//! The promise: speedscope's own page shows the exact instructions of each frame and the samples in the order of time,
-//! for each task, whatever functions are called.
+//! The promise: speedscope's own page shows the exact instructions of each frame and the samples in order of time,
+//! for each task, whatever the functions' names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,10 +17,10 @@ use crate::common::{made, names, run, synthetic, tools, viewer};
 
 const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 
-/// Names of the groups that are no task.
+/// Names of the groups that are not tasks.
 const NO_GROUP: [&str; 3] = [", [no task]", ", [not sampled]", ", interrupts"];
 
-/// What the file says.
+/// Contents of a speedscope file.
 #[derive(Debug)]
 struct File {
     /// Name, file and line.
@@ -36,12 +36,12 @@ struct Part {
 }
 
 impl Part {
-    /// Without the gaps.
+    /// Instructions without the gaps.
     fn insns(&self) -> u64 {
         self.samples.iter().filter(|(stack, _)| !stack.is_empty()).map(|(_, insns)| insns).sum()
     }
 
-    /// Whether it has everything of one vCPU in the order of time.
+    /// Whether it has all samples of one vCPU in order of time.
     fn is_whole(&self) -> bool {
         self.is_in_time_order()
             && !self.name.contains(", task ")
@@ -91,7 +91,7 @@ fn read(path: &str) -> File {
     File { frames, profiles: list(&json["profiles"]).iter().map(part).collect() }
 }
 
-/// Self and total of each frame as they come out of the file, and as the page shows them, sorted.
+/// Self and total of each frame, computed from the file in the page's format, sorted.
 fn rows(file: &File, part: &Part) -> Vec<(String, u64, u64)> {
     let mut sums: HashMap<usize, (u64, u64)> = HashMap::new();
     for (stack, insns) in &part.samples {
@@ -111,7 +111,7 @@ fn number(text: &Value) -> u64 {
     text.as_str().unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
-/// Opens a file in speedscope's page, which has to show what is in the file.
+/// Opens a file in speedscope's page, which must show the file's contents.
 #[track_caller]
 fn assert_shown(path: &str) -> File {
     let file = read(path);
@@ -137,12 +137,12 @@ fn assert_shown(path: &str) -> File {
     file
 }
 
-/// The exact instructions of each function with what is inlined into it, by name, file and line.
+/// Exact instructions of each function with its inlined functions, by name, file and line.
 fn of_functions(file: &File) -> BTreeMap<(String, Option<String>, Option<u64>), u64> {
     of_part(file, file.profiles.iter().find(|part| part.name.ends_with(": exact instructions")).unwrap())
 }
 
-/// The same of one part.
+/// Instructions by function of one part.
 fn of_part(file: &File, part: &Part) -> BTreeMap<(String, Option<String>, Option<u64>), u64> {
     let mut sums = BTreeMap::new();
     for (stack, insns) in &part.samples {
@@ -157,8 +157,8 @@ fn of_table(profile: &Profile) -> BTreeMap<(String, Option<String>, Option<u64>)
     rows.map(|row| ((row.name, row.file, row.line.map(u64::from)), row.self_insns)).collect()
 }
 
-/// The parts in the order of time have the stack of each sample where it was taken, as wide as the instructions
-/// since the one before: the whole, which comes first, and those of the tasks together.
+/// Checks the parts in order of time. They have the stack of each sample at its time, as wide as the instructions
+/// since the sample before. This holds for the whole, which comes first, and for the tasks together.
 #[track_caller]
 fn assert_in_time_order(file: &File, profile: &Profile, args: &[&str]) {
     let vcpus = profile.vcpus.len() as u32;
@@ -219,13 +219,13 @@ fn the_page_shows_every_task_with_exact_instructions_and_in_the_order_of_time() 
             let profile = run.profile();
             let (_temp, path) = export(&run.dir, args);
             let file = assert_shown(&path);
-            // What the page opens with, in its tab of that name.
+            // The page opens with the first profile, in its tab "Time Order".
             assert_eq!(file.profiles[0].name, format!("{image}.elf, all tasks: instructions in time order"));
             assert_eq!(file.profiles[1].name, format!("{image}.elf, all tasks: exact instructions"));
             assert_eq!(file.profiles[1].insns(), profile.total_insns());
             assert_eq!(of_functions(&file), of_table(&profile), "{image}");
             assert_in_time_order(&file, &profile, args);
-            // The tasks' parts are the whole, divided.
+            // The tasks' parts add up to the whole.
             let parts = || file.profiles[2..].iter().filter(|part| part.is_exact());
             assert_eq!(parts().map(Part::insns).sum::<u64>(), profile.total_insns());
             let has = |part: &str| file.profiles.iter().any(|profile| profile.name == format!("{image}.elf, {part}"));
@@ -326,7 +326,7 @@ fn phases_are_profiles_of_their_own_with_exact_instructions_and_in_the_order_of_
             assert_eq!(part.insns(), phase.total_insns(), "{image} {name}");
             assert_eq!(of_part(&file, part), of_table(phase), "{image} {name}");
         }
-        // Each sample is in the phase that it was taken in, as long as the instructions since the one before.
+        // Each sample is in its phase, as long as the instructions since the sample before.
         let parts: Vec<&Part> = in_time_order.iter().collect();
         assert_has_all_samples(&file, &parts, &profile, 0, &[]);
         let sampled = phases.iter().filter(|(_, phase)| !phase.samples.is_empty());

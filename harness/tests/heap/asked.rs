@@ -1,4 +1,4 @@
-//! What is asked for and is not there ends with 2 and the nearest names; a rule that cannot be read, with its column.
+//! Options that name missing things end with 2 and the nearest names; unreadable rules end with their column.
 
 use crate::common::refused;
 
@@ -44,6 +44,6 @@ fn an_address_in_an_image_without_symbols_is_one_where_it_has_code() {
         &["--heap-alloc", "0xf0000000(size=arg0)"],
         &["--heap-alloc: no function is at 0xf0000000: the image has no symbols, and no code there; give "],
     );
-    // Where there are symbols, what lies outside of all functions is a slip.
+    // With symbols, an address outside of all functions is a mistake.
     refused("cortex-m3-heap4", &["--heap-alloc", "0x4(size=arg0)"], &["--heap-alloc: no function is at 0x4"]);
 }

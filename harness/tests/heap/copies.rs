@@ -1,4 +1,4 @@
-//! What the compiler's copies of functions do, which are not followed by the function's name, is told; a clone can be named.
+//! Compiler's copies of functions are not followed by the function's name; the user is told, and can name a clone.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,9 @@ use tempfile::TempDir;
 use crate::common::built::{cortex_m, scratch};
 use crate::common::{Run, harness, run_file};
 
-/// gcc calls a clone of `pool_get` where it knows the first two arguments, and inlines `pool_put` where it knows that it is
-/// what is called: 40 allocations of 630 bytes. Five of 15 bytes are made by the functions themselves.
+/// Firmware for which gcc makes copies. It calls a clone of `pool_get` when it knows the first two arguments, and
+/// inlines `pool_put` when it knows the callee: 40 allocations of 630 bytes. The functions themselves make five
+/// allocations of 15 bytes.
 const SOURCE: &str = r#"
 struct pool { unsigned count; struct { unsigned used; char bytes[60]; } slot[64]; };
 static struct pool ours, theirs;
@@ -55,7 +56,7 @@ void reset(void) {
 }
 "#;
 
-/// The functions as they are written.
+/// Rules for the functions as written in the source.
 const RULES: [&str; 4] = ["--heap-alloc", "pool_get(size=arg2)", "--heap-free", "pool_put(arg1)"];
 
 fn firmware() -> (TempDir, PathBuf) {

@@ -1,5 +1,5 @@
-//! The promise on several CPUs: one heap that both allocate from is what the firmware's own table says, whichever of
-//! them frees what the other has allocated, in the middle of whose calls their turns end.
+//! The promise with several CPUs: a heap that both allocate from agrees with the firmware's own table. Either CPU may
+//! free blocks of the other, and turns end in the middle of calls.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::truth::{counted, followed};
 /// Two harts that share translations, and two CPUs that do not.
 const IMAGES: [&str; 2] = ["riscv64-smp-heap", "cortex-m33-an521-amp-heap"];
 
-/// The functions that take the lock, which both CPUs are in at a time.
+/// Functions that take the lock; both CPUs may be in them at once.
 const WRAPPERS: [&str; 8] = [
     "--heap-alloc",
     "__wrap_malloc(size=arg0)",
@@ -43,7 +43,7 @@ fn one_heap_of_two_cpus_is_what_its_table_says() {
         assert_eq!(followed(&found), expected, "{image}");
         assert_eq!((found.double_frees, found.bad_frees, found.reissued), (0, 0, 0), "{image}");
         assert!(truth["strangers"] == 0 && truth["met"] > 10, "{image}: {truth:?}");
-        // Who has lost what is told by the path.
+        // The path tells which CPU has leaked a block.
         let profile = measured(image, &["--heap"]).profile();
         let tree = heap::paths(profile, Default::default());
         for (cpu, entry) in [(0, "main"), (1, "secondary_main")] {
@@ -60,7 +60,7 @@ fn calls_that_both_are_in_at_a_time_are_told_apart() {
     for image in IMAGES {
         let (found, truth) = found(image, &WRAPPERS);
         let mut all = followed(&found);
-        // The table is written before the wrapper returns: how much is held at once may differ by a few blocks.
+        // The table is written before the wrapper returns, so the peak may differ by a few blocks.
         let peak = all.remove("peak").unwrap();
         assert!(peak.abs_diff(truth["peak"]) < 400, "{image}: {peak}, {truth:?}");
         for (name, number) in all {
@@ -97,7 +97,7 @@ fn the_timeline_has_each_event_at_its_cpus_time_and_in_the_order_of_all() {
             assert!(at_insns >= clocks[vcpu as usize], "{image}: time goes back");
             clocks[vcpu as usize] = at_insns;
             if let Recorded::Heap { event, .. } = recorded {
-                // How far all of them have come is known by the timeline, too.
+                // The timeline's clocks of all CPUs add up to the event's time.
                 assert_eq!(event.at_insns, clocks.iter().sum::<u64>(), "{image}: {event:?}");
                 by_cpu[vcpu as usize] += 1;
                 seen.push(event);

@@ -1,4 +1,4 @@
-//! The promise: heaptrack_print and ms_print say of an export what `harness heap` says of the profile.
+//! The promise: heaptrack_print and ms_print show the same numbers of an export as `harness heap` of the profile.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn heaptrack_print_counts_the_same() {
             };
             digits.parse::<f64>().unwrap() * scale
         };
-        // It writes two digits.
+        // The tool writes two digits.
         for (title, bytes) in
             [("peak heap memory consumption: ", found.peak.bytes), ("total memory leaked: ", found.at_end.bytes)]
         {

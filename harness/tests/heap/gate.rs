@@ -1,11 +1,11 @@
-//! The heap in suites: keys, assertions, thresholds.
+//! Heap in suites: keys, assertions, thresholds.
 
 use std::fs;
 use std::path::Path;
 
 use crate::common::{harness, image};
 
-/// Runs a suite; its exit code and what it printed.
+/// Runs a suite; returns exit code and output.
 fn suite(directory: &Path, text: &str, args: &[&str]) -> (i32, String) {
     fs::write(directory.join("harness.toml"), text).unwrap();
     let output = harness().arg("test").args(args).current_dir(directory).output().unwrap();
@@ -25,7 +25,7 @@ fn assertions_and_thresholds_judge_the_heap() {
     let (code, text) =
         suite(temp.path(), &entry("cortex-m3-heap4", good), &["--no-cache", "--save-baseline", "main"]);
     assert_eq!(code, 0, "{text}");
-    // Another heap of the same firmware, that leaks all.
+    // Another heap of the same firmware, which leaks all blocks.
     let limit = "heap = true\nheap-alloc = [\"pool_get(size=arg0)\"]\nheap-free = [\"pool_put\"]\n\
                  thresholds = { heap_leaked = \"5%\" }\n";
     let (code, text) = suite(temp.path(), &entry("cortex-m3-heap4", limit), &["--no-cache", "--baseline", "main"]);

@@ -1,4 +1,4 @@
-//! The heap as it is followed: held against what firmware counts of itself, and shown to others' programs.
+//! Heap tests: compared with the firmware's own counts, and shown in other projects' programs.
 
 #[path = "../common/mod.rs"]
 mod common;

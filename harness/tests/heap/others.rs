@@ -1,12 +1,12 @@
-//! The promise that what happens within a call is the call's, and what does not is counted: blocks of others that are given
-//! back within, functions that call themselves, and calls of threads that are under way at the same time.
+//! The promise: nested allocations belong to the outer call, and independent ones are counted. This covers blocks of
+//! others that are freed within a call, recursive functions, and overlapping calls of threads.
 
 use harness::analysis::heap::{self, HeapUse};
 
 use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::run_file;
 
-/// A pool on top of another allocator, whose blocks begin 8 bytes before its own; both are followed.
+/// Pool on top of another allocator, whose blocks begin 8 bytes before its own; both are followed.
 const POOL: &str = r#"
 #define NOIPA __attribute__((noipa))
 typedef unsigned long word;
@@ -39,7 +39,7 @@ NOIPA void *pool_move(void *block, word size) { yield(); char *raw = sys_move((c
 NOIPA void pool_put(void *block) { yield(); sys_put((char *)block - 8); yield(); }
 "#;
 
-/// Two threads, which take turns wherever they yield: within all calls of the pool.
+/// Two threads that yield to each other within all calls of the pool.
 const THREADS: &str = r#"
 static word stacks[2][256];
 static word *saved[3];
@@ -86,7 +86,7 @@ static void threads(void) {
 }
 "#;
 
-/// A pool that gives a cache back when it is empty, and a tree whose nodes delete their own.
+/// Pool that frees a cache when it is empty, and a tree whose nodes delete their children.
 const NESTED: &str = r#"
 static void *cache[4], *held[13];
 NOIPA static void evict(void) { for (int i = 0; i < 4; i++) pool_put(cache[i]); }
@@ -147,12 +147,12 @@ fn what_is_anothers_counts_and_calls_of_threads_of_any_kernel_are_kept_apart() {
         let run = run_file(&elf, &RULES).expect_code(0);
         let HeapUse { total, double_frees, bad_frees, reissued, at_end, peak, .. } =
             heap::replay(&run.profile()).unwrap();
-        // Twenty of the threads, each of which then gets another size, seventeen of the pool's, seven nodes.
+        // Twenty blocks of the threads, each of which is then resized, seventeen of the pool, seven nodes.
         assert_eq!((total.allocated.blocks, total.allocated.bytes), (64, 210 + 230 + 85 + 112), "{elf:?}: {total:?}");
         assert_eq!((total.freed.blocks, at_end.blocks), (64, 0), "{elf:?}: {total:?}");
         assert_eq!((double_frees, bad_frees, reissued), (0, 0, 0), "{elf:?}");
         assert_eq!((total.failed.blocks, total.left.blocks), (0, 0), "{elf:?}");
-        // Seven nodes are the most; of the pool's there are 16 at a time.
+        // Seven nodes are the peak; the pool has at most 16 blocks.
         assert_eq!(peak.bytes, 112, "{elf:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `harness heap`, its pictures and `harness diff`.
+//! Output of `harness heap`, its pictures, and `harness diff`.
 
 use crate::common::{harness, run, viewer};
 

@@ -1,4 +1,4 @@
-//! In an image without symbols functions are named by their addresses, and what is found is the same.
+//! Images without symbols: functions are named by address, and the findings are the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;

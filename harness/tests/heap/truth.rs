@@ -1,5 +1,5 @@
-//! The promise: allocations, bytes, frees, failures, the peak and what is held at the end are what the firmware's own
-//! table says, which all its calls go through.
+//! The promise: allocations, bytes, frees, failures, the peak and the memory held at the end agree with the
+//! firmware's own table, which all its calls go through.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use harness::analysis::heap::{self, HeapUse, Use};
 
 use crate::common::{measured, run};
 
-/// The pool that interrupts use in the images of FreeRTOS.
+/// Options for the pool that interrupts use in the FreeRTOS images.
 const POOL: [&str; 5] = ["--heap", "--heap-alloc", "pool_get(size=arg0)", "--heap-free", "pool_put"];
 
-/// The options of an image.
+/// Options of an image.
 fn options(image: &str) -> Vec<&'static str> {
     let has_pool = (1..=5).any(|number| image.ends_with(&format!("-heap{number}")));
     if has_pool { POOL.to_vec() } else { vec!["--heap"] }
 }
 
-/// What the firmware has printed of its own table.
+/// Numbers that the firmware has printed from its own table.
 pub(crate) fn counted(console: &str) -> BTreeMap<String, u64> {
     let pairs = console.lines().filter_map(|line| line.split_once(": "));
     pairs.filter_map(|(name, number)| Some((name.to_owned(), number.trim().parse().ok()?))).collect()
 }
 
-/// The same of what was followed.
+/// Numbers of the followed heap, with the same names.
 pub(crate) fn followed(found: &HeapUse) -> BTreeMap<String, u64> {
     let total = found.total;
     let numbers = [
         ("allocations", total.allocated.blocks),
         ("bytes", total.allocated.bytes),
         ("frees", total.freed.blocks),
-        // What throws has no memory, either.
+        // A call that throws has no memory, either.
         ("failures", total.failed.blocks + total.left.blocks),
         ("peak", found.peak.bytes),
         ("held", found.at_end.bytes),
@@ -48,12 +48,12 @@ fn assert_equal(image: &str) -> HeapUse {
     counted.retain(|name, _| followed(&found).contains_key(name));
     assert_eq!(followed(&found), counted, "{image}");
     assert_eq!((found.double_frees, found.bad_frees, found.reissued), (0, 0, 0), "{image}");
-    // What was allocated in the window has been freed or has leaked, and not all of it at once.
+    // Memory allocated in the window has been freed or has leaked, and not all of it at once.
     let Use { allocated, freed, leaked, temporary, .. } = found.total;
     assert_eq!(allocated, freed.plus(leaked), "{image}");
     assert!(temporary < freed.blocks || freed.blocks == 0, "{image}: {temporary}");
     assert!(copies::unfollowed(measured.profile()).is_empty(), "{image}");
-    // All that was asked for is somewhere.
+    // All requested memory belongs to a site.
     assert_eq!(found.sites.iter().map(|site| site.at_peak.bytes).sum::<u64>(), found.peak.bytes, "{image}");
     assert_eq!(found.sites.iter().map(|site| site.leaked.bytes).sum::<u64>(), found.at_end.bytes, "{image}");
     found
@@ -72,12 +72,12 @@ fn all_five_heaps_of_freertos_under_preemption_and_a_pool_of_interrupts() {
                 found.sites.iter().zip(&tree.samples).filter(|(_, path)| {
                     tree.frames(**path).iter().any(|member| member.frame.name.starts_with("[irq "))
                 });
-            // Blocks of 1 to 24 bytes.
+            // Block sizes are 1 to 24 bytes.
             let (blocks, bytes) = in_interrupts.fold((0, 0), |(blocks, bytes), (site, _)| {
                 (blocks + site.allocated.blocks, bytes + site.allocated.bytes)
             });
             assert_eq!((blocks, bytes), (24, 300), "{image}");
-            // Each of the four workers asks for as much, whoever runs when.
+            // Each of the four workers requests the same amount, in any order.
             let sites = &profile.heap.as_ref().unwrap().sites;
             let by_task = heap::by(&found, |site| sites[site as usize - 1].task);
             let workers = (1..).zip(&profile.tasks).filter(|(_, task)| task.name == "worker");
@@ -117,7 +117,7 @@ fn a_global_allocator_of_rust() {
 
 #[test]
 fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
-    // The compiler calls the allocator's methods from where __rust_alloc was called.
+    // The compiler calls the allocator's methods from the callers of __rust_alloc.
     let image = "cortex-m3-rust-heap-O3";
     let (name, calls) = heap::unfollowed(measured(image, &["--heap"]).profile()).unwrap();
     assert!(name.starts_with("<heap::Heap as core::alloc::global::GlobalAlloc>::") && calls > 700, "{name}: {calls}");
@@ -147,7 +147,8 @@ fn the_same_bytes_every_time_and_the_same_counts_as_without() {
     }
 }
 
-// It reads registers one by one and walks every stack. No sample is taken: its stacks are taken elsewhere.
+// The oracle reads registers one by one and walks every stack. It takes no samples, whose stacks would be taken at
+// other places.
 #[test]
 fn one_callback_per_instruction_sees_the_same_events_on_the_same_paths() {
     let images =

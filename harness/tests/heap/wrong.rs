@@ -1,4 +1,4 @@
-//! What goes wrong with a heap is found, as often as it was done, with both places.
+//! Errors in the use of a heap are found, as often as they were made, with both places.
 
 use harness::analysis::heap::{self, Wrong};
 use harness::analysis::stacks::View;
@@ -32,7 +32,7 @@ fn double_frees_and_frees_of_what_never_was_are_told_with_both_paths() {
 fn what_went_wrong_before_the_window_is_none_of_its_own() {
     let args = [&ARGS[..], &["--from", "gives_up"]].concat();
     let found = heap::replay(measured("cortex-m3-heap-wrong", &args).profile()).unwrap();
-    // All but the one after it.
+    // All allocators but the one after it.
     assert_eq!((found.double_frees, found.bad_frees, found.misuses.len()), (1, 0, 1));
     assert!(found.total.left.blocks > 0);
 }
@@ -41,7 +41,8 @@ fn what_went_wrong_before_the_window_is_none_of_its_own() {
 fn what_is_left_by_a_jump_is_no_allocation_and_what_happened_within_is_one() {
     let found = heap::replay(measured("cortex-m3-heap-wrong", &ARGS).profile()).unwrap();
     assert_eq!((found.total.left.blocks, found.total.left.bytes), (5, 500));
-    // 3 blocks freed twice, 5 within what was left, 7 after it, 1 that was moved when it was gone, and what it became.
+    // 3 blocks freed twice, 5 within a call that was left, 7 after it, 1 that was moved after its free, and its new
+    // block.
     assert_eq!(found.total.allocated.blocks, 17);
     assert_eq!(found.total.leaked.blocks, 1);
 }

@@ -24,7 +24,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Sources of harness and plugin, each with its path from the repository's root.
-fn all_sources() -> Vec<(String, String)> {
+pub(crate) fn all_sources() -> Vec<(String, String)> {
     let root = root();
     let files = ["harness", "plugin"].iter().flat_map(|folder| sources(&root.join(folder)));
     let read = |path: PathBuf| {
@@ -34,7 +34,7 @@ fn all_sources() -> Vec<(String, String)> {
     files.map(read).collect()
 }
 
-/// What is wrong with the tests of a source file, with its line.
+/// Complaints about the tests of a source file, with their lines.
 fn complaints(file: &str, text: &str) -> Vec<String> {
     let attributes =
         r"(?m)^\s*#\[test\]\s*(?:(?:#\[[^\]]*\]|//[^\n]*)\s*)*(?:fn\s+(\w+)[^{]*\{(?:\s|//[^\n]*\n)*\})?";
@@ -51,7 +51,7 @@ fn complaints(file: &str, text: &str) -> Vec<String> {
     }
     complaints
         .extend(ignored.find_iter(text).map(|found| format!("{file}:{}: a test is ignored", line(found.end()))));
-    // A fence that opens is every other one.
+    // Every second fence opens.
     let fences = text.match_indices("```").step_by(2).map(|(at, _)| at);
     let opens: Vec<usize> = fences.collect();
     complaints.extend(

@@ -1,3 +1,4 @@
-//! What the sources promise of themselves.
+//! Promises that the sources make about themselves.
 
 mod complete;
+mod words;

@@ -1,4 +1,4 @@
-//! The promise: code is read as GNU objdump reads it, instruction by instruction, and every count falls on one.
+//! The promise: code is disassembled like GNU objdump does, instruction by instruction, and every count falls on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -8,7 +8,7 @@ use harness::profile::Profile;
 
 use crate::common::{image, run};
 
-/// One instruction of objdump's: size in bytes, mnemonic, operands.
+/// Instructions by objdump: size in bytes, mnemonic, operands.
 type Theirs = BTreeMap<u64, (usize, String, String)>;
 
 fn objdump(names: &[&str], image_name: &str) -> Theirs {
@@ -40,9 +40,9 @@ fn read(profile: &Profile) -> Vec<Unit> {
     profile.code.iter().flat_map(|code| disassembler.read(code.start, &code.bytes, |_| false, name)).collect()
 }
 
-/// Spellings of one instruction: those of capstone and of objdump, both without `.w` and `.n`, and capstone's with
-/// `cs` and `cc` for the conditions that it calls `hs` and `lo`, or without RISC-V's `i` for immediate operands, which
-/// objdump leaves out up to binutils 2.40.
+/// Spellings of the same instruction by capstone and by objdump, both without `.w` and `.n`. Capstone's conditions
+/// `hs` and `lo` are spelled `cs` and `cc` here. RISC-V's `i` for immediate operands is left out, as objdump does up
+/// to binutils 2.40.
 const ALIASES: [(&str, &str); 13] = [
     ("asr", "mov"),
     ("lsl", "mov"),
@@ -60,7 +60,7 @@ const ALIASES: [(&str, &str); 13] = [
     ("mov", "nop"),
 ];
 
-/// A mnemonic without what tells the size of its encoding.
+/// Removes the size of the encoding from a mnemonic.
 fn plain(mnemonic: &str) -> &str {
     mnemonic.trim_end_matches(".w").trim_end_matches(".n")
 }
@@ -100,7 +100,7 @@ fn compare(image_name: &str, tools: &[&str], least_insns: usize) {
         if !is_same(ours, theirs) {
             *differing.entry((ours.to_owned(), theirs.to_owned())).or_default() += 1;
         }
-        // `80003562 <vformat+0x12>`
+        // Such as `80003562 <vformat+0x12>`.
         if let Some((before, name)) = unit.text.split_once(" <") {
             targets += 1;
             let ours = before.rsplit("0x").next().unwrap();
@@ -110,7 +110,7 @@ fn compare(image_name: &str, tools: &[&str], least_insns: usize) {
             same_names += usize::from(name == their_name);
         }
     }
-    // objdump counts from labels inside of functions, too.
+    // objdump also counts from labels inside functions.
     assert!(
         targets * 20 > least_insns && same_names * 10 > targets * 9,
         "{same_names} of {targets} targets have objdump's name"

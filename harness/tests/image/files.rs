@@ -1,4 +1,4 @@
-//! What is read from firmware files, and the one clear message that every unusable file gets.
+//! Facts that are read from firmware files, and the clear message that every unusable file gets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn open(path: &Path) -> Image {
     Image::open(path, &LoadOptions::default()).unwrap()
 }
 
-/// The message that opening this file gives; it names the file.
+/// Error message for this file; it must name the file.
 fn refused(path: &Path, options: &LoadOptions<'_>) -> String {
     let message = match Image::open(path, options) {
         Ok(image) => panic!("{} was accepted: {image:?}", path.display()),
@@ -42,7 +42,7 @@ fn objcopy(arguments: &[&str], from: &Path, to: &Path) {
     run(Command::new("arm-none-eabi-objcopy").args(arguments).arg(from).arg(to));
 }
 
-/// An ELF header, one program header and some code, made by hand: RISC-V, 64 bits, little-endian.
+/// Hand-made ELF file: header, one program header and some code; RISC-V, 64 bits, little-endian.
 fn handmade() -> Vec<u8> {
     let mut elf = vec![0_u8; 64 + 56 + 16];
     elf[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0");
@@ -95,7 +95,7 @@ fn an_elf_image_is_read_whole() {
     assert!(image.has_symbols && image.has_dwarf);
     assert_eq!(image.segments[0].load_addr, 0);
     assert!(image.segments[0].executable);
-    // Initialised data: loaded behind the code, used in RAM.
+    // Initialised data: loaded after the code, used in RAM.
     let data = image.segments.iter().find(|s| s.run_addr == 0x2000_0000).unwrap();
     assert_eq!(data.data, 42_u32.to_le_bytes());
     assert_eq!(data.load_addr, image.segments[0].load_range().end);
@@ -119,7 +119,7 @@ fn a_riscv_image_says_its_extensions() {
         let image = open(&riscv(bits, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "fw"));
         assert_eq!(image.arch, Some(arch));
         let isa = image.needs.riscv.clone().unwrap();
-        // Newer assemblers add what these imply.
+        // Newer assemblers add the extensions that these imply.
         assert!(
             machine::riscv_extensions(&isa).starts_with(&["i", "m", "a", "c", "zicsr"].map(str::to_owned)),
             "{isa}"
@@ -140,7 +140,7 @@ fn hex_and_raw_load_the_same_bytes_as_the_elf() {
     let placed = LoadOptions { load_addr: Some(0), ..LoadOptions::default() };
     let nowhere = LoadOptions::default();
     for (path, format, options) in [(&hex, Format::IntelHex, &nowhere), (&bin, Format::Raw, &placed)] {
-        // Without symbols the vector table tells the family; with them, the ELF says more.
+        // Without symbols the vector table shows the family; with them, the ELF says more.
         for symbols in [None, Some(&*elf)] {
             let image = Image::open(path, &LoadOptions { symbols, ..*options }).unwrap();
             assert_eq!(image.format, format);
@@ -205,7 +205,7 @@ fn files_that_are_no_firmware_get_one_clear_message() {
     fs::write(at("bad.hex"), ":00000001FE\n").unwrap();
     assert!(refused(&at("bad.hex"), &none).contains("line 1"));
 
-    // The test itself is a program of the host.
+    // The test program itself was made for the host.
     let host = std::env::current_exe().unwrap();
     let message = refused(&host, &none);
     assert!(message.contains("supported"), "{message}");
@@ -229,7 +229,7 @@ fn files_that_are_no_firmware_get_one_clear_message() {
         assert!(name == "v5TE" || message.contains(name), "{message}");
     }
 
-    // Options that do not belong to the format.
+    // Options for another format are refused.
     let misplaced = LoadOptions { load_addr: Some(0), ..none };
     assert!(refused(&elf, &misplaced).contains("--load-addr"));
     let moved = LoadOptions { load_bias: Some(0), ..none };
@@ -266,7 +266,7 @@ fn damaged_headers_are_named() {
         let message = with(at, bytes);
         assert!(message.contains(expected), "{at} {bytes:?}: {message}");
     }
-    // Big-endian: everything in the header is, so the machine is too.
+    // In a big-endian file all header fields are, so the machine is, too.
     let mut big = good.clone();
     big[5] = 2;
     big[16..20].copy_from_slice(&[0, 2, 0, 243]);
@@ -296,7 +296,7 @@ fn a_real_elf_cut_short_is_truncated() {
     }
 }
 
-/// Marsaglia's xorshift, seeded: the same damage in every run.
+/// Marsaglia's xorshift with a seed: the same damage in every run.
 struct Random(u64);
 
 impl Random {
@@ -329,7 +329,7 @@ fn no_damage_makes_it_panic() {
         for round in 0..rounds {
             let mut bytes = good.clone();
             for _ in 0..=random.below(4) {
-                // Half of the damage where it matters most: the headers at both ends.
+                // Half of the damage hits the headers at both ends, where it matters most.
                 let at = match random.below(4) {
                     0 => random.below(bytes.len().min(256)),
                     1 => bytes.len() - 1 - random.below(bytes.len().min(1200)),
@@ -344,7 +344,7 @@ fn no_damage_makes_it_panic() {
             if round % 5 == 0 {
                 bytes.truncate(random.below(bytes.len()));
             }
-            // Also as symbols of the sound file, and for what comes next in line.
+            // Also used as symbols of the intact file, and passed to the next stages.
             match Image::from_bytes(Path::new(name), &bytes, &options, None) {
                 Ok(image) => {
                     opened += 1;

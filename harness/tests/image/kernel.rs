@@ -1,5 +1,5 @@
-//! FreeRTOS as it is found in real images, compared with what the compiler says about the same sources (offsets) and
-//! with the instructions that store to its variables (disassembly); Embassy's tasks by their names.
+//! FreeRTOS as found in real images, compared with the compiler's offsets for the same sources, and with the
+//! instructions that store to its variables (disassembly). Embassy's tasks by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use wire::request::Poll;
 
 use crate::common::{self, all_images, image};
 
-/// What both compilers get: no warnings, the kernel's headers, nothing of a C library.
+/// Flags for both compilers: no warnings, the kernel's headers, no C library.
 const COMMON: &str = "-O2 -ffreestanding -ffunction-sections -fdata-sections -w -Ilib/include -Iports/freertos \
     -Ibuild/FreeRTOS-Kernel/include -Ibuild/FreeRTOS-Kernel";
 const RISCV: &str = "-misa-spec=2.2 -march=rv64imac -mabi=lp64 -mcmodel=medany -Iports/riscv-virt \
@@ -24,7 +24,8 @@ const RISCV: &str = "-misa-spec=2.2 -march=rv64imac -mabi=lp64 -mcmodel=medany -
 const ARM: &str =
     "-mcpu=cortex-m3 -mthumb -Iports/mps2-an385 -Iports/cortex-m -Ibuild/FreeRTOS-Kernel/portable/GCC/ARM_CM3";
 
-/// A kernel for two cores. The port is for one: it lacks the macros, and declares vTaskSwitchContext so.
+/// Configuration for two cores. The port is for one: it lacks the macros, and declares vTaskSwitchContext
+/// accordingly.
 const TWO_CORES: &str = "
     #define configNUMBER_OF_CORES 2
     #define configUSE_PASSIVE_IDLE_HOOK 0
@@ -69,7 +70,7 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Compiles each source with its flags and links them, whatever is missing.
+/// Compiles each source with its flags and links them, ignoring missing symbols.
 fn build(dir: &TempDir, arm: bool, sources: &[(&str, &str)]) -> PathBuf {
     let targets = common::images_dir().join("..");
     let gcc = || {
@@ -96,7 +97,7 @@ fn is_arm(elf: &[u8]) -> bool {
     u16::from_le_bytes([elf[18], elf[19]]) == 40
 }
 
-/// The kernel of a file about which nothing is to be complained.
+/// Kernel of a file without warnings.
 fn kernel(elf: &Path) -> Kernel {
     let bytes = fs::read(elf).unwrap();
     let (kernel, warnings) = find(Some(&bytes), 0, is_arm(&bytes));
@@ -104,14 +105,14 @@ fn kernel(elf: &Path) -> Kernel {
     kernel.unwrap_or_else(|| panic!("no kernel in {}", elf.display()))
 }
 
-/// Symbols by name: address and size. Of clones, only the name as it is.
+/// Symbols by name: address and size. Clones keep their full names.
 fn symbols(elf: &Path) -> BTreeMap<String, (u64, u64)> {
     let bytes = fs::read(elf).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     file.symbols().map(|symbol| (symbol.name().unwrap().to_owned(), (symbol.address(), symbol.size()))).collect()
 }
 
-/// Where the compiler places the members, told by the sizes of arrays.
+/// Offsets of the members according to the compiler, told by the sizes of arrays.
 fn offsets(arm: bool, source: &str, flags: &str, has_end: bool) -> Layout {
     let dir = TempDir::new().unwrap();
     let end = if has_end { "char end_at[1 + offsetof(TCB_t, pxEndOfStack)];" } else { "" };
@@ -129,7 +130,7 @@ fn offsets(arm: bool, source: &str, flags: &str, has_end: bool) -> Layout {
     }
 }
 
-/// Images with a kernel and its debug information.
+/// Names of the images with a kernel and its debug information.
 fn with_kernel() -> Vec<String> {
     let has_kernel = |name: &String| ["-freertos", "-tasks", "-crew"].iter().any(|app| name.contains(app));
     let names: Vec<String> = all_images()
@@ -140,8 +141,8 @@ fn with_kernel() -> Vec<String> {
     names
 }
 
-/// Instructions that store to a variable of the kernel's, with the function they are in: by following the
-/// variable's address through registers and forward branches. Not all of them, but no others.
+/// Instructions that store to a variable of the kernel, with their functions. They are found by following the
+/// variable's address through registers and forward branches: not all of them, but no others.
 fn stores(elf: &Path, arm: bool, variables: &[u64]) -> Vec<(u64, String)> {
     let text = output(Command::new(tool(arm, "objdump")).args(["-d", "--no-show-raw-insn"]).arg(elf));
     let number = |digits: &str| u64::from_str_radix(digits.trim_start_matches("0x"), 16).ok();
@@ -209,7 +210,7 @@ fn is_switcher(kernel: &Kernel, address: u64) -> bool {
     kernel.switchers.iter().any(|range| range.contains(&address))
 }
 
-/// Every store is in the code that is said to store; returns the functions that have one.
+/// Checks that every store is in code known to store; returns the functions with stores.
 fn expect_stores_covered(elf: &Path, kernel: &Kernel) -> BTreeSet<String> {
     let arm = kernel.pointer_bytes == 4;
     let mut variables: Vec<u64> =
@@ -248,7 +249,7 @@ fn variables_and_functions_are_the_symbols() {
         assert_eq!((kernel.current, u64::from(kernel.pointer_bytes)), symbols["pxCurrentTCB"], "{name}");
         assert_eq!((kernel.cores, kernel.pointer_bytes), (1, if arm { 4 } else { 8 }), "{name}");
         assert_eq!((running.address, u64::from(running.bytes)), symbols["xSchedulerRunning"], "{name}");
-        // What is never read is optimised away: the idle task is known by its function all the same.
+        // Variables that are never read are optimised away; the idle task is known by its function in any case.
         let handles: Vec<u64> = symbols.get("xIdleTaskHandles").map(|&(address, _)| address).into_iter().collect();
         assert_eq!((&kernel.idle, handles.is_empty()), (&handles, name.ends_with("-lto")), "{name}");
         assert_eq!(kernel.idle_entries, [symbols["prvIdleTask"].0 & !1], "{name}");
@@ -278,14 +279,14 @@ fn no_instruction_that_changes_the_task_is_missed() {
         let kernel = kernel(&path);
         let functions = expect_stores_covered(&path, &kernel);
         if name.ends_with("-lto") {
-            // One base address for all variables, and functions that are in `main`: the arbiter follows neither. That
-            // no switch is missed is held where the image runs.
+            // All variables are reached from one base address, and functions are inlined into `main`: the arbiter
+            // follows neither. A test that runs the image checks that no switch is missed.
             continue;
         }
         for function in ["vTaskSwitchContext", "vTaskStartScheduler"] {
-            // Or in a part that gcc has split off.
+            // The store may be in a part that gcc has split off.
             let has_stores = functions.iter().any(|name| name.split('.').next() == Some(function));
-            // LLVM holds its address in ways that the arbiter does not follow.
+            // LLVM computes the address in ways that the arbiter does not follow.
             let has_stores = has_stores || name.ends_with("-clang");
             assert!(has_stores, "{name}: the arbiter sees no store in {function}: {functions:?}");
         }
@@ -300,7 +301,7 @@ fn no_instruction_that_changes_the_task_is_missed() {
             "{name}: {:?}",
             kernel.switchers
         );
-        // They are few: the rest of the kernel runs undisturbed.
+        // Switchers are few: the rest of the kernel runs undisturbed.
         let symbols = symbols(&path);
         for function in ["xTaskIncrementTick", "vTaskDelete", "xQueueReceive", "main"] {
             if let Some(&(address, _)) = symbols.get(function) {
@@ -312,7 +313,7 @@ fn no_instruction_that_changes_the_task_is_missed() {
 
 #[test]
 fn every_function_that_stores_is_known_by_name() {
-    // Unoptimised and without DWARF; the configuration of the images lacks one of the functions.
+    // Unoptimised and without DWARF; the images' configuration lacks one of the functions.
     let source = "
         #include \"FreeRTOS.h\"
         #undef INCLUDE_vTaskSuspend
@@ -338,7 +339,7 @@ fn every_function_that_stores_is_known_by_name() {
 
 #[test]
 fn every_core_has_its_task() {
-    // Unoptimised, the functions that choose are not inlined.
+    // In unoptimised code, the functions that choose are not inlined.
     for flags in ["-g", "-g -O0"] {
         let dir = TempDir::new().unwrap();
         let elf = build(&dir, false, &[(TWO_CORES, flags)]);
@@ -382,7 +383,7 @@ fn every_kind_of_dwarf_says_the_same() {
 
 #[test]
 fn code_that_link_time_optimisation_moves_is_found() {
-    // A handler in another file, as every port has one.
+    // A handler in another file, as in every port.
     let port = "void vTaskSwitchContext(void); void handler(void) { vTaskSwitchContext(); }
         void other(void) { } void xTaskCreate(); void vTaskStartScheduler(void);
         int main(void) { xTaskCreate(other, \"one\", 100, (void *)0, 1L, (void *)0); vTaskStartScheduler(); return 0; }";
@@ -396,7 +397,7 @@ fn code_that_link_time_optimisation_moves_is_found() {
     assert_eq!(kernel.layout, Some(offsets(false, "#include \"tasks.c\"", "", false)));
 }
 
-/// The kernel's names with a control block of the test's.
+/// Source with the kernel's names and a control block of the test.
 fn made(block: &str) -> String {
     format!(
         "{block} typedef struct tskTaskControlBlock tskTCB; typedef tskTCB TCB_t; TCB_t *volatile pxCurrentTCB;
@@ -411,7 +412,7 @@ fn control_block_that_another_file_defines_is_found() {
     let dir = TempDir::new().unwrap();
     let elf = build(&dir, true, &[(&made("struct tskTaskControlBlock;"), "-g"), (defined, "-g")]);
     assert_eq!(kernel(&elf).layout, Some(Layout { name: 8..15, stack: 4, stack_end: None }));
-    // The port's pointer to anything comes first.
+    // The port's pointer to any type comes first.
     let dir = TempDir::new().unwrap();
     let elf = build(&dir, true, &[(defined, "-g"), (&made("struct tskTaskControlBlock;"), "-g")]);
     assert_eq!(kernel(&elf).layout, Some(Layout { name: 8..15, stack: 4, stack_end: None }));
@@ -464,7 +465,7 @@ fn embassys_tasks_are_found_by_both_of_rusts_manglings() {
         let moved = embassy::find(Some(&bytes), 0x1000, true);
         assert!(found.iter().zip(&moved).all(|(here, there)| here.entry + 0x1000 == there.entry), "{name}");
 
-        // As symbols were called before: without the task.
+        // In the older mangling, the symbols lack the task.
         let dir = TempDir::new().unwrap();
         let (old, bare) = (dir.path().join("old"), dir.path().join("bare"));
         let mut objcopy = Command::new(tool(true, "objcopy"));
@@ -507,7 +508,7 @@ fn without_dwarf_tasks_have_addresses() {
 #[test]
 fn damage_costs_no_more_than_a_warning() {
     let deadline = Instant::now() + Duration::from_secs(20);
-    // xorshift64: the same damage every time.
+    // xorshift64: the same damage in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {
         state ^= state << 13;
@@ -521,7 +522,7 @@ fn damage_costs_no_more_than_a_warning() {
         let mut bytes = fs::read(image(if arm { "cortex-m3-freertos" } else { "riscv64-freertos" })).unwrap();
         match round % 8 {
             0 | 1 => bytes.truncate(random(bytes.len())),
-            // In the headers at both ends, or anywhere.
+            // Damage in the headers at both ends, or anywhere.
             2 | 3 => (0..4).for_each(|_| bytes[16 + random(48)] = random(256) as u8),
             4 | 5 => {
                 let end = bytes.len();

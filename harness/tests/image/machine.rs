@@ -1,4 +1,4 @@
-//! The table of machines is what QEMU says, and the rule picks from it as promised.
+//! Checks the table of machines against QEMU, and the rule that picks one against its promises.
 
 use std::fs;
 use std::io::Write as _;
@@ -24,7 +24,7 @@ fn machine(name: &str) -> &'static Machine {
     MACHINES.iter().find(|machine| machine.name == name).unwrap()
 }
 
-/// What QEMU's monitor answers, the machine halted before its first instruction.
+/// Answer of QEMU's monitor; the machine is halted before its first instruction.
 fn ask_monitor(qemu: &str, machine: &str, question: &str) -> String {
     let mut child = Command::new(qemu)
         .args(["-M", machine, "-display", "none", "-S", "-monitor", "stdio"])
@@ -37,11 +37,11 @@ fn ask_monitor(qemu: &str, machine: &str, question: &str) -> String {
     stdin.write_all(format!("{question}\nquit\n").as_bytes()).unwrap();
     drop(stdin);
     let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    // Behind the answer it asks for the next question.
+    // A prompt for the next question follows the answer.
     said.rsplit_once("(qemu) ").unwrap_or_else(|| panic!("{machine}: {said}")).0.to_owned()
 }
 
-/// Memory that the processor sees: of `info mtree -f`, the view `cpu-memory-0`.
+/// Memory that the processor sees: the view `cpu-memory-0` of `info mtree -f`.
 fn memory_seen(mtree: &str) -> Vec<Range<u64>> {
     let view = mtree.split("FlatView #").find(|view| view.contains("AS \"cpu-memory-0\"")).unwrap();
     view.lines()
@@ -57,7 +57,7 @@ fn memory_seen(mtree: &str) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// Sorted ranges, neighbours joined.
+/// Sorted ranges with neighbours joined.
 fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -72,7 +72,7 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 #[test]
 fn the_memory_of_machines_that_are_not_in_the_table_is_read() {
     let arm = ["mps2-an511", "lm3s811evb", "emcraft-sf2"];
-    // Two processors, each of which has the same memory.
+    // Two processors with the same memory.
     let two = ["mps2-an521", "mps3-an524", "musca-a", "musca-b1"];
     let riscv = ["sifive_u", "spike"];
     let machines = arm.iter().chain(&two).map(|name| ("qemu-system-arm", *name));
@@ -117,7 +117,7 @@ fn memory_and_processors_are_what_qemu_says() {
 #[test]
 fn riscv_processors_have_the_extensions_that_are_assumed() {
     let dir = scratch();
-    // Of the models below, each image needs the last extension only.
+    // Each image needs only the last extension of its model.
     for (bits, model, isa, cpu) in [
         (64, "rv64", "rv64imafdc_zba_zbb_zbs_zicsr_zifencei_zicntr_zawrs", None),
         (32, "rv32", "rv32imafdc_zba_zbb_zbs_zicsr_zifencei_zicntr_zawrs_zcf", None),
@@ -138,7 +138,7 @@ fn riscv_processors_have_the_extensions_that_are_assumed() {
             dtb.windows(entry.len()).any(|window| window == entry.as_bytes())
         };
         for extension in riscv_extensions(isa) {
-            // The first in the list is preceded by something else.
+            // The first extension in the list has no zero byte before it.
             assert!(extension == "i" || has(&extension), "{model}: {extension}");
         }
 
@@ -146,7 +146,7 @@ fn riscv_processors_have_the_extensions_that_are_assumed() {
         let mut image = open(&elf);
         image.needs.riscv = Some(isa.to_owned());
         assert_eq!(choose(&image, None, None).unwrap().cpu.as_deref(), cpu, "{isa}");
-        // What the user says is passed on as it is.
+        // The user's own choice is passed on unchanged.
         let forced = choose(&image, None, Some("sifive-e31")).unwrap();
         assert_eq!(forced.cpu.as_deref(), Some("sifive-e31"));
         image.needs.riscv = Some(format!("{isa}_xtheadba1p0"));
@@ -184,7 +184,7 @@ fn the_memory_and_then_the_processor_decide() {
     let dir = scratch();
     for (flags, code, ram, stack_top, expected) in [
         (M0, 0, 0x2000_0000, 0x2000_4000, "microbit"),
-        // More memory than a microbit has; a larger core runs it too.
+        // More memory than a microbit has; a larger core runs the code as well.
         (M0, 0, 0x2000_0000, 0x2000_8000, "mps2-an385"),
         (M3, 0, 0x2000_0000, 0x2001_0000, "mps2-an385"),
         (M3, 0, 0x2100_0000, 0x2200_0000, "mps2-an385"),
@@ -205,7 +205,7 @@ fn the_memory_and_then_the_processor_decide() {
         assert_eq!(choice.machine.name, expected, "{flags} {code:#x} {ram:#x}: {choice:#?}");
         assert_eq!(choice.initial_sp, Some(stack_top));
         assert_eq!(choice.load_bias, 0);
-        // Every machine of the family is accounted for.
+        // Every machine of the family is listed.
         assert_eq!(1 + choice.runners_up.len() + choice.rejected.len(), 13, "{choice:#?}");
         assert!(!choice.machine.is_late && choice.vectors.is_none());
     }
@@ -228,7 +228,7 @@ fn when_none_fits_all_that_were_considered_are_listed() {
     for (target, expected) in [
         (cortex_m(M3, 0x4000_0000, 0x2000_0000, 0x2000_4000), &["0x40000000", "outside its memory", "v6-M"][..]),
         (
-            // Where no vector table can lie.
+            // A vector table cannot lie here.
             cortex_m(M3, 0x1_0040, 0x2000_0000, 0x2000_4000),
             &["takes its vector table from 0x00000000, where the image loads nothing", "no multiple of 128"],
         ),
@@ -238,7 +238,7 @@ fn when_none_fits_all_that_were_considered_are_listed() {
             &["does not fit: SSRAM 2/3 ends at 0x20400000"],
         ),
         (
-            // On netduinoplus2 this flash cannot be written, and nothing else is there.
+            // On netduinoplus2 this flash cannot be written, and there is no other memory here.
             cortex_m(M3, 0x0800_0000, 0x0801_0000, 0x2000_4000),
             &["lies in flash, which cannot be written"],
         ),
@@ -247,12 +247,12 @@ fn when_none_fits_all_that_were_considered_are_listed() {
             &["v8.1-M mainline", "outside its memory"],
         ),
         (
-            // A mainline core has no double precision here.
+            // Mainline cores have no double precision in QEMU.
             cortex_m(M7, 0x1000_0000, 0x8000_0000, 0x8040_0000),
             &["single-precision FPU (FPv5), and the image was built for a double-precision FPU"],
         ),
         (
-            // The Non-secure alias: the processor starts Secure, at the other one.
+            // The Non-secure alias: the processor starts Secure, at the other alias.
             cortex_m(M33, 0, 0x2800_0000, 0x2800_4000),
             &["takes its vector table from 0x10000000", "Non-secure QSPI flash"],
         ),
@@ -275,7 +275,7 @@ fn when_none_fits_all_that_were_considered_are_listed() {
             assert!(message.contains(&machine.title()), "{message}");
         }
     }
-    // The entry symbol was forgotten: the linker takes address 0 and only warns.
+    // A forgotten entry symbol: the linker takes address 0 and only warns.
     let mut image = open(&riscv(64, 0x8000_0000, 0x8000_0000, 0x8000_4000).build(dir.path(), "fw"));
     image.entry = Some(0);
     let message = choose(&image, None, None).unwrap_err().to_string();
@@ -294,8 +294,8 @@ fn the_users_own_machine_is_taken() {
     let choice = force("arm:lm3s6965evb,foo=on").unwrap();
     assert_eq!((&*choice.machine.name, choice.machine.shift), ("lm3s6965evb,foo=on", 4));
 
-    // Not in the table: passed on, and said. Its processor is unknown, so the instruction set in which
-    // most can trap is assumed, whatever the image was built for.
+    // A machine that is not in the table is passed on, with a note. Its processor is unknown, so the instruction set
+    // in which most instructions can trap is assumed, whatever the image was built for.
     let choice = force("mps2-an511").unwrap();
     assert_eq!(
         (&*choice.machine.name, choice.machine.qemu, choice.machine.isa),
@@ -304,7 +304,7 @@ fn the_users_own_machine_is_taken() {
     assert!(choice.ram().is_empty() && choice.warnings[0].contains("not in the table of machines"));
     assert_eq!(choice.initial_sp, Some(0x2000_4000));
 
-    // A processor that cannot run it is the user's business; bytes that go nowhere are not.
+    // An unsuitable processor is the user's choice; bytes without a place are an error.
     let choice = force("microbit").unwrap();
     assert!(choice.warnings[0].contains("cannot run code built for v7-M"), "{choice:?}");
     let stm32 = open(&cortex_m(M3, 0x0800_0000, 0x2000_0000, 0x2000_4000).build(dir.path(), "stm32"));
@@ -314,7 +314,7 @@ fn the_users_own_machine_is_taken() {
     for name in ["virt", "riscv64:virt", "riscv32:anything", ""] {
         assert!(force(name).is_err(), "{name}");
     }
-    // An Arm machine has the one processor; --cpu picks among machines.
+    // An Arm machine has a single processor type; --cpu picks among machines.
     assert_eq!(choose(&image, None, Some("cortex-m7")).unwrap().machine.name, "mps2-an500");
     let message = choose(&image, None, Some("cortex-m23")).unwrap_err().to_string();
     assert!(message.contains("cortex-m23"), "{message}");
@@ -398,7 +398,7 @@ fn ram_is_sorted_and_joined_and_leaves_flash_out() {
     }
 }
 
-/// Runs the image as the choice says, and returns what it printed.
+/// Runs the image on the chosen machine, and returns its output.
 fn run_on(choice: &Choice, image: &Image, dir: &Path) -> String {
     let file = dir.join("loadable.elf");
     fs::write(&file, choice.loadable_elf(image)).unwrap();
@@ -432,7 +432,7 @@ fn every_machine_runs_an_image_that_is_linked_for_it() {
             vec![
                 riscv(64, 0x8000_0000, 0x8000_0000, 0x8800_0000),
                 riscv(32, 0x8000_0000, 0x8000_0000, 0x8800_0000),
-                // Not at the start of the RAM, and from flash.
+                // One image not at the start of the RAM, others in flash.
                 riscv(64, 0x8020_0000, 0x8100_0000, 0x8200_0000),
                 riscv(64, 0x2000_0000, 0x8000_0000, 0x8800_0000),
                 riscv(32, 0x2200_0000, 0x8000_0000, 0x8800_0000),
@@ -467,7 +467,7 @@ fn every_machine_runs_an_image_that_is_linked_for_it() {
             vec![
                 cortex_m(M3, 0x0800_0000, 0x2000_0000, 0x2000_2000),
                 cortex_m(M3, 0, 0x2000_0000, 0x2000_2000),
-                // Behind a bootloader.
+                // An image behind a bootloader.
                 cortex_m(M3, 0x0800_8000, 0x2000_0000, 0x2000_2000),
             ],
         ),
@@ -516,7 +516,7 @@ fn every_machine_runs_an_image_that_is_linked_for_it() {
             assert_eq!(printed, "ok\n", "{name}: {image:x?}");
         }
     }
-    // A raw binary and a HEX file take the same way.
+    // Raw binaries and HEX files are loaded in the same way.
     let elf = cortex_m(M33, 0x1000_0000, 0x3800_0000, 0x3840_0000).build(dir.path(), "fw");
     let hex = dir.path().join("fw.hex");
     built::run(Command::new("arm-none-eabi-objcopy").args(["-O", "ihex"]).arg(&elf).arg(&hex));

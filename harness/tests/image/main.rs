@@ -1,4 +1,4 @@
-//! What is read from firmware files and their sources: formats, names, lines, machines, kernels, unwind tables. The
+//! Tests of reading firmware files and their sources: formats, names, lines, machines, kernels, unwind tables. The
 //! arbiters are the compilers' own tools.
 
 #[path = "../common/mod.rs"]

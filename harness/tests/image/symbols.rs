@@ -1,5 +1,4 @@
-//! Names and lines of real images, compared with those of GNU addr2line, and what is left of them when
-//! the debug information is damaged.
+//! Names and lines of real images, compared with GNU addr2line's, and names with damaged debug information.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,11 +53,11 @@ fn gnu(elf: &Path, arm: bool, addresses: &[u64]) -> BTreeMap<u64, Vec<String>> {
     places
 }
 
-/// The line table's rows by readelf, in sequences: address, and `file:line` without the file's folders.
+/// Rows of the line table by readelf, in sequences: address, and `file:line` without the file's folders.
 ///
-/// The arbiter where GNU addr2line errs. On Cortex-M it may believe the tables of functions that the linker has
-/// discarded and left at address 0, where no code is but the vector table; on RISC-V, binutils 2.40 gives
-/// the first function of an unoptimised file the file's name where it is a header's.
+/// This is the arbiter where GNU addr2line errs. On Cortex-M addr2line may use the tables of functions that the
+/// linker has discarded and left at address 0, where only the vector table is. On RISC-V, binutils 2.40 gives the
+/// first function of an unoptimised file the file's name instead of a header's.
 fn line_table(elf: &Path) -> Vec<Vec<(u64, String)>> {
     let mut command = Command::new("arm-none-eabi-readelf");
     let output = command.arg("--debug-dump=decodedline").arg(elf).stderr(Stdio::null()).output().unwrap();
@@ -93,7 +92,7 @@ fn has_place(sequences: &[Vec<(u64, String)>], at: u64, place: &str) -> bool {
 #[test]
 fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
     let gccs = images_of_gcc();
-    // Of gcc's own code, and of others', which inlines and outlines more.
+    // Counts for gcc's own code, and for other compilers', which inline and outline more.
     let mut counts = [(0, 0); 2];
     for name in all_images() {
         let (compared, arbitrated) = &mut counts[usize::from(!gccs.contains(&name))];
@@ -104,7 +103,7 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
         let (names, _) = symbols.names(&addresses);
         let mut rows = None;
         for (at, places) in gnu(&path, is_arm(&elf), &addresses) {
-            // Padding, and what has no debug information.
+            // Skips padding, and code without debug information.
             if places.iter().any(|place| place.contains('?')) {
                 continue;
             }
@@ -114,7 +113,7 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
                 continue;
             }
             let rows = rows.get_or_insert_with(|| line_table(&path));
-            // Assembly inside a C file has no lines, and then GNU's must not be there either.
+            // Assembly inside a C file has no lines; then GNU's line must be absent from the table.
             let is_right =
                 if ours[0].contains('?') { !has_place(rows, at, &places[0]) } else { has_place(rows, at, &ours[0]) };
             assert!(is_right, "{name} at {at:#x}: {ours:?}, GNU {places:?}");
@@ -143,7 +142,7 @@ fn functions_are_where_nm_says_they_are() {
         for line in String::from_utf8(nm.stdout).unwrap().lines() {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let &[start, size, "T" | "t", linkage_name] = &fields[..] else { continue };
-            // Data, in the same section.
+            // Skips data in the same section.
             if linkage_name == "vectors" {
                 continue;
             }
@@ -177,7 +176,7 @@ fn functions_are_defined_where_the_source_says() {
     }
 }
 
-/// Numbers from a seed (xorshift64).
+/// Random numbers from a seed (xorshift64).
 struct Random(u64);
 
 impl Random {
@@ -269,7 +268,7 @@ ENTRY(reset)
 SECTIONS { .text 0 : { KEEP(*(.vec)) *(.text*) } .data 0x20000000 : { *(.data*) *(.bss*) } }
 ";
 
-/// Compiles [`SOURCE`] for a flash at address 0, where the linker also places what it discards.
+/// Compiles [`SOURCE`] for a flash at address 0, where the linker also places discarded code.
 fn compiled(options: &str) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.c"), SOURCE).unwrap();

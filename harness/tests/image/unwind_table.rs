@@ -1,5 +1,5 @@
-//! The promise: the table that stacks are walked with says what the ELF's unwind information says. The
-//! arbiter is `readelf`, which interprets call frame information with code of its own.
+//! The promise: the table that stacks are walked with agrees with the ELF's unwind information. The arbiter is
+//! `readelf`, which interprets call frame information independently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use wire::unwind::{Base, Rule, Saved, rule_at};
 use crate::common;
 use crate::common::built::{Target, cortex_m, riscv, run, scratch};
 
-/// At a function's first instruction: nothing is saved yet.
+/// Rule at a function's first instruction: nothing is saved yet.
 const ENTRY: Rule = Rule {
     base: Base::StackPointer,
     cfa_offset_bytes: 0,
@@ -24,7 +24,7 @@ const ENTRY: Rule = Rule {
     frame_pointer: Saved::Register,
 };
 
-/// An image, its functions and its table.
+/// Image with its functions and its table.
 struct Unwound {
     image: Image,
     isa: Isa,
@@ -67,7 +67,7 @@ impl Unwound {
     }
 }
 
-/// A piece of code and the rules that readelf shows for it.
+/// Piece of code with the rules that readelf shows for it.
 #[derive(Debug)]
 struct Piece {
     code: Range<u64>,
@@ -75,7 +75,8 @@ struct Piece {
 }
 
 impl Piece {
-    /// As gcc describes leaves, and `naked` functions of which it knows nothing.
+    /// Whether the rules describe a function that does nothing: gcc does so for leaves, and for `naked` functions,
+    /// which it does not know.
     fn says_nothing(&self) -> bool {
         self.rules.values().all(|rule| *rule == ENTRY)
     }
@@ -85,7 +86,7 @@ impl Piece {
     }
 }
 
-/// What readelf makes of a file's call frame information.
+/// Pieces of a file's call frame information, according to readelf.
 fn arbiter(path: &Path) -> Vec<Piece> {
     let mut command = Command::new("arm-none-eabi-readelf");
     command.arg("--debug-dump=frames-interp").arg(path);
@@ -101,7 +102,7 @@ fn arbiter(path: &Path) -> Vec<Piece> {
             [.., range] if line.contains(" FDE ") => {
                 let (start, end) = range.strip_prefix("pc=").unwrap().split_once("..").unwrap();
                 let code = hex(start)..hex(end);
-                // Every CIE here says this, and an entry that says no more has no rows.
+                // Every CIE here has this rule, and an entry without changes has no rows.
                 pieces.push(Piece { rules: BTreeMap::from([(code.start, ENTRY)]), code });
                 columns.clear();
             }
@@ -138,7 +139,7 @@ fn arbiter(path: &Path) -> Vec<Piece> {
     pieces
 }
 
-/// Where the assembler says that instructions are, by mapping symbols: not literals and not padding.
+/// Whether an address holds an instruction, by the assembler's mapping symbols: no literal and no padding.
 fn is_code(it: &Unwound) -> impl Fn(u64) -> bool + use<> {
     let file = object::File::parse(&*it.bytes).unwrap();
     let mut mapping: BTreeMap<u64, bool> = BTreeMap::new();
@@ -152,7 +153,7 @@ fn is_code(it: &Unwound) -> impl Fn(u64) -> bool + use<> {
     move |pc| mapping.range(..=pc).next_back().is_some_and(|(_, is_code)| *is_code)
 }
 
-/// The calls of `__gnu_mcount_nc`, by its name.
+/// Calls of `__gnu_mcount_nc`, found by its name.
 fn mcount_calls(it: &Unwound) -> BTreeSet<u64> {
     let runtime = it.symbol("__gnu_mcount_nc");
     let is_code = is_code(it);
@@ -170,8 +171,8 @@ fn mcount_calls(it: &Unwound) -> BTreeSet<u64> {
     calls
 }
 
-/// What is on the stack before the push at a call of mcount: a nested function saves its static chain first,
-/// by `push {ip}`, or through r7 where there is no such instruction.
+/// Bytes on the stack before the push at a call of mcount. A nested function saves its static chain first, by `push
+/// {ip}`, or through r7 on processors without such an instruction.
 fn chain_bytes(it: &Unwound, call: u64) -> i32 {
     match it.code(call - 6)[..4] {
         [0x4d, 0xf8, 0x04, 0xcd] => 4,
@@ -180,7 +181,7 @@ fn chain_bytes(it: &Unwound, call: u64) -> i32 {
     }
 }
 
-/// A call of mcount with all that comes with it.
+/// Range of a call of mcount with the instructions that belong to it.
 fn around(it: &Unwound, call: u64) -> Range<u64> {
     match chain_bytes(it, call) {
         0 => call..call + 4,
@@ -202,7 +203,7 @@ fn instructions(it: &Unwound, code: &Range<u64>) -> Vec<u64> {
     found
 }
 
-/// Instructions that nothing leads to: padding between functions of hand-written assembly.
+/// Unreachable instructions: padding between functions of hand-written assembly.
 fn dead(it: &Unwound, instructions: &[u64]) -> BTreeSet<u64> {
     let flow = |pc: u64| decode(it.isa, pc, it.code(pc)).flow;
     let targets: BTreeSet<u64> = instructions
@@ -222,7 +223,7 @@ fn dead(it: &Unwound, instructions: &[u64]) -> BTreeSet<u64> {
     dead
 }
 
-/// Whether a function is one of assembly that sets up its own stack, of which gcc knows nothing.
+/// Whether a function is assembly that sets up its own stack, which gcc does not know.
 fn is_naked(it: &Unwound, piece: &Piece, instructions: &[u64]) -> bool {
     let moves = |pc: &u64| {
         let bytes = it.code(*pc);
@@ -234,10 +235,10 @@ fn is_naked(it: &Unwound, piece: &Piece, instructions: &[u64]) -> bool {
     piece.says_nothing() && instructions.iter().any(moves)
 }
 
-/// The pieces of an image's code that its table must know: those that begin where a function does.
+/// Pieces of an image's code that its table must have: those that begin at a function's start.
 fn pieces(it: &Unwound, path: &Path) -> Vec<Piece> {
     let mut pieces = arbiter(path);
-    // What --gc-sections discarded is left at address 0.
+    // Discarded pieces (--gc-sections) are left at address 0.
     pieces.retain(|piece| {
         let function = it.functions.iter().find(|function| function.start == piece.code.start);
         !piece.code.is_empty() && function.is_some_and(|function| piece.code.end <= function.end)
@@ -245,7 +246,7 @@ fn pieces(it: &Unwound, path: &Path) -> Vec<Piece> {
     pieces
 }
 
-/// The constant that a register was given before an instruction: by `ldr register, [pc, #n]`, or `movs`, perhaps shifted.
+/// Constant in a register before an instruction: loaded by `ldr register, [pc, #n]`, or by `movs`, perhaps shifted.
 fn constant_before(it: &Unwound, instructions: &[u64], pc: u64, register: u16) -> i32 {
     let half = |pc: u64| u16::from_le_bytes(*it.code(pc).first_chunk().unwrap());
     let mut shift = 0;
@@ -263,8 +264,8 @@ fn constant_before(it: &Unwound, instructions: &[u64], pc: u64, register: u16) -
     panic!("{pc:#x}: no constant")
 }
 
-/// By how much the stack is shallower than the call frame information says: gcc says nothing of the epilogues
-/// that it makes for processors without Thumb-2, nor between two steps of one.
+/// Bytes by which the stack is shallower than the call frame information says. gcc does not describe the epilogues
+/// that it makes for processors without Thumb-2, nor the steps within one.
 fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u64>) -> BTreeMap<u64, i32> {
     let mut unsaid = BTreeMap::new();
     let mut shallower_bytes = 0;
@@ -272,7 +273,7 @@ fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u6
         let code = it.code(pair[0]);
         let half = u16::from_le_bytes(*code.first_chunk().unwrap());
         let bytes = match half {
-            // add.w sp, sp, #n with n of eight bits, shifted: a large frame is taken off in two steps.
+            // add.w sp, sp, #n with n of eight bits, shifted: a large frame is removed in two steps.
             0xf50d if code[3] & 0x8f == 0x0d => {
                 let shift = 32 - u32::from(1 << 4 | (code[3] >> 4) << 1 | code[2] >> 7);
                 i32::from(code[2] | 0x80) << shift
@@ -301,14 +302,14 @@ fn unsaid(it: &Unwound, piece: &Piece, instructions: &[u64], calls: &BTreeSet<u6
     unsaid
 }
 
-/// Where r7 is the caller's again, although the call frame information finds the frame by it: gcc says nothing of the
-/// epilogues that it makes for processors without Thumb-2.
+/// Instructions at which r7 is the caller's again, although the call frame information finds the frame by it. gcc
+/// does not describe the epilogues that it makes for processors without Thumb-2.
 fn without_frame(it: &Unwound, piece: &Piece, instructions: &[u64]) -> BTreeSet<u64> {
     let mut without = BTreeSet::new();
     let mut has_ended = false;
     for pair in instructions.windows(2).filter(|_| !it.isa.is_riscv()) {
         let half = u16::from_le_bytes(*it.code(pair[0]).first_chunk().unwrap());
-        // mov sp, r7 begins an epilogue. Elsewhere r7 only carries something, around a call of mcount.
+        // mov sp, r7 begins an epilogue. Elsewhere r7 only holds a value, around a call of mcount.
         has_ended |= half == 0x46bd;
         // pop {.., r7}
         let pops = has_ended && matches!(half, 0xbc80..=0xbcff);
@@ -358,12 +359,12 @@ fn every_rule_is_what_readelf_shows() {
                 }
                 let shallower_bytes = unsaid.get(&pc).copied().unwrap_or_default();
                 let mut expected = Rule { cfa_offset_bytes: said.cfa_offset_bytes - shallower_bytes, ..said };
-                // What lies below sp has been taken back by then.
+                // Values below sp have been popped by then.
                 let sp = -expected.cfa_offset_bytes;
                 if shallower_bytes > 0 && matches!(said.frame_pointer, Saved::AtCfa(at) if at < sp) {
                     expected.frame_pointer = Saved::Register;
                 }
-                // Of assembly in a C function gcc does not know that it loads another task's registers.
+                // gcc does not know that assembly in a C function loads another task's registers.
                 let fp_lost = Rule { frame_pointer: Saved::Lost, ..expected };
                 let lost = [fp_lost, Rule { return_addr: Saved::Lost, ..fp_lost }].map(Some);
                 if rule != Some(expected) && !(piece.says_nothing() && lost.contains(&rule)) {
@@ -398,7 +399,7 @@ fn the_push_before_each_call_of_mcount_is_known() {
             assert_eq!(it.code(call - 2)[..2], [0x00, 0xb5], "{name} {call:#x}: no push {{lr}}");
             let chain_bytes = chain_bytes(&it, call);
             let said = piece.rule_at(call);
-            // Without optimisation r7 is where sp was before all this.
+            // Without optimisation r7 holds the earlier sp.
             let depth = said.cfa_offset_bytes + chain_bytes;
             let saved = if said.return_addr == Saved::Register { Saved::AtCfa(-depth - 4) } else { said.return_addr };
             let is_sp = said.base == Base::StackPointer;
@@ -475,8 +476,8 @@ fn the_table_moves_with_the_image() {
     }
 }
 
-/// Frames of every shape that C makes: small, large, of variable size, with stack arguments, with a
-/// cleanup, recursive; `sink` keeps the compiler from seeing through any of it.
+/// Frames of every shape that C makes: small, large, of variable size, with stack arguments, with a cleanup,
+/// recursive. `sink` keeps the compiler from optimising them away.
 const SHAPES: &str = r#"
 #ifndef __riscv
 void __aeabi_unwind_cpp_pr0(void) {}
@@ -510,9 +511,8 @@ void reset(void) {
 }
 "#;
 
-/// Builds `SHAPES` and compares the table that is made without call frame information, and without code if
-/// that is not wanted, with what readelf shows for the whole file, where it matters: at every call. Returns
-/// how many were the same.
+/// Builds `SHAPES` without call frame information, and compares its table with readelf's rules for the complete file,
+/// at every call. `with_code` tells whether the table may use the code. Returns the number of equal rules.
 fn compare_at_calls(
     target: &Target,
     name: &str,
@@ -542,8 +542,8 @@ fn compare_at_calls(
             }
             let expected = piece.rule_at(pc);
             match rule {
-                // The frame is found by the stack pointer where gcc goes by the frame pointer: how deep it is
-                // there only the run can tell (stacks.rs), what is saved where must be the same.
+                // The code's rule uses the stack pointer, gcc's the frame pointer. Only the run can tell the depth
+                // (stacks.rs); the places of saved registers must be the same.
                 Some(rule) if with_code && rule.base != expected.base => assert_eq!(
                     (rule.return_addr, rule.frame_pointer),
                     (expected.return_addr, expected.frame_pointer),
@@ -575,7 +575,7 @@ fn arms_exception_tables_say_the_same_at_calls() {
 
 #[test]
 fn the_code_alone_says_the_same_at_calls() {
-    // What `_start` jumps to has the stack that it set up.
+    // The function that `_start` jumps to has a stack that `_start` set up.
     let may_be_unknown = |it: &Unwound, piece: &Piece| it.symbol("reset") == Some(piece.code.start);
     for options in OPTIONS {
         for (name, target) in [
@@ -636,7 +636,7 @@ fn whatever_the_bytes_are_there_is_a_sorted_table_and_at_most_one_warning() {
             .chain(0..it.bytes.len().min(64))
             .collect();
         for (number, place) in places.into_iter().enumerate() {
-            // Every bit in its turn, and all of them.
+            // Flips every bit in its turn, and all of them.
             let flip = [0xff, 0x80, 0x01, 0x10, 0x7f][number % 5];
             it.bytes[place] ^= flip;
             let functions = if number % 7 == 0 { Vec::new() } else { it.functions.clone() };

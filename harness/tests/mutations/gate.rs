@@ -1,4 +1,4 @@
-//! Text that people and harness write for the gate: suites, baselines, reports.
+//! Texts for the gate that people and harness write: suites, baselines, reports.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::session::Seed;
 use crate::{made, mutate};
 
-/// Every key of a suite.
+/// Suite with every key.
 const KEYS: &str = r#"
 name = "fleet"
 baseline = "main"

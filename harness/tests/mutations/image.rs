@@ -1,4 +1,4 @@
-//! Firmware: an ELF with its debug information, and Intel HEX, through all that is read of it before and after a run.
+//! Firmware as input: an ELF with its debug information, and Intel HEX, through all readers before and after a run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::mutate;
 use crate::random::Random;
 use crate::session::Seed;
 
-/// Small ones of every kind: processor, compiler, language, what unwinds them, kernel, executor, instrumented.
+/// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
 const ELVES: [&str; 22] = [
     "cortex-m0-bare-clang",
     "cortex-m0-storm-pg",
@@ -54,7 +54,7 @@ pub(crate) fn mutated_elf(random: &mut Random, seeds: &[Seed], seed: usize) -> V
 pub(crate) fn hexes(_: &Path) -> Vec<Seed> {
     let text = fs::read_to_string(image("cortex-m3-bare.hex")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    // The beginning, and all of it.
+    // Seeds are the file's beginning, and all of it.
     let beginning = lines[..20].iter().chain(&lines[lines.len() - 2..]).copied().collect::<Vec<_>>().join("\n");
     let seed = |name: &str, bytes: String| Seed { name: name.to_owned(), bytes: bytes.into_bytes() };
     let segments = ":020000021000EC\n:10010000214601360121470136007EFE09D2190140\n:0400000300003800C1\n:00000001FF\n";
@@ -68,7 +68,7 @@ pub(crate) fn mutated_hex(random: &mut Random, seeds: &[Seed], seed: usize) -> V
     bytes
 }
 
-/// As `measure` does, without a run: it takes an instruction here and there for those that ran.
+/// Reads an image as `measure` does, without a run: it treats some instructions as executed.
 pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
     let bias = if bytes.len().is_multiple_of(2) { None } else { Some(0x1000) };
     for options in [LoadOptions::default(), LoadOptions { load_bias: bias, ..LoadOptions::default() }] {
@@ -77,7 +77,7 @@ pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
             return true;
         }
     }
-    // What describes a raw image is read, too, where nothing of it is loaded.
+    // Symbols of a raw image are read, too, although none of their bytes are loaded.
     let raw = LoadOptions { load_addr: Some(0), symbols: Some(Path::new("symbols.elf")), ..LoadOptions::default() };
     let symbols = Some((Path::new("symbols.elf"), bytes));
     if let Ok(image) = Image::from_bytes(Path::new("firmware.bin"), &[0x11; 4096], &raw, symbols) {
@@ -116,7 +116,7 @@ fn read_image(image: &Image, bytes: &[u8]) {
     symbols.names(&executed.into_iter().collect::<Vec<_>>());
 }
 
-/// Addresses in functions, not too many.
+/// Addresses in functions, a limited number.
 fn executed(functions: &[Range<u64>]) -> BTreeSet<u64> {
     let some = functions.iter().step_by((functions.len() / 24).max(1));
     some.flat_map(|range| [range.start, range.start.wrapping_add(4), range.end.wrapping_sub(2)]).collect()

@@ -1,5 +1,5 @@
-//! What harness itself writes and reads back: the plugin's records, saved profiles, and the reports of a suite, made once
-//! by running firmware.
+//! Inputs that harness writes and reads itself: the plugin's records, saved profiles, and the reports of a suite,
+//! made once by running firmware.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use harness::run::records::Progress;
 use crate::common::image;
 use crate::session::Seed;
 
-/// Runs that are short and have, all together, everything that is recorded.
+/// Short runs that together contain every kind of record.
 const RUNS: [(&str, &[&str]); 6] = [
     ("cortex-m0-storm-pg", &["--for", "30k", "--period", "101"]),
     ("cortex-m3-cpp", &["--for", "60k", "--period", "503", "--exact"]),
@@ -51,11 +51,11 @@ pub(crate) fn runs(dir: &Path) {
     }
 }
 
-/// Makes the reports of a suite below a directory, of images that pass and that fail.
+/// Makes the reports of a suite below a directory, with passing and failing images.
 pub(crate) fn reports(dir: &Path) {
     let (bare, fault) = (image("cortex-m3-bare"), image("cortex-m3-exit3"));
     let report = dir.join("report");
-    // The second one fails, and the first by what is asserted once it has a baseline.
+    // The second image fails, and so does the first by its assertion, once it has a baseline.
     for (options, asserted) in [(["--save-baseline", "main"], 1), (["--baseline", "main"], 7)] {
         let suite = format!(
             "[[image]]\nelf = {bare:?}\nmax-insns = '400M'\nassert = ['calls(\"main\") == {asserted}']\n\
@@ -69,7 +69,7 @@ pub(crate) fn reports(dir: &Path) {
     }
 }
 
-/// The files below a directory whose names end so, by name.
+/// Files below a directory whose names have this ending, by name.
 pub(crate) fn files(dir: &Path, end: &str) -> Vec<Seed> {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut seeds: Vec<Seed> = paths

@@ -1,7 +1,7 @@
 //! The promise: no input makes harness panic, hang or take memory without bound.
 //!
-//! Each test makes inputs out of well-formed ones, by chance that is the same everywhere, and has them read and shown as
-//! the commands do. `cargo test` tries as many as take some seconds; docs/security.md has the command for more.
+//! Each test makes inputs from well-formed ones, by reproducible chance, and reads and shows them as the commands do.
+//! `cargo test` tries as many as take some seconds; docs/security.md has the command for more.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What is done to an input: to any bytes, to text by its words, and to an ELF by its sections.
+//! Mutations of an input: of any bytes, of text by its words, and of an ELF by its sections.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use object::{Object as _, ObjectSection as _};
 
 use crate::random::Random;
 
-/// Where arithmetic goes over an edge.
+/// Values at which arithmetic overflows.
 const EDGES: [u64; 22] = [
     0,
     1,
@@ -32,7 +32,7 @@ const EDGES: [u64; 22] = [
     u64::MAX,
 ];
 
-/// Words that mean something to one of the text formats, or too much.
+/// Words with a meaning in one of the text formats.
 const WORDS: [&str; 44] = [
     "0",
     "-1",
@@ -80,7 +80,7 @@ const WORDS: [&str; 44] = [
     "::error::",
 ];
 
-/// An integer at an edge.
+/// Returns an integer near an edge.
 pub(crate) fn edge(random: &mut Random) -> u64 {
     match random.below(4) {
         0 => 1 << random.below(64),
@@ -89,7 +89,7 @@ pub(crate) fn edge(random: &mut Random) -> u64 {
     }
 }
 
-/// Changes bytes where they lie.
+/// Changes bytes in place.
 fn overwrite(random: &mut Random, bytes: &mut [u8]) {
     if bytes.is_empty() {
         return;
@@ -99,7 +99,7 @@ fn overwrite(random: &mut Random, bytes: &mut [u8]) {
         0 | 1 => bytes[at] ^= 1 << random.below(8),
         2 => bytes[at] = random.next() as u8,
         3 | 4 => {
-            // As formats align them.
+            // Aligned, as in most formats.
             let width = 1 << random.below(4);
             let at = at / width * width;
             let end = (at + width).min(bytes.len());
@@ -129,14 +129,14 @@ fn overwrite(random: &mut Random, bytes: &mut [u8]) {
     }
 }
 
-/// A stretch of some bytes, most often a short one.
+/// Range of some bytes, usually a short one.
 fn stretch(random: &mut Random, length: usize) -> Range<usize> {
     let start = random.below(length);
     let longest = if random.percent(80) { 64 } else { length };
     start..(start + 1 + random.below(longest)).min(length)
 }
 
-/// Changes bytes, and how many they are.
+/// Changes bytes and their number.
 pub(crate) fn bytes(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..1 + random.below(6) {
         if bytes.is_empty() {
@@ -151,7 +151,7 @@ pub(crate) fn bytes(random: &mut Random, bytes: &mut Vec<u8>) {
                 bytes.splice(at..at, copy);
             }
             3 | 4 => {
-                // As the wire and postcard have their numbers.
+                // A varint, as in the wire format and in postcard.
                 let at = random.below(bytes.len());
                 let mut value = edge(random);
                 let mut number = Vec::new();
@@ -168,7 +168,7 @@ pub(crate) fn bytes(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Changes text by its words: those of `other` take their place, and those that mean something.
+/// Changes text by its words: replaces them by words of `other`, and by words with a meaning.
 pub(crate) fn text(random: &mut Random, mutated: &mut Vec<u8>, other: &[u8]) {
     if random.percent(20) {
         return bytes(random, mutated);
@@ -199,7 +199,7 @@ pub(crate) fn text(random: &mut Random, mutated: &mut Vec<u8>, other: &[u8]) {
             _ => random.pick(&WORDS).as_bytes().to_vec(),
         };
         if random.percent(10) {
-            // A line, or what there is from here on.
+            // Inserts a line, or cuts the text here.
             let lines = mutated.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
             let line = random.pick(&lines).clone();
             let at = random.below(lines.len());
@@ -216,7 +216,7 @@ pub(crate) fn text(random: &mut Random, mutated: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Where the words of a text are: runs of letters and digits, and each other byte.
+/// Ranges of a text's words: runs of letters and digits, and each other byte.
 fn words(text: &[u8]) -> Vec<Range<usize>> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     let mut words: Vec<Range<usize>> = Vec::new();
@@ -229,7 +229,7 @@ fn words(text: &[u8]) -> Vec<Range<usize>> {
     words
 }
 
-/// The parts of an ELF: what has a name, and the two tables of headers.
+/// Named parts of an ELF, and the two tables of headers.
 pub(crate) fn elf_parts(elf: &[u8]) -> Vec<(String, Range<usize>)> {
     let file = object::File::parse(elf).expect("an image of targets/build is an ELF");
     let range = |start: u64, bytes: u64| start as usize..(start + bytes) as usize;
@@ -254,13 +254,13 @@ pub(crate) fn elf_parts(elf: &[u8]) -> Vec<(String, Range<usize>)> {
     for (start, bytes) in [segments, sections] {
         parts.push(("headers".to_owned(), start..start + bytes));
     }
-    // The in-target runtime's constant header.
+    // Header of the in-target runtime.
     let runtime = elf.windows(8).position(|window| window == b"\x7fmcount\n");
     parts.extend(runtime.map(|at| ("mcount".to_owned(), at..(at + 128).min(elf.len()))));
     parts
 }
 
-/// What the parts of an ELF are called from which we read more than code.
+/// Names of the ELF parts that are read for more than code; repeated names are chosen more often.
 const READ: [&str; 17] = [
     "headers",
     "headers",
@@ -281,7 +281,7 @@ const READ: [&str; 17] = [
     ".riscv.attributes",
 ];
 
-/// Changes an ELF in one of its parts, where its readers still find it.
+/// Changes an ELF in one of its parts, so that readers still find it.
 pub(crate) fn elf(random: &mut Random, mutated: &mut Vec<u8>, parts: &[(String, Range<usize>)]) {
     if random.percent(8) {
         return bytes(random, mutated);
@@ -296,7 +296,7 @@ pub(crate) fn elf(random: &mut Random, mutated: &mut Vec<u8>, parts: &[(String, 
     }
 }
 
-/// Changes lines of an Intel HEX file, most often so that their checksums hold.
+/// Changes lines of an Intel HEX file, usually with valid checksums.
 pub(crate) fn hex(random: &mut Random, mutated: &mut Vec<u8>, other: &[u8]) {
     if random.percent(25) {
         return text(random, mutated, other);

@@ -1,4 +1,4 @@
-//! Numbers by chance that are the same everywhere: splitmix64 (Steele, Lea and Flood 2014), whose state is a counter.
+//! Reproducible random numbers: splitmix64 (Steele, Lea and Flood 2014), whose state is a counter.
 
 pub(crate) struct Random(u64);
 
@@ -15,12 +15,12 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below a bound; 0 below 0.
+    /// Returns a number below a bound; 0 if the bound is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in so many of a hundred cases.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

@@ -1,4 +1,4 @@
-//! The files that the two sides of the wire write for each other.
+//! Files that the two sides of the wire write for each other.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::session::Seed;
 use crate::{made, saved};
 
-/// The files of the runs, each by its path; of those that are only reserved, what is written.
+/// Files of the runs, by path; reserved files are cut to their used part.
 pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
     let runs = dir.join("records");
     let mut names: Vec<_> = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -36,7 +36,7 @@ pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
 
 pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
     let mut bytes = seeds[seed].bytes.clone();
-    // What is used of the page, and most often the first counters.
+    // Mutates the used part of the page, and usually the first counters.
     let used = match Path::new(&seeds[seed].name).file_name().unwrap().to_str().unwrap() {
         "control" => 256,
         "counters" if random.percent(80) => 4096,
@@ -51,7 +51,7 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
     bytes
 }
 
-/// The file as what it is; then all of the run with it in its place.
+/// Reads the file on its own, then the whole run with this file in place.
 pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let path = Path::new(&seed.name);
     let (run, name) = (path.parent().unwrap(), path.file_name().unwrap());
@@ -77,7 +77,7 @@ pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
         if entry.file_name() == name {
             let mut bytes = bytes.to_vec();
             if ["definitions", "samples"].map(Some).contains(&name.to_str()) {
-                // As long as the control page says it is.
+                // The control page gives the length that it must have.
                 bytes.resize(fs::metadata(entry.path()).unwrap().len() as usize, 0);
             }
             fs::write(with.join(name), bytes).unwrap();

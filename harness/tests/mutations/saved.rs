@@ -1,4 +1,4 @@
-//! A saved profile, and everything that shows one.
+//! Saved profiles, and every command that shows one.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
     made::files(dir, ".fwp")
 }
 
-/// Magic and hash, which hold but for one in a hundred.
+/// Size of magic and hash, which are valid except in one case of a hundred.
 const HEAD_BYTES: usize = 8 + 32;
 
 pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
@@ -44,7 +44,7 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
         for _ in 0..1 + random.below(4) {
             change(random, &mut profile);
         }
-        // What the wire does not write, the bytes may still say.
+        // The wire's encoder refuses some values; the bytes may contain them in any case.
         if let Ok(changed) = profile.to_bytes() {
             return changed;
         }
@@ -57,13 +57,13 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
     bytes
 }
 
-/// One of a list, if there is any.
+/// Returns a random element of a list, if it has any.
 fn any<'a, T>(random: &mut Random, list: &'a mut [T]) -> Option<&'a mut T> {
     let at = random.below(list.len());
     list.get_mut(at)
 }
 
-/// Sets one number, text or place of the model.
+/// Changes one number, text or reference of the model.
 fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
     let value = edge(random);
     let small = value as u32;
@@ -236,7 +236,7 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
             }
         }
         _ => {
-            // The order.
+            // Changes the order.
             let vcpu = any(random, &mut profile.vcpus)?;
             let (insns, functions) = (vcpu.insns.len(), profile.names.functions.len());
             match which {
@@ -259,7 +259,7 @@ pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
     true
 }
 
-/// Takes what is shown, and panics where that floods the disk: the inputs have less than a megabyte.
+/// Output that panics when it would flood the disk: the inputs have less than a megabyte.
 struct Sink(usize);
 
 impl Write for Sink {
@@ -274,7 +274,7 @@ impl Write for Sink {
     }
 }
 
-/// As every command that takes a profile.
+/// Shows a profile as every command that takes one does.
 pub(crate) fn show(profile: &Profile) {
     let mut out = Sink(0);
     let table = functions::table(profile);

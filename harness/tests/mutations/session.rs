@@ -1,6 +1,6 @@
-//! Inputs are tried in a process of their own, so that an abort, a stack that is used up, memory without bound and a hang
-//! are findings as a panic is. Each input follows from the target's name and a number alone, and the number is said before
-//! the input is tried.
+//! Tries inputs in a process of their own, so that aborts, stack overflows, unbounded memory and hangs are findings
+//! like a panic. Each input follows from the target's name and a number alone, and the number is printed before the
+//! input is tried.
 
 use std::env;
 use std::fs;
@@ -15,37 +15,37 @@ use nix::sys::resource::{Resource, setrlimit};
 
 use crate::random::Random;
 
-/// A well-formed input, which mutated ones are made of.
+/// Well-formed input, from which mutated ones are made.
 pub(crate) struct Seed {
-    /// Where it is from.
+    /// Origin of the input.
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Something that reads inputs.
+/// Reader of inputs under test.
 pub(crate) struct Target {
-    /// The name of its test, too.
+    /// Name of the target and of its test.
     pub(crate) name: &'static str,
-    /// How many inputs `cargo test` tries.
+    /// Number of inputs that `cargo test` tries.
     pub(crate) count: u64,
-    /// Makes what the seeds are read from, where running firmware makes it.
+    /// Makes the seeds' files, where that takes a run of firmware.
     pub(crate) prepare: fn(&Path),
-    /// The seeds, in an order that does not change.
+    /// Returns the seeds, in a fixed order.
     pub(crate) seeds: fn(&Path) -> Vec<Seed>,
-    /// An input made of one of the seeds, whose place is given.
+    /// Makes an input from the seed with the given index.
     pub(crate) mutate: fn(&mut Random, &[Seed], usize) -> Vec<u8>,
-    /// Reads an input and, where it is well-formed, shows what it says: whether it is. The directory is for files.
+    /// Reads an input and shows it if it is well-formed; returns whether it is. The directory is for files.
     pub(crate) read: fn(&Seed, &[u8], &Path) -> bool,
 }
 
-/// Far above what any input takes, on a busy machine as well.
+/// Time limit, far above any input's time, even on a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(120);
-/// Far above what inputs of less than a megabyte need.
+/// Memory limit, far above the need of inputs smaller than a megabyte.
 const MEMORY_BYTES: u64 = 3 << 30;
-/// So many are enough to look at.
+/// Number of findings after which the search stops.
 const MOST_FINDINGS: usize = 25;
 
-/// What the child is told: the first number, how many, and the directory.
+/// Environment variable for the child: the first number, the number of inputs, and the directory.
 const CHILD: &str = "HARNESS_MUTATIONS_CHILD";
 
 fn number_of(name: &str) -> Option<u64> {
@@ -54,7 +54,7 @@ fn number_of(name: &str) -> Option<u64> {
 }
 
 impl Target {
-    /// Tries inputs: those of every `cargo test`, or those that the environment asks for (docs/security.md).
+    /// Tries inputs: the default ones of `cargo test`, or those that the environment asks for (docs/security.md).
     pub(crate) fn run(&self) {
         if let Ok(words) = env::var(CHILD) {
             let mut words = words.splitn(3, ' ');
@@ -82,7 +82,7 @@ impl Target {
         assert!(findings.is_empty(), "{}: {} findings\n{}", self.name, findings.len(), findings.join("\n"));
     }
 
-    /// Tries inputs in a child; the number of the one at which that ended, and how.
+    /// Tries inputs in a child; returns the number of the input at which it ended, and how.
     fn parent(&self, first: u64, count: u64, dir: &Path) -> Option<(u64, String)> {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([self.name, "--exact", "--nocapture", "--test-threads=1"]);
@@ -126,7 +126,7 @@ impl Target {
         Some((last, format!("input {last}: {how}\n{said}")))
     }
 
-    /// Tries the inputs.
+    /// Tries the inputs in this process.
     fn child(&self, first: u64, count: u64, dir: &Path) {
         setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES).unwrap();
         let seeds = (self.seeds)(dir);
@@ -134,7 +134,7 @@ impl Target {
         let keep = env::var_os("HARNESS_MUTATIONS_KEEP").map(PathBuf::from);
         let scratch = dir.join("scratch");
         fs::create_dir_all(&scratch).unwrap();
-        // What is refused at the door tries nothing.
+        // A refused seed would test nothing.
         for seed in seeds.iter().filter(|_| first == 0) {
             assert!((self.read)(seed, &seed.bytes, &scratch), "{} is refused", seed.name);
         }

@@ -1,4 +1,4 @@
-//! The promise: `harness callers` shows whom a function's calls and instructions belong to, and they add up.
+//! The promise: `harness callers` shows the callers of a function with its calls and instructions, and they add up.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn callers(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_harness")).arg("callers").arg(dir).args(args).output().unwrap()
 }
 
-/// One line: calls, instructions, how far it is indented, name.
+/// Line of the table: calls, instructions, indent, name.
 #[derive(Debug)]
 struct Line {
     calls: Option<u64>,
@@ -22,7 +22,7 @@ struct Line {
     name: String,
 }
 
-/// The callers, the function, and itself with its callees.
+/// Callers, the function, and itself with its callees.
 #[track_caller]
 fn block(dir: &Path, args: &[&str]) -> (Vec<Line>, Line, Vec<Line>) {
     let output = callers(dir, args);
@@ -49,7 +49,7 @@ fn sum(lines: &[Line], number: fn(&Line) -> Option<u64>) -> u64 {
     lines.iter().filter(|line| line.level == 1).filter_map(number).sum()
 }
 
-/// Instructions of the exact tree below the outermost places of a function, interrupts left out.
+/// Instructions of the exact tree below a function's outermost nodes, interrupts left out.
 fn inclusive(profile: &Profile, start: u64) -> u64 {
     let entry = NodeKind::Function { entry: start };
     let counts = |node: u32| {
@@ -76,7 +76,7 @@ fn the_calls_and_costs_of_callers_and_callees_add_up() {
             assert_eq!(sum(&callers, |line| line.insns), function.insns.unwrap(), "{image} {name}: {callers:?}");
             assert_eq!((&*callees[0].name, callees[0].insns), ("(itself)", Some(row.self_insns)), "{image} {name}");
             assert_eq!(sum(&callees, |line| line.insns), function.insns.unwrap(), "{image} {name}: {callees:?}");
-            // What does not fit is added up.
+            // Rows that do not fit are added up.
             let (cut, _, _) = block(&run.dir, &[name, "--top", "1"]);
             assert_eq!(sum(&cut, |line| line.insns), function.insns.unwrap(), "{image} {name}: {cut:?}");
             assert_eq!(sum(&cut, |line| line.calls), row.calls, "{image} {name}: {cut:?}");

@@ -1,4 +1,4 @@
-//! The promise: what changed between two profiles is to be seen, what vanished too, in the same bytes each time.
+//! The promise: changes between two profiles are visible, vanished frames included, in the same bytes each time.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::common::{Run, run};
 
 type Weights = Vec<(Vec<Frame>, u64)>;
 
-/// A frame as it is drawn.
+/// Frame as drawn.
 #[derive(Clone, Debug, Default)]
 struct Drawn {
-    /// Shared by the two panels.
+    /// Number shared by the two panels.
     number: u64,
     start_insns: u64,
     insns: u64,
@@ -36,7 +36,7 @@ impl Drawn {
 struct Picture {
     before: Vec<Drawn>,
     after: Vec<Drawn>,
-    /// All text outside of frames.
+    /// Text outside of frames.
     text: String,
 }
 
@@ -55,7 +55,7 @@ fn unescape(text: &str) -> String {
     quick_xml::escape::unescape(text).unwrap().into_owned()
 }
 
-/// Reads a picture as XML; what is no XML fails here.
+/// Parses a picture as XML; malformed XML fails here.
 fn parse(svg: &str) -> Picture {
     let mut picture = Picture::default();
     let mut reader = Reader::from_str(svg);
@@ -135,12 +135,12 @@ fn total(weights: &Weights) -> u64 {
     weights.iter().map(|(_, insns)| insns).sum()
 }
 
-/// What is right below the root: frames that are not inside of another one.
+/// Instructions of the frames right below the root.
 fn roots(frames: &[Drawn], weights: &Weights) -> u64 {
     let names: std::collections::BTreeSet<&str> = weights.iter().map(|(stack, _)| stack[0].name.as_str()).collect();
     let mut sum = 0;
     let mut next = 0;
-    // Depth first, so a root frame is the first that starts where the one before ended.
+    // Frames come depth first, so a root frame is the first that starts where the last one ended.
     for frame in &frames[1..] {
         if frame.start_insns >= next && names.contains(frame.name()) {
             sum += frame.insns;
@@ -150,7 +150,7 @@ fn roots(frames: &[Drawn], weights: &Weights) -> u64 {
     sum
 }
 
-/// Another order, the same each time.
+/// Shuffles the stacks, in the same way each time.
 fn shuffled(weights: &Weights) -> Weights {
     let mut shuffled = weights.clone();
     let mut state = 1_u64;
@@ -161,7 +161,7 @@ fn shuffled(weights: &Weights) -> Weights {
     shuffled
 }
 
-/// What a fill says.
+/// Meaning of a fill.
 fn hue(fill: &str) -> &'static str {
     let channels: Vec<u32> = fill
         .strip_prefix("rgb(")
@@ -177,7 +177,7 @@ fn hue(fill: &str) -> &'static str {
     }
 }
 
-/// Every frame of a picture by its number, with the colour, which is the same in both panels.
+/// Colours of all frames of a picture by number; both panels must agree.
 fn hues(picture: &Picture) -> BTreeMap<u64, &'static str> {
     let mut hues = BTreeMap::new();
     for frame in picture.before.iter().chain(&picture.after) {
@@ -197,7 +197,7 @@ fn check_images(before_name: &str, after_name: &str) {
     assert!(!picture.text.contains("Nothing changed"), "{}", picture.text);
     for (frames, weights) in [(&picture.before, &before), (&picture.after, &after)] {
         assert_eq!((frames[0].name(), frames[0].insns), ("all", total(weights)));
-        // What is narrower than a hundredth of a percent is not drawn.
+        // Frames narrower than a hundredth of a percent are not drawn.
         let roots = roots(frames, weights);
         assert!(roots <= total(weights) && roots as f64 > total(weights) as f64 * 0.995, "{roots}");
         for frame in frames {
@@ -205,7 +205,7 @@ fn check_images(before_name: &str, after_name: &str) {
             assert!(frame.x >= 10.0 && frame.x + frame.width <= 1190.1, "{frame:?}");
         }
     }
-    // What vanished has a width, where it was, and only there.
+    // Vanished frames have a width in the panel before, and only there.
     let vanished: Vec<&Drawn> = picture.before.iter().filter(|frame| hue(&frame.fill) == "vanished").collect();
     assert!(vanished.iter().any(|frame| frame.width > 1.0), "{vanished:#?}");
     for frame in vanished {
@@ -318,7 +318,7 @@ fn names_that_are_syntax_stay_whole() {
     let label = "dir/<&\"'>;größe\u{1}.elf";
     let picture = parse(&draw((label, before), (label, weights(&[(&["main"], 80), (&["operator;", "\u{0}"], 2)]))));
     for name in names {
-        // As in the flamegraph, where a semicolon would end the frame.
+        // A semicolon would end the frame, as in the flamegraph.
         let name = name.replace(';', ":");
         let title = format!("{name} (10 instructions before, 0 after: -10, -100.00%, vanished)");
         assert_eq!(picture.before.iter().filter(|frame| frame.title == title).count(), 1, "{picture:#?}");

@@ -1,6 +1,5 @@
-//! The promise: a function is found by the name that its source has, all instances of a generic together or one of
-//! them, by any of its symbols, in every command and option that takes a function; and different functions are never
-//! taken for one.
+//! The promise: every command and option finds a function by its name in the source or by any of its symbols. A
+//! generic's name finds all instances together or a single one. Different functions are never taken for one.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ use wire::definition::SpanKind;
 use crate::common::built::scratch;
 use crate::common::{Run, image, listed_images, run, say};
 
-/// The Rust images that are built here; what is not is said.
+/// Rust images that are built here; others are reported.
 fn rust(names: &[&str]) -> Vec<String> {
     let listed = listed_images();
     let is_built = |name: &&&str| {
@@ -46,7 +45,7 @@ fn refused(verb: &str, run: &Run, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The rows of all instances of `hello::generic_sort`, by address.
+/// Rows of all instances of `hello::generic_sort`, by address.
 fn sorts(profile: &Profile) -> Vec<Row> {
     let mut rows = functions::table(profile).rows;
     rows.retain(|row| row.name.starts_with("hello::generic_sort::<"));
@@ -100,7 +99,7 @@ fn the_instances_of_a_generic_are_one_function_between_its_callers_and_callees()
         assert_eq!(whole[0], rows.iter().map(|row| row.calls).sum::<u64>(), "{name}: {text}");
         let itself = numbers(line(&|line| line.ends_with("    (itself)")));
         assert_eq!(itself, [rows.iter().map(|row| row.self_insns).sum::<u64>()], "{name}: {text}");
-        // It calls itself, whichever instance that is, and `sorts` calls it: three times in each of 48 rounds.
+        // The function calls itself, in any instance, and `sorts` calls it: three times in each of 48 rounds.
         let recursion = numbers(line(&|line| line.ends_with("    hello::generic_sort")));
         let caller = numbers(line(&|line| line.ends_with("    hello::sorts")));
         assert_eq!((caller[0], recursion[0] + caller[0], caller[1]), (144, whole[0], whole[1]), "{name}: {text}");
@@ -197,7 +196,7 @@ fn tasks_of_embassy_are_told_by_their_bodies_and_are_whole_in_a_pipe() {
             assert!(shown("top", &run, &["--top", "0"]).contains(&format!("\n{whole}  ")), "{name}: {whole}");
             assert!(shown("annotate", &run, &[&whole]).starts_with(&format!("{whole}\n")));
         }
-        // The closure that makes a task is none of its body.
+        // The closure that makes a task is not a task's body.
         assert!(!bodies.contains(&"embassy_demo::producer_task::{closure#0}".to_owned()), "{bodies:?}");
         let error = refused("annotate", &run, &["producer_task (async)"]);
         assert!(error.contains("it is inlined into `<embassy_executor::raw::TaskStorage<"), "{error}");

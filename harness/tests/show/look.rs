@@ -1,5 +1,5 @@
-//! The promise: what the terminal shows of a saved profile is what is in it, to the last instruction, and whatever
-//! is missing (sources, symbols, a reader) takes nothing else with it.
+//! The promise: the terminal shows a saved profile's contents to the last instruction. A missing part (sources,
+//! symbols, a reader) affects nothing else.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,7 +18,7 @@ fn harness(args: &[&str], profile: &Path) -> Command {
     command
 }
 
-/// Standard output and standard error of a success.
+/// Standard output and standard error of a successful command.
 #[track_caller]
 fn look(args: &[&str], run: &Run) -> (String, String) {
     let output = harness(args, &run.dir).output().unwrap();
@@ -28,7 +28,7 @@ fn look(args: &[&str], run: &Run) -> (String, String) {
     (stdout, stderr)
 }
 
-/// What is said where there is nothing to show, as bad input.
+/// Error message of a refused command, with exit code 2.
 #[track_caller]
 fn refused(args: &[&str], run: &Run) -> String {
     let output = harness(args, &run.dir).output().unwrap();
@@ -41,12 +41,12 @@ fn number(text: &str) -> u64 {
     text.replace(',', "").parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// Executions by address, from the lines of `harness annotate` that are instructions.
+/// Executions by address, from the instruction lines of `harness annotate`.
 fn counts(annotated: &str) -> BTreeMap<u64, u64> {
     let insn = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().take(4).collect();
         let at = fields.iter().position(|field| field.starts_with("0x"))?;
-        // Share and samples are left out where they are 0.
+        // Share and samples are left out when they are 0.
         let has_share = fields[0].ends_with('%');
         let address = u64::from_str_radix(&fields[at][2..], 16).ok()?;
         (line.starts_with(' ') || has_share).then(|| (address, number(fields[usize::from(has_share)])))
@@ -83,12 +83,12 @@ fn assert_annotated(name: &str, run: &Run) {
             .take_while(|line| !line.is_empty())
             .map(|line| number(line.split_whitespace().nth(1).unwrap()))
             .sum();
-        // FreeRTOS's assembly has no lines where it comes from a macro.
+        // FreeRTOS's assembly from macros has no lines.
         assert!(lines <= row.self_insns && (row.file.is_none() || lines > 0), "{name} {}:\n{text}", row.name);
     }
 }
 
-/// What else is noted beside the one line that says how a debugger gets there.
+/// Notes without the single line that leads to the debugger.
 fn without_way_in(notes: &str) -> String {
     let is_way = |line: &&str| line.starts_with("note: harness debug ") && line.contains(" --at ");
     assert_eq!(notes.lines().filter(is_way).count(), 1, "{notes}");
@@ -106,7 +106,7 @@ fn every_count_of_a_function_is_shown_at_its_instruction() {
         assert!(text.contains("for (const uint8_t *p = data; size--; p++)"), "{text}");
         assert_eq!(without_way_in(&notes), "");
         assert_eq!(look(&["annotate", "crc.c:crc32_bitwise"], &run).0, text);
-        // Nobody asked for colours where there is no terminal.
+        // No colours without a terminal, unless asked for.
         assert!(!text.contains('\x1b'), "{text}");
         let (colored, _) = look(&["annotate", "crc32_bitwise", "--color", "always"], &run);
         assert_eq!(codes.replace_all(&colored, ""), text);
@@ -167,7 +167,7 @@ fn bins_add_up_to_the_run_at_any_width() {
             let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
             let (total, rows) = rows.split_last().unwrap();
             assert_eq!((number(total[1]), number(total[3])), (profile.total_insns(), profile.samples.len() as u64));
-            // `12 more`, where there are more.
+            // The row `12 more` stands for rows that are left out.
             let of = |row: &Vec<&str>, column: usize| number(row[column + usize::from(row[1] == "more")]);
             assert_eq!(rows.iter().map(|row| of(row, 1)).sum::<u64>(), profile.total_insns(), "{text}");
             assert_eq!(rows.iter().map(|row| of(row, 3)).sum::<u64>(), profile.samples.len() as u64, "{text}");
@@ -270,7 +270,7 @@ fn without_sources_debug_information_or_symbols_the_counts_are_all_there() {
     assert!(table.total_insns > 0);
 }
 
-/// The profile of an image with names that no compiler gives, but a linker accepts.
+/// Image with names that no compiler gives, but a linker accepts.
 #[test]
 fn names_that_hurt_reach_no_terminal_as_they_are() {
     let run = freertos("riscv64");
@@ -293,7 +293,7 @@ fn names_that_hurt_reach_no_terminal_as_they_are() {
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success() && text.lines().count() > 10, "{args:?}\n{text}");
             assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
-            // Names are whole, since this is no terminal; nothing else is that wide.
+            // Names are whole, since there is no terminal; nothing else is as wide.
             let shown = printable(name);
             assert!(text.contains(&*shown), "{args:?}\n{text}");
             let widths = text.lines().skip(1).map(|line| console::measure_text_width(&line.replace(&*shown, "")));

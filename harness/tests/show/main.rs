@@ -1,4 +1,4 @@
-//! What is shown of a saved profile, in the terminal and in the report.
+//! Tests of showing a saved profile, in the terminal and in the report.
 
 #[path = "../common/mod.rs"]
 mod common;

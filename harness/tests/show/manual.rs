@@ -1,12 +1,12 @@
-//! The promise: what a package installs beside the program (manual pages, completions) says what the program takes, and
-//! `--version` says what it is.
+//! The promise: manual pages and completions, which a package installs, match the program's options, and `--version`
+//! identifies the program.
 
 use std::fs;
 use std::process::Command;
 
 use crate::common::harness;
 
-/// What the program prints.
+/// Output of the program.
 #[track_caller]
 fn prints(args: &[&str]) -> String {
     let output = harness().args(args).output().unwrap();
@@ -14,7 +14,7 @@ fn prints(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands, as the help lists them.
+/// Commands listed in the help.
 fn commands() -> Vec<String> {
     let help = prints(&["--help"]);
     let listed = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;

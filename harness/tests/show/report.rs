@@ -1,5 +1,5 @@
-//! The promise: the report is one page that shows the profile's own numbers, answers to clicks and keys, asks no network
-//! for anything, and holds whatever functions are called. Chromium opens it, by ci/viewers/report.mjs.
+//! The promise: the report is a single page that shows the profile's own numbers, answers to clicks and keys, makes
+//! no network request, and accepts any function name. Chromium opens it, by ci/viewers/report.mjs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use wire::definition::FrameKind;
 
 use crate::common::{made, names, run, synthetic, viewer};
 
-/// Writes the report of a profile; returns where it is and what was said besides.
+/// Writes the report of a profile; returns its path and the messages.
 fn report(profile: &Path, dir: &Path, args: &[&str]) -> (PathBuf, String) {
     let page = dir.join("page.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -55,7 +55,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// Instructions in a task, and those of them that each function executes itself with what is inlined into it.
+/// Instructions in a task, and those that each of its functions executes itself with its inlined functions.
 fn in_task(tree: &CallTree, name: &str) -> (u64, BTreeMap<String, u64>) {
     let (mut total, mut functions) = (0, BTreeMap::new());
     let name = format!("task {name}");
@@ -71,7 +71,7 @@ fn in_task(tree: &CallTree, name: &str) -> (u64, BTreeMap<String, u64>) {
     (total, functions)
 }
 
-/// Who called a function when most was executed in and below it.
+/// Caller of a function on the path with the most instructions in and below it.
 fn caller_of_most(tree: &CallTree, name: &str) -> String {
     let mut callers: BTreeMap<String, u64> = BTreeMap::new();
     let summed: Result<(), Infallible> = tree.each(|members, path| {
@@ -85,7 +85,7 @@ fn caller_of_most(tree: &CallTree, name: &str) -> String {
     callers.into_iter().max_by_key(|&(_, insns)| insns).unwrap().0
 }
 
-/// What the page has to show of a profile, from the profile and not by the report's code.
+/// Expected contents of the page, computed from the profile without the report's code.
 fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
     let table = functions::table(profile);
     let hottest = &table.rows[0];
@@ -184,7 +184,7 @@ fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
             &page,
             Some((temp.path(), expected(&run.profile(), "crc32_table", &run.dir.canonicalize().unwrap()))),
         );
-        // The same profile gives the same bytes, also on standard output.
+        // Equal profiles give equal bytes, also on standard output.
         let mut again = Command::new(env!("CARGO_BIN_EXE_harness"));
         let again = again.arg("report").arg(&run.dir).args(["-o", "-"]).output().unwrap();
         assert!(again.stdout == fs::read(&page).unwrap(), "{image}: other bytes");
@@ -222,7 +222,7 @@ fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
         let temp = tempfile::tempdir().unwrap();
         let (page, _) = report(&new.dir, temp.path(), &["--before", old.dir.to_str().unwrap()]);
         let totals = format!("{} → {} instructions", group(before.total_insns()), group(profile.total_insns()));
-        // What was followed on one side and sampled on the other does not compare path by path.
+        // Paths of an exact tree do not compare with sampled ones.
         let paths = if args.contains(&"--exact") { Value::Null } else { json!(paths) };
         let expected = json!({ "text": [totals, comparison.explain()], "rows": rows, "paths": paths });
         watch("compared", &page, Some((temp.path(), expected)));
@@ -245,7 +245,7 @@ fn the_page_has_what_was_printed_and_when_where_that_is_known() {
     assert_eq!(lines[at - 2..=at], ["1", "2,000", "ab"]);
     assert!(lines.contains(&"<b>x"), "{lines:?}");
 
-    // Every run knows when, unless its samples are so many that it would cost something.
+    // Every run knows these times, unless its samples are so dense that it would cost time.
     for (args, is_known) in [(&["--for", "3M"][..], true), (&["--for", "3M", "--period", "100"], false)] {
         let run = run("cortex-m3-freertos", args).expect_code(0);
         let profile = run.profile();
@@ -256,7 +256,7 @@ fn the_page_has_what_was_printed_and_when_where_that_is_known() {
     }
 }
 
-/// As the page shows what cannot be seen.
+/// The page's visible form of invisible characters.
 fn visible(name: &str) -> String {
     let mut text = String::new();
     for character in name.chars() {
@@ -283,7 +283,7 @@ fn names_that_hurt_are_text() {
     profile.facts.image_name = "</title><script>alert(1)</script>.elf".to_owned();
     let (page, _) = report(&saved(&profile, temp.path()), temp.path(), &[]);
     let text = fs::read_to_string(&page).unwrap();
-    // The data, and the script; no name has added to them.
+    // The data and the script are the only two scripts; no name has added one.
     assert_eq!((text.matches("<script").count(), text.matches("</script>").count()), (2, 2));
     let data = text.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
     assert!(!data.contains('<'));
@@ -359,7 +359,7 @@ fn interrupts_can_have_a_root_of_their_own() {
         let paths = text.split_once("\"paths\":{\"depth\":").unwrap().1;
         paths.split_once(",\"member\"").unwrap().0.to_owned()
     };
-    // `main` with the interrupt and its handler on top, or both beside each other.
+    // `main` with the interrupt and its handler on top, or both side by side.
     assert_eq!(depths(&[]), "[0,1,2]");
     assert_eq!(depths(&["--fold-irqs"]), "[0,1,0]");
 }

@@ -1,5 +1,5 @@
-//! The promise: what is left on a terminal after a command is its result and nothing of its progress, no line of progress
-//! is wider than the terminal, and a word that is not where it belongs is pointed at.
+//! The promise: after a command, the terminal shows its result and no remains of its progress. No line of progress is
+//! wider than the terminal. A misplaced word is pointed out.
 
 use std::fs;
 use std::io::{BufReader, Read as _};
@@ -8,14 +8,14 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::image;
 
-/// A terminal of a few commands: those that progress is drawn with.
+/// Terminal with the few commands that progress is drawn with.
 #[derive(Default)]
 struct Screen {
     lines: Vec<String>,
     row: usize,
-    /// Whether something was drawn that is a bar.
+    /// Whether a progress bar was drawn.
     has_bar: bool,
-    /// Lines with a bar that went on in the next one.
+    /// Lines with a bar that continued in the next line.
     too_wide: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Screen {
                     }
                 }
                 c => {
-                    // The last column is left only when something comes after it: lines are filled up with spaces.
+                    // The last column is left only when more text follows: lines are filled up with spaces.
                     if column == width_columns {
                         let line = &screen.lines[screen.row];
                         if line.contains(['\u{2588}', '\u{2591}']) && !line.ends_with(' ') {
@@ -80,7 +80,7 @@ impl Screen {
     }
 }
 
-/// A command in a terminal of so many columns; `script` (util-linux) is the terminal.
+/// Runs a command in a terminal of so many columns; `script` (util-linux) is the terminal.
 fn on_terminal(columns: usize, dir: &Path, words: &str) -> Screen {
     let line = format!("stty rows 24 cols {columns}; exec {} {words}", env!("CARGO_BIN_EXE_harness"));
     let mut script = Command::new("script");
@@ -102,7 +102,7 @@ fn what_takes_long_is_said_to_be_under_way_until_it_is_done() {
         script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(&temp);
         let mut script = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut shown = Vec::new();
-        // It waits until somebody reads.
+        // The program waits for a reader.
         let mut screen = BufReader::new(script.stdout.take().unwrap());
         for byte in screen.by_ref().bytes() {
             shown.push(byte.unwrap());
@@ -130,7 +130,7 @@ fn nothing_of_the_progress_stays_behind_and_no_bar_is_wider_than_the_terminal() 
         let text = screen.lines.join("\n");
         assert!(screen.has_bar && screen.too_wide.is_empty(), "{:?} of {columns}:\n{text}", screen.too_wide);
         assert!(!text.contains(['\u{2588}', '\u{2591}']) && !text.contains("MIPS"), "{text}");
-        // A line each, the verdict and the reports; a line that stays behind begins with a name.
+        // One line each, then the verdict and the reports; a leftover progress line would begin with a name.
         assert!(screen.lines.iter().filter(|line| line.starts_with("PASS")).count() == 3, "{text}");
         assert!(!screen.lines.iter().any(|line| line.starts_with("cortex") || line.starts_with("riscv")), "{text}");
         let quiet = on_terminal(columns, temp.path(), "test --no-cache -q");
@@ -169,7 +169,7 @@ fn a_word_that_is_not_where_it_belongs_is_pointed_at() {
     assert!(harness(dir, &["export", "-f", "csv"]).2.starts_with("error: no profile"));
 }
 
-/// Lines of words with single spaces.
+/// Lines whose words are separated by single spaces.
 fn sentences(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.trim_start().contains("  ") && line.contains(' ')).collect()
 }
@@ -206,7 +206,8 @@ fn what_seldom_matters_is_shown_by_verbose() {
     for word in seldom {
         assert!(!plain.contains(word) && verbose.contains(word), "{word}\n{plain}\n{verbose}");
     }
-    // Where it matters: firmware that fails may be for another machine, and code without names has addresses only.
+    // Details appear where they matter: failing firmware may be for another machine, and unnamed code has addresses
+    // only.
     let failed = run("cortex-m3-lockup-busfault", &[]);
     assert!(failed.contains("note: other machines have memory") && failed.contains("\n  not "), "{failed}");
     let stripped = run("cortex-m3-bare-stripped", &[]);
@@ -256,7 +257,7 @@ fn a_page_is_opened_by_the_command_that_the_environment_names() {
         command.args(["report", "fw.profile", "--open"]).current_dir(dir).env("BROWSER", browser);
         command.output().unwrap()
     };
-    // The pipe's end comes when the browser has written to it.
+    // The pipe ends when the browser has written to it.
     let (browser, seen) = (dir.join("browser"), dir.join("seen"));
     nix::unistd::mkfifo(&seen, nix::sys::stat::Mode::S_IRWXU).unwrap();
     crate::common::program(&browser, &format!("echo \"$1\" > '{}'", seen.display()));
@@ -293,7 +294,7 @@ fn quiet_says_only_what_went_wrong_and_each_file_of_a_build_has_its_profile() {
         fs::copy(image(&format!("cortex-m3-bare.{ending}")), dir.join(format!("fw.{ending}"))).unwrap();
         let (code, stdout, stderr) = harness(dir, &["-q", &format!("fw.{ending}")]);
         assert_eq!((code, &*stdout), (Some(0), ""), "{stderr}");
-        // That a HEX file has no symbols.
+        // Warnings are allowed: a HEX file has no symbols.
         assert!(stderr.lines().all(|line| line.starts_with("warning: ")), "{stderr}");
     }
     assert!(dir.join("fw.profile").is_dir() && dir.join("fw.hex.profile").is_dir());

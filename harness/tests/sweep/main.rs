@@ -1,5 +1,5 @@
-//! The promises that hold for every image, whatever it is. By default on a named dozen; `HARNESS_IMAGES=all cargo
-//! test -p harness --release --test sweep` is the whole sweep, which .ci/run does.
+//! Promises that hold for every image. By default a named dozen is tested; `HARNESS_IMAGES=all cargo test -p harness
+//! --release --test sweep` is the whole sweep, which .ci/run does.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! The promise of the cross-check: the firmware's own `_mcount` counts and the profiler's are the same, on
-//! every instrumented image; and where they cannot be, the one cause is named.
+//! The promise of the cross-check: the firmware's own `_mcount` counts equal the profiler's on every instrumented
+//! image. Where they cannot, the single cause is named.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use harness::analysis::crosscheck::in_target::Cause;
 
 use crate::common::{comparison, in_parallel, is_all, run, selected_that};
 
-/// Why an image's own counts are not the exact ones: the only cause in it.
+/// Reason why an image's own counts differ from the exact ones; each image has only one.
 fn expected_cause(name: &str) -> Option<Cause> {
     let causes = [
         ("calls-pg-tablefull", Cause::TableFull),
@@ -29,12 +29,12 @@ fn both_witnesses_agree_on_every_instrumented_image_or_the_one_cause_is_named() 
     in_parallel(&images, |name| {
         let cause = expected_cause(name);
         let code = i32::from(cause.is_some_and(Cause::is_loss));
-        // Stacks are another witness, and what --strict says of them another promise.
+        // Stacks are another witness; --strict for them is tested elsewhere.
         let run = run(name, &["--strict", "--top", "0", "--no-stacks"]).expect_code(code);
         let comparison = comparison(&run.profile());
         let mut causes: BTreeSet<Cause> = comparison.differences.iter().map(|difference| difference.cause).collect();
         if cause != Some(Cause::InFlight) {
-            // Tasks that are interrupted on their way into a function are so wherever there are tasks.
+            // Wherever there are tasks, some are interrupted on their way into a function.
             causes.remove(&Cause::InFlight);
         }
         assert_eq!(causes.into_iter().collect::<Vec<_>>(), Vec::from_iter(cause), "{name}: {comparison:?}");

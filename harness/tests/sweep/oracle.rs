@@ -1,5 +1,5 @@
-//! The promise behind every number: the fast way of counting and sampling gives what one callback per
-//! instruction gives, on every image, at every period.
+//! The promise behind every number: the fast way of counting and sampling gives the same results as one callback per
+//! instruction, on every image, at every period.
 
 use harness::profile::Profile;
 use wire::sample::Sample;
@@ -13,8 +13,8 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
     assert!(fast.total_insns() > 0, "{context}: nothing was measured");
     assert_eq!(fast.vcpus.len(), oracle.vcpus.len(), "{context}: vCPUs");
     for (vcpu, (fast, oracle)) in fast.vcpus.iter().zip(&oracle.vcpus).enumerate() {
-        // The oracle looks at every block where control has come from, predicts nothing, and relies on nothing that is
-        // known of where exceptions can start.
+        // The oracle checks at every block where control came from. It predicts nothing, and does not use knowledge
+        // about where exceptions can start.
         for (fast, oracle) in fast.arcs.iter().zip(&oracle.arcs) {
             assert_eq!(fast, oracle, "{context}: vCPU {vcpu}, first different arc");
         }
@@ -26,10 +26,10 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
     }
     let is_arm = fast.facts.is_arm();
     for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
-        // Stacks are taken where blocks start, the oracle's in their middle, where unwind information has gaps;
-        // `stacks.rs` holds them against every call and return.
-        // Of zones on Arm the oracle knows less: it does not see where a handler returns until it looks for it. There
-        // `run/zones.rs` holds them against spans and the exact tree.
+        // Stacks are taken at the starts of blocks, the oracle's in their middle, where unwind information has gaps;
+        // `stacks.rs` compares them with every call and return. On Arm the oracle knows less about zones, because it
+        // does not see a handler's return until it looks for it. There `run/zones.rs` compares zones with spans and
+        // the exact tree.
         let zone = |sample: &Sample| if is_arm { 0 } else { sample.zone };
         let all_but_stack = |sample: &Sample| Sample { stack: 0, zone: zone(sample), ..*sample };
         assert_eq!(
@@ -41,13 +41,14 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
     assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
 }
 
-/// Its stacks are not compared, and at every sample they would take most of the time.
+/// Options of the oracle. Its stacks are not compared, and would take most of the time.
 const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
 
-/// `periods` are multiples of the first one, of which the oracle's samples at the others are some: it is asked once.
+/// Compares all `periods`, which are multiples of the first one. The oracle runs once: its samples at the first
+/// period include those at the others.
 fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
     in_parallel(&selected(), |name| {
-        // An image that never ends has a --for of its own.
+        // An image without end has a --for of its own.
         let own_end = image_args(name).contains(&"--for");
         let options: &[&str] = if own_end { &[] } else { options };
         let measured = |period: u64, others: &[&str]| {
@@ -63,13 +64,13 @@ fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
     });
 }
 
-/// As they are shown where something differs.
+/// Options as shown in a failure.
 fn options_of(period: u64, options: &[&str]) -> Vec<String> {
     [format!("--period {period}")].into_iter().chain(options.iter().map(|&option| option.to_owned())).collect()
 }
 
-// All of it, however long, at the default period; at shorter ones the first part, for the tests' time, and less of it
-// of the dozen.
+// The whole run, however long, at the default period. At shorter periods only the first part, to save time, and less
+// of it for the dozen.
 
 #[test]
 fn period_1_equals_the_oracle() {

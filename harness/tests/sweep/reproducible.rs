@@ -1,4 +1,4 @@
-//! Same ELF, options and QEMU: the same bytes in every file, whatever the host is like.
+//! Same ELF, options and QEMU give the same bytes in every file, whatever the host's state.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{self, Run, finish, image, image_args, in_parallel, selected};
 
-/// Runs an image in surroundings that differ in everything a run must not depend on.
+/// Runs an image in an environment that differs in every property a run must not depend on.
 fn run_elsewhere(name: &str) -> Run {
     let temp = tempfile::tempdir().unwrap();
     let strange = temp.path().join("a folder, with commas,, and späces");
@@ -36,8 +36,8 @@ fn run_elsewhere(name: &str) -> Run {
 fn two_runs_of_every_image_give_identical_bytes() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Another process's load, in effect: it comes and goes, so that QEMU's threads are held up anywhere, and leaves the
-        // sweep most of the machine.
+        // Simulates another process's load. It comes and goes, so that QEMU's threads are delayed anywhere, and
+        // leaves the sweep most of the machine.
         scope.spawn(|| {
             let mut work = 0u64;
             while !done.load(Ordering::Relaxed) {
@@ -58,7 +58,7 @@ fn two_runs_of_every_image_give_identical_bytes() {
             for ((file, one), (_, two)) in here_files.iter().zip(&there_files) {
                 assert!(one == two, "{name}: {file} differs between two runs");
             }
-            // All but the line that says where the files are.
+            // All lines but the one with the files' location.
             let table = |run: &Run| {
                 run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n")
             };
@@ -70,7 +70,8 @@ fn two_runs_of_every_image_give_identical_bytes() {
 
 #[test]
 fn memory_that_qemu_frees_as_it_runs_ends_no_turn_of_several_cpus() {
-    // QEMU 10.2 and later would end one at the host's time, see the plugin's `turns`: no two runs are alike then.
+    // QEMU 10.2 and later would end a turn at the host's time (see the plugin's `turns`), so that no two runs would
+    // be alike.
     let runs = [(); 3].map(|()| common::run("riscv64-smp-remap", &[]).expect_code(0));
     for run in &runs {
         assert!(run.files() == runs[0].files(), "{}\n{}", runs[0].stdout, run.stdout);

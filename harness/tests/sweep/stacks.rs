@@ -1,5 +1,5 @@
-//! The promise of call stacks: what is unwound at a sample is what every call and return, followed one by
-//! one, left there at that instruction. On every image.
+//! The promise of call stacks: the stack unwound at a sample equals the one that results from following every call
+//! and return up to that instruction. On every image.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,9 +11,8 @@ use wire::definition::{NodeKind, Unknown};
 
 use crate::common::{all_images, has_several_cpus, in_parallel, run, selected_that};
 
-/// Images of which some stacks differ, with the number of samples; on all others none does. Why:
-/// testdata/stacks.md. Runs are the same each time, so one sample more or less is a change, for the worse or the
-/// better.
+/// Images with differing stacks, and the number of their samples; all others have none. testdata/stacks.md gives the
+/// reasons. Runs are reproducible, so a change of one sample is a change for the worse or the better.
 const EXPECTED: [(&str, &[(How, u64)]); 11] = [
     ("riscv64-picolibc", &[(How::Cut(Unknown::NotKept), 1)]),
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 103)]),
@@ -31,14 +30,14 @@ const EXPECTED: [(&str, &[(How, u64)]); 11] = [
     ("riscv64-virtual-exit", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),
 ];
 
-/// Images of which code executes where no function is known to begin.
+/// Images that execute code in no known function.
 const NAMELESS: [&str; 3] = ["cortex-m3-bare-stripped", "riscv64-escape-virtual", "riscv64-virtual-exit"];
 
-/// Calls that an interrupt came after, before the function's first instruction, and the run ended in what came then: the
-/// tree has them, for the interrupt stands on them, and no instruction of them was executed.
+/// Calls with an interrupt before the callee's first instruction, when the run ended during that interrupt. The tree
+/// has them, since the interrupt is below them, but none of their instructions was executed.
 const NOT_BEGUN: [(&str, &str); 1] = [("cortex-m3-heap4", "prvCheckTasksWaitingTermination")];
 
-/// What in the tree does not add up to the exact counts: instructions and calls of each function.
+/// Differences between the tree's sums and the exact counts: instructions and calls of each function.
 fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
     let mut errors = Vec::new();
     let insns: u64 = profile.tree.iter().map(|node| node.insns).sum();
@@ -54,8 +53,8 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
     }
     for row in harness::analysis::functions::table(profile).rows.iter().filter(|row| row.kind == RowKind::Function) {
         let (insns, calls) = row.start.and_then(|start| sums.get(&start)).copied().unwrap_or_default();
-        // Its handler's first instruction traps: each trap is an execution of it, and none a call.
-        // Two move their trap vector to code that has been executed as something else.
+        // The handler's first instruction traps, so each trap executes it without a call. Two images move their trap
+        // vector to code that has been executed before.
         let starts_unseen = ["riscv64-traploop", "riscv64-landing", "riscv64-pointers"];
         let calls = if starts_unseen.contains(&name) { row.calls } else { calls };
         let not_begun = NOT_BEGUN.iter().filter(|(image, function)| *image == name && *function == row.name).count();
@@ -67,7 +66,7 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
     errors
 }
 
-/// All that is wrong with an image's stacks.
+/// All errors in an image's stacks.
 fn errors(name: &str) -> Vec<String> {
     let profile = run(name, &["--exact", "--period", "997"]).profile();
     let mut errors = Vec::new();
@@ -84,7 +83,7 @@ fn errors(name: &str) -> Vec<String> {
             profile.samples.len(),
         ));
     }
-    // What is said to be unknown is what is.
+    // Stacks reported as unknown are the ones that are cut.
     let mut unknown: BTreeMap<Unknown, u64> = BTreeMap::new();
     for (how, count) in counts {
         if let How::Cut(why) | How::Stray(why) = how {
@@ -101,8 +100,8 @@ fn errors(name: &str) -> Vec<String> {
     if profile.tasks.iter().map(|task| task.insns).sum::<u64>() > profile.total_insns() {
         errors.push(format!("{name}: the tasks have more instructions than there are"));
     }
-    // What the exact calls say of the tree agrees, without a false alarm.
-    // A trap's handler of riscv64-probing is left by a jump, which the tree says.
+    // The check of the tree against the exact calls agrees, without a false alarm. In riscv64-probing a jump leaves a
+    // trap's handler, which the check reports.
     let is_said = name == "riscv64-probing";
     if harness::analysis::evidence::has_exact_tree(&profile) == is_said {
         errors.push(format!(
@@ -118,7 +117,7 @@ fn errors(name: &str) -> Vec<String> {
 
 #[test]
 fn stacks_are_what_every_call_and_return_left_on_every_image() {
-    // The exact tree follows one vCPU.
+    // The exact tree follows a single vCPU.
     let images = selected_that(|name| !has_several_cpus(name));
     let gone: Vec<_> = EXPECTED.iter().filter(|(name, _)| !all_images().iter().any(|image| image == name)).collect();
     assert!(gone.is_empty(), "{gone:?}: there is no such image");

@@ -1,4 +1,4 @@
-//! What is asked for and is not there ends with 2 and says why.
+//! Options that name missing things end with 2 and the reason.
 
 use wire::timeline::What;
 
@@ -13,7 +13,7 @@ fn a_trace_that_matches_nothing_names_what_is_near() {
     );
     refused("cortex-m3-bare", &["--trace", "crc32_tabel"], &["--trace crc32_tabel: ", "crc32_table"]);
     refused("cortex-m3-bare-stripped", &["--trace", "crc*"], &["--trace crc*: ", "no symbols"]);
-    // The beginning of a much longer name, and nothing like any.
+    // First the beginning of a much longer name, then a name like no other.
     refused("cortex-m3-bare", &["--trace", "crc32_bitm*"], &["--trace crc32_bitm*: ", "; nearest: `crc32_bitwise`"]);
     refused(
         "cortex-m3-bare",
@@ -41,7 +41,7 @@ fn functions_of_an_image_without_symbols_are_traced_by_address_as_they_are_by_na
         &["--trace", "0xf0000000"],
         &["--trace 0xf0000000: no function is at 0xf0000000: "],
     );
-    // As spans and the window are.
+    // An address works, as for spans and the window.
     let from = format!("{:#x}", function.address);
     let window =
         |name: &str, from: &str| run(name, &["--from", from, "--for", "1000"]).profile().facts.before_window_insns;

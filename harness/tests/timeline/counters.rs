@@ -1,5 +1,5 @@
-//! The promise: counters of the heap are what its blocks add up to at each event, and those of stacks what the kernel
-//! has saved.
+//! The promise: the heap's counters equal the sums of its blocks at each event, and the stacks' counters equal the
+//! kernel's saved stack pointers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use wire::heap::What;
 
 use crate::common::{measured, run, tools};
 
-/// Values of the counters of a kind, with the instruction at which each begins.
+/// Values of a kind's counters, with the instruction at which each begins.
 fn values(profile: &Profile, kind: Kind) -> Vec<(u64, i64)> {
     let mut values = Vec::new();
     let walked: Result<bool, ()> = trace::walk(profile, |tables, moment| {
@@ -25,7 +25,7 @@ fn values(profile: &Profile, kind: Kind) -> Vec<(u64, i64)> {
     values
 }
 
-/// What a counter that is only said where it changes was after each instruction at which `times` has something.
+/// Values of a counter after each instruction in `times`; the counter is recorded only when it changes.
 fn after(values: &[(u64, i64)], times: &[u64]) -> Vec<i64> {
     let last = |at: &u64| values[..values.partition_point(|(time, _)| time <= at)].last().map_or(0, |last| last.1);
     times.iter().map(last).collect()
@@ -38,7 +38,7 @@ fn the_heap_has_the_blocks_and_the_largest_gap_that_its_blocks_leave() {
         let found = heap::replay(profile).unwrap();
         let extent = found.extent.as_ref().unwrap();
         let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
-        // After the last event at an instruction: blocks, bytes, largest gap.
+        // State after the last event at an instruction: blocks, bytes, largest gap.
         let mut expected: BTreeMap<u64, [i64; 3]> = BTreeMap::new();
         let mut is_window = false;
         for event in profile.heap.as_ref().unwrap().events() {
@@ -52,7 +52,7 @@ fn the_heap_has_the_blocks_and_the_largest_gap_that_its_blocks_leave() {
                 }
                 What::Failed { .. } | What::Left { .. } => {}
             }
-            // From the end of each block to the next one, and to the arena's ends.
+            // Gaps lie between a block's end and the next block, and at the arena's ends.
             let (mut end, mut largest) = (extent.start, 0);
             for (&address, &bytes) in blocks.range(extent.start..extent.end) {
                 largest = largest.max(address.saturating_sub(end));
@@ -70,7 +70,7 @@ fn the_heap_has_the_blocks_and_the_largest_gap_that_its_blocks_leave() {
             let expected: Vec<i64> = expected.values().map(|numbers| numbers[number]).collect();
             assert_eq!(after(&values(profile, kind), &times), expected, "{image}: {kind:?}");
         }
-        // The same in the series of the page and of JSON, which is exact where it has a point.
+        // The page's and JSON's series is exact at its points.
         assert!(found.history.len() as u64 <= heap::POINTS + 1, "{image}: {}", found.history.len());
         for point in &found.history {
             let numbers = [point.held_blocks, point.held_bytes, point.largest_free_bytes].map(|number| number as i64);
@@ -95,14 +95,14 @@ fn stacks_are_as_deep_as_the_kernel_has_saved_them() {
                 _ => {}
             }
         }
-        // One for each time that a task is switched out.
+        // One value for each time that a task is switched out.
         assert_eq!(saved.values().map(Vec::len).sum::<usize>(), switches, "{image}");
         assert!(saved.len() > 2, "{image}");
         for (&task, sps) in &saved {
             let task = profile.task(task).unwrap();
             let (start, end) = (task.stack_start.unwrap(), task.stack_end.unwrap_or(u64::MAX));
             assert!(sps.iter().all(|sp| (start..end).contains(sp)), "{image}: {}", task.name);
-            // None is below where every instruction has been looked at; what is saved is below what executed.
+            // With every instruction looked at, no saved stack pointer is below the deepest one.
             let [lowest, deepest] = [sps.iter().min().copied(), task.deepest_sp].map(Option::unwrap);
             assert!(lowest >= deepest, "{image}: {}: {lowest:#x} {deepest:#x}", task.name);
         }
@@ -127,7 +127,7 @@ fn chromes_counters_have_names_of_their_own() {
         let track = event["tid"].as_u64().unwrap();
         counters.entry(event["name"].as_str().unwrap().to_owned()).or_default().push(track);
     }
-    // A reader joins what has one name in a process.
+    // A reader joins counters of one name in a process.
     assert!(counters.keys().filter(|name| name.ends_with(": free stack")).count() > 2, "{:?}", counters.keys());
     for (name, mut tracks) in counters {
         tracks.dedup();

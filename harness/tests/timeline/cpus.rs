@@ -1,5 +1,5 @@
-//! Several CPUs: each has its events at its own instructions, they add up to the tables', and their order is that in which
-//! the CPUs took turns.
+//! Several CPUs: each has its events at its own instructions. They add up to the tables, and their order is the order
+//! of the CPUs' turns.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ fn events(profile: &Profile) -> Vec<Event> {
     profile.timeline.as_ref().expect("a timeline").events().collect()
 }
 
-/// A zone of a task or interrupt, and when it began.
+/// Zone of a task or interrupt, and the time at which it began.
 type Open = (u32, u64);
 
-/// What the events add up to.
+/// Sums of the events.
 #[derive(Debug, Default)]
 struct Sums {
     /// Instructions of each CPU.
     cpus: Vec<u64>,
-    /// Instructions of each interrupt alone, of all CPUs.
+    /// Instructions of each interrupt itself, over all CPUs.
     exceptions: BTreeMap<u64, u64>,
     entered: BTreeMap<(u32, u64), u64>,
     /// Calls and instructions of zones that ended, in each context's clock.
     zones: BTreeMap<(u32, Context), (u64, u64)>,
     calls: BTreeMap<u32, u64>,
-    /// How often, the sum and the last.
+    /// Number of marks, their sum and the last value.
     marks: BTreeMap<u32, (u64, i64, i64)>,
     printed: u64,
     masked: Vec<u64>,
@@ -43,7 +43,7 @@ fn sums(profile: &Profile) -> Sums {
     let cpus = profile.vcpus.len();
     let mut sums = Sums { cpus: vec![0; cpus], masked: vec![0; cpus], ..Sums::default() };
     let mut cursor = Cursor::default();
-    // By CPU and how many exceptions are active: a clock that stands still while others execute, and its zones.
+    // Clocks by CPU and number of active exceptions, which stand still while other code executes, and their zones.
     let mut clocks: BTreeMap<(u32, usize), u64> = BTreeMap::new();
     let mut open: BTreeMap<(u32, usize), Vec<Open>> = BTreeMap::new();
     let mut depths = vec![0; cpus];
@@ -113,7 +113,7 @@ fn the_events_of_each_add_up_to_the_tables() {
             assert_eq!(of_zone, (zone.counts.calls, zone.counts.sum_insns), "{image}: {name}");
         }
         for mark in &profile.zones.marks {
-            // The last one in their order is the table's.
+            // The table has the last mark in the events' order.
             assert_eq!(sums.marks[&mark.name], (mark.count, mark.sum, mark.last), "{image}");
         }
         assert_eq!(sums.printed, measured.console().len() as u64, "{image}");
@@ -126,11 +126,11 @@ fn the_events_of_each_add_up_to_the_tables() {
         }
         assert!(timeline.functions.len() > 10, "{image}");
         if image.contains("-heap") {
-            // The table masks interrupts at every call. The second hart never allows them.
+            // The table masks interrupts at every call. The second hart never enables them.
             let masked = if image.starts_with("riscv") { &sums.masked[..1] } else { &sums.masked };
             assert!(masked.iter().all(|&masked| masked > 1000), "{image}: {:?}", sums.masked);
         }
-        // Nothing else is counted otherwise.
+        // All other counts are the same without a timeline.
         let without = crate::common::measured(image, &[]).profile();
         assert_eq!(profile.vcpus, without.vcpus, "{image}");
         assert_eq!((&profile.zones.zones, &profile.spans), (&without.zones.zones, &without.spans), "{image}");
@@ -150,7 +150,7 @@ fn their_order_is_that_of_the_turns() {
             What::Begun { name } | What::Ended { name } | What::Phase { name } => profile.zones.name(name),
             _ => "",
         };
-        // The first one lets the second one go after it has begun a zone, and ends its phase when the other is done.
+        // The first CPU releases the second one after it has begun a zone, and ends its phase when the other is done.
         let handed = place(0, &|what| name(what) == "handed").0;
         assert!(handed < place(1, &|what| name(what) == "whole").0, "{image}");
         assert!(place(1, &|what| name(what) == "exactly").1 < place(0, &|what| name(what) == "one").0, "{image}");

@@ -1,4 +1,4 @@
-//! Two timelines compared: how often what happened, and why tasks did not go on.
+//! Comparison of two timelines: counts of each kind of event, and the reasons why tasks stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn diff(before: &Path, after: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// How often each task was preempted, yielded or was delayed, by its name; and all switches.
+/// Times that each task was preempted, yielded or was delayed, by name; and all switches.
 fn stops(profile: &Profile) -> (BTreeMap<String, u64>, u64) {
     let (mut stops, mut switches, mut running) = (BTreeMap::new(), 0, 0);
     let names = task_names(profile);
@@ -56,7 +56,7 @@ fn two_timelines_are_compared_by_events_and_by_the_reasons_of_switches() {
         changed += usize::from(old != new);
     }
     assert!(changed >= 2, "{said}");
-    // The table of functions has others, too.
+    // The table of functions contains changes of its own.
     assert!(diff(&before.dir, &before.dir).contains("\ntimeline: all "), "{said}");
     let without = run("cortex-m3-waits", &["--for", "200k"]).expect_code(0);
     for (old, new, which) in [(&without, &after, "before"), (&after, &without, "after")] {

@@ -1,4 +1,4 @@
-//! Other programs read the timeline: Perfetto's format by protoc, Chrome's and CSV by parsers that are not ours.
+//! Timeline exports in other programs: Perfetto's format by protoc, Chrome's and CSV by independent parsers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn running(profile: &Profile) -> BTreeMap<String, u64> {
     names.into_iter().zip(&profile.tasks).map(|(name, task)| (name, task.insns)).collect()
 }
 
-/// A message as protoc prints it: fields by name, in order.
+/// Message in protoc's output: fields by name, in order.
 #[derive(Debug, Default)]
 struct Message(Vec<(String, Field)>);
 
@@ -41,7 +41,7 @@ impl Message {
                 let (name, text) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
                 (name, Field::Text(text.trim_matches('"').to_owned()))
             };
-            // What the schema does not have would be printed by its number.
+            // protoc would print an unknown field by its number.
             assert!(name.starts_with(|first: char| first.is_ascii_alphabetic()), "{line}");
             message.0.push((name.to_owned(), field));
         }
@@ -128,14 +128,14 @@ fn protoc_decodes_perfettos_trace_and_its_slices_are_the_tables_instructions() {
         let heap = profile.heap.as_ref().map_or(0, |heap| heap.events().count() as u64 - 1);
         assert_eq!(counters.remove("bytes of heap").unwrap_or(0), heap, "{image}");
         for name in ["blocks of heap", "largest free block"] {
-            // Only where they change.
+            // Counters have values only where they change.
             let changes = counters.remove(name).unwrap_or(0);
             assert!(changes <= heap && (changes > 0) == (heap > 0), "{image}: {changes} of {name}");
         }
         let saved = profile.timeline.as_ref().unwrap().events();
         let saved = saved.filter(|event| matches!(event.what, What::Stack { .. })).count() as u64;
         assert_eq!(counters.remove("free stack").unwrap_or(0), saved, "{image}");
-        // Whether an idle task runs is said where one ever does.
+        // The idle counter exists if an idle task ever runs.
         let has_idle = profile.tasks.iter().any(|task| task.is_idle);
         let switches: u64 = profile.tasks.iter().map(|task| task.switches).sum();
         assert_eq!(counters.remove("idle").unwrap_or(0), if has_idle { switches } else { 0 }, "{image}");
@@ -149,7 +149,7 @@ fn chromes_trace_has_the_same_slices() {
         let run = run(image, args).expect_code(0);
         let profile = run.profile();
         let trace: Value = serde_json::from_slice(&tools::export(&run.dir, "chrome", &["--clock-hz", "1M"])).unwrap();
-        // A microsecond is an instruction.
+        // An instruction lasts a microsecond.
         let micros = |event: &Value| event["ts"].as_f64().unwrap();
         let (mut names, mut since, mut lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["pid"] == 0) {
@@ -214,7 +214,8 @@ fn babeltrace_reads_every_event_of_every_cpu() {
         });
         assert_eq!(walked, Ok(true));
         let read = String::from_utf8(output.stdout).unwrap();
-        // It writes cpu ids in hexadecimal and ' as C does, and of one instant on several CPUs it chooses the order.
+        // The tool writes cpu ids in hexadecimal and ' as in C, and chooses the order of simultaneous events on
+        // several CPUs.
         let plain = |line: &str| line.replace("cpu_id = 0x", "cpu_id = ").replace("\\'", "'");
         let read: Vec<String> = read.lines().map(plain).collect();
         let sorted = |mut lines: Vec<String>| {
@@ -226,7 +227,7 @@ fn babeltrace_reads_every_event_of_every_cpu() {
         for (read, expected) in sorted(read).iter().zip(&sorted(expected)) {
             assert_eq!(read, expected, "{image}");
         }
-        // Nothing is put beside what is there.
+        // A directory with files is refused.
         let output = export();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains("is not empty"), "{said}");
@@ -241,7 +242,7 @@ fn csv_has_a_line_for_each_event() {
     for (image, args) in IMAGES {
         let run = run(image, args).expect_code(0);
         let profile = run.profile();
-        // Of 1 ns for each instruction, if that is asked for.
+        // 1 ns per instruction, if asked for.
         let by_insns = tools::export(&run.dir, "timeline", &["--clock-hz", "1G"]);
         for record in csv::Reader::from_reader(&by_insns[..]).records() {
             let record = record.unwrap();
@@ -319,7 +320,7 @@ fn the_page_draws_it_zooms_and_stays_small() {
     assert_eq!(seen["note"], "every event");
     let end = harness::text::number::group(profile.vcpus[0].clock_insns);
     assert!(seen["range"].as_str().unwrap().starts_with(&format!("instructions 0 to {end}, ")), "{seen}");
-    // A million stretches of a run that repeats itself.
+    // A million stretches, from a run that is repeated.
     let mut encoder = Encoder::default();
     let mut long = profile.clone();
     let timeline = long.timeline.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! The timeline in suites: its keys.
+//! Timeline in suites: its keys.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use wire::timeline::What;
 
 use crate::common::{harness, image};
 
-/// Runs a suite of one image with these keys; its exit code, what it printed, and the image's profile.
+/// Runs a suite of one image with these keys; returns exit code, output, and the image's profile.
 fn suite(more: &str) -> (i32, String, Option<Profile>) {
     let temp = tempfile::tempdir().unwrap();
     let elf = image("cortex-m3-bare").display().to_string();

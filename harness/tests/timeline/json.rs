@@ -1,4 +1,4 @@
-//! The timeline in JSON: what the published schema says, and the very events that the CSV has.
+//! Timeline in JSON: valid by the published schema, with the same events as the CSV.
 
 use std::fs;
 

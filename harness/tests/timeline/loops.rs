@@ -1,5 +1,5 @@
-//! A turn of a function's loop to its own first instruction is told from a call of it, also where the call before was left
-//! by a longjmp and comes from the same place with the same stack; and what returns is told from what was left.
+//! Turns of a function's loop to its own first instruction are told from calls of it, even if a longjmp left the last
+//! call and the next comes from the same place with the same stack. Returns are told from calls that were left.
 
 use wire::timeline::What;
 
@@ -33,7 +33,8 @@ fn each_call_is_one_and_each_return() {
             let said: u64 = console.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap();
             assert!(said > 50 && calls("leave") > 20, "{image}: {console}");
             assert_eq!(returned, said, "{image} {more:?}");
-            // It is noticed at the next call, and only where nothing else is traced that could be another task's.
+            // A left call is noticed at the next call, and only if nothing else is traced that could be another
+            // task's.
             if more.first() != Some(&"--trace") {
                 assert!((calls("leave") - left) <= 1, "{image} {more:?}: {left}");
             }

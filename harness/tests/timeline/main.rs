@@ -1,4 +1,4 @@
-//! The timeline: its sums are those of the tables, every event is there, and other programs read it.
+//! Timeline tests: its sums equal the tables', no event is missing, and other programs read it.
 
 #[path = "../common/mod.rs"]
 mod common;

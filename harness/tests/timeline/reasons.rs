@@ -1,4 +1,4 @@
-//! Why tasks stop: `waits.c` waits for each thing that the kernel has a known number of times.
+//! Reasons why tasks stop: `waits.c` waits for every kind of kernel object a known number of times.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wire::timeline::What;
 
 use crate::common::measured;
 
-/// How often each task stopped for what.
+/// Number of stops of each task, by reason.
 fn reasons(image: &str, args: &[&str]) -> BTreeMap<(String, String), u64> {
     let profile = measured(image, args).expect_code(0).profile();
     let (mut words, mut cursor) = (Words::new(profile), Cursor::default());
@@ -31,7 +31,7 @@ fn each_wait_has_the_kernels_own_reason_and_the_objects_name() {
             let expected = [
                 ("", "the first".to_owned(), 1),
                 ("Tmr Svc", "blocked on an item of the queue TmrQ".to_owned(), 1),
-                // Five that are ended by another task, two that come too late.
+                // Five waits that another task ends, two that time out.
                 ("waits", "blocked on an item of the queue inbox_queue".to_owned(), 7),
                 ("waits", "blocked on room in the queue outbox_queue".to_owned(), 4),
                 ("waits", "blocked on the semaphore ready".to_owned(), 5),
@@ -41,7 +41,8 @@ fn each_wait_has_the_kernels_own_reason_and_the_objects_name() {
                 ("waits", "suspended".to_owned(), 9),
                 ("waits", "delayed".to_owned(), 8),
                 ("waits", "deleted".to_owned(), 1),
-                // What ends a wait of a task of higher priority gives way to it; time does it by an interrupt.
+                // A task that ends the wait of a higher-priority task yields to it; a timeout preempts by an
+                // interrupt.
                 ("ends", "yielded".to_owned(), 5 + 4 + 5 + 2 + 6 + 7 + 9),
                 ("ends", "preempted".to_owned(), 8 + 2),
             ];

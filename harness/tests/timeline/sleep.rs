@@ -1,5 +1,5 @@
-//! The promise: while the machine sleeps its clock goes on, by what its timer was set to, and every format that has
-//! times says so.
+//! The promise: while the machine sleeps its clock advances to the time of its timer, and every format with times
+//! shows it.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use wire::timeline::What;
 
 use crate::common::{measured, run, tools};
 
-/// Each sleeps 3,000 times until a timer of 1 ms fires.
+/// Images that sleep 3,000 times until a timer of 1 ms fires.
 const IMAGES: [&str; 2] = ["riscv64-idle", "cortex-m3-idle"];
 const TICKS: usize = 3000;
 const TICK_NS: u64 = 1_000_000;
 
-/// The firmware's time as it went on after each sleep.
+/// Firmware time at the end of each sleep.
 fn woken(profile: &Profile) -> Vec<u64> {
     let mut slept_ns = 0;
     let mut woken = Vec::new();
@@ -32,11 +32,12 @@ fn woken(profile: &Profile) -> Vec<u64> {
 fn the_machine_goes_on_when_its_timer_fires() {
     let [riscv, arm] = IMAGES.map(|image| woken(measured(image, &["--timeline"]).profile()));
     assert_eq!((riscv.len(), arm.len()), (TICKS, TICKS));
-    // SysTick starts again by itself.
+    // SysTick restarts by itself.
     for (tick, pair) in arm.windows(2).enumerate() {
         assert_eq!(pair[1] - pair[0], TICK_NS, "after tick {tick}");
     }
-    // This one is set to the next multiple of its period, and counts every 100 ns, not always as an instruction begins.
+    // This timer is set to the next multiple of its period. It counts every 100 ns, not always at an instruction's
+    // start.
     let late_ns: Vec<u64> = (1..).zip(&riscv).map(|(tick, at_ns)| at_ns - tick * TICK_NS).collect();
     let (least, most) = (late_ns.iter().min().unwrap(), late_ns.iter().max().unwrap());
     assert!(most - least < 100 && *most < 1000, "{least} to {most} ns late");
@@ -44,7 +45,7 @@ fn the_machine_goes_on_when_its_timer_fires() {
 
 #[test]
 fn a_processor_that_spins_in_its_wait_has_the_same_time() {
-    // Before 11.0 QEMU goes on at once after a `wfe`, and from then on sleeps in it, for ever once no timer runs.
+    // Before 11.0 QEMU continues at once after a `wfe`; from then on it sleeps in it, for ever if no timer runs.
     let handlers = |profile: &Profile| {
         let (mut slept_ns, mut at_ns) = (0, Vec::new());
         for event in profile.timeline.as_ref().unwrap().events() {
@@ -65,7 +66,7 @@ fn a_processor_that_spins_in_its_wait_has_the_same_time() {
 #[test]
 fn a_window_that_opens_after_sleep_has_only_its_own() {
     let woken = woken(measured("cortex-m3-idle", &["--timeline", "--from", "work"]).profile());
-    // What was slept until the first tick was before it.
+    // Sleep up to the first tick lies before the window.
     assert_eq!(woken.len(), TICKS - 1);
     assert!(woken[0] < TICK_NS && woken.windows(2).all(|pair| pair[1] - pair[0] == TICK_NS), "{:?}", &woken[..3]);
 }
@@ -127,7 +128,7 @@ fn exports_have_the_firmwares_time_with_its_sleep_and_seconds_made_of_instructio
         for line in csv::Reader::from_reader(&by_insns[..]).into_records().map(Result::unwrap) {
             assert_eq!(line[0], line[1], "{image}: {line:?}");
         }
-        // Samples and events are on one clock.
+        // Samples and events share one clock.
         let chrome: Value = serde_json::from_slice(&tools::export(&run.dir, "chrome", &[])).unwrap();
         let end = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
         let samples = chrome["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");

@@ -1,4 +1,4 @@
-//! The promise: every event, none lost, each at its instruction. What the tables count is what the events add up to.
+//! The promise: no event is lost, and each is at its instruction. The events add up to the tables' counts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use wire::timeline::{Event, What};
 
 use crate::common::{measured, run};
 
-/// Tasks that preempt each other, interrupts that nest, zones left in every way, C++ exceptions, on both architectures.
+/// Images with tasks that preempt each other, nested interrupts, zones left in every way, and C++ exceptions, on both
+/// architectures.
 const IMAGES: [(&str, &[&str]); 14] = [
     ("riscv64-crew", &[]),
     ("cortex-m3-crew", &[]),
@@ -32,23 +33,23 @@ fn events(profile: &Profile) -> Vec<Event> {
     profile.timeline.as_ref().expect("a timeline").events().collect()
 }
 
-/// What the events add up to.
+/// Sums of the events.
 #[derive(Debug, Default)]
 struct Sums {
-    /// Instructions and switches of each task, as it was the running one.
+    /// Instructions and switches of each task while it was the running one.
     tasks: BTreeMap<u32, (u64, u64)>,
-    /// Instructions of each task and interrupt alone.
+    /// Instructions of each task and interrupt itself.
     contexts: BTreeMap<Context, u64>,
-    /// Handlers that began and ended, and their instructions alone; the shortest and the longest.
+    /// Handlers that began and ended, their own instructions, the shortest and the longest.
     exceptions: BTreeMap<u64, [u64; 4]>,
-    /// The same of masked stretches, by the CPU's clock.
+    /// Masked stretches with the same four numbers, by the CPU's clock.
     masked: [u64; 4],
     /// Calls and, in each context's clock, instructions of zones that ended.
     zones: BTreeMap<(u32, Context), (u64, u64)>,
-    /// Zones that were left.
+    /// Zones that were left without their end event.
     left: BTreeMap<(u32, Context), u64>,
     calls: BTreeMap<u32, u64>,
-    /// Calls outside of exceptions, how many of them returned, and how many were left otherwise.
+    /// Calls outside of exceptions, those that returned, and those that were left otherwise.
     outside: [u64; 3],
     marks: BTreeMap<u32, Vec<i64>>,
     printed: u64,
@@ -62,7 +63,7 @@ fn sums(profile: &Profile) -> Sums {
     let mut sums = Sums::default();
     let mut cursor = Cursor::default();
     let (mut last, mut switched) = (0, 0);
-    // Clocks that stand still while others execute: of tasks, and of the exceptions that are active.
+    // Clocks of tasks and of active exceptions, which stand still while other code executes.
     let mut clocks: BTreeMap<u32, u64> = BTreeMap::new();
     let mut active: Vec<u64> = Vec::new();
     let mut masked = None;
@@ -227,14 +228,14 @@ fn every_call_of_every_function_is_traced() {
             .filter_map(|row| Some((row.start?, row.calls)))
             .filter(|&(start, calls)| calls > 0 && timeline.functions.contains(&start))
             .collect();
-        // Some never end, those of tasks that do not come back. In exceptions tail calls end with the handler. Of what
-        // coroutines leave it is not known that it is over.
+        // Some calls never end, in tasks that do not come back. In exceptions tail calls end with the handler. The
+        // end of calls that coroutines leave is not known.
         let has_coroutines = image.ends_with("-jumps");
         assert!(
             returned + left <= called && returned + left >= called / 10 * if has_coroutines { 7 } else { 9 },
             "{image}: {returned} returned, {left} left of {called}"
         );
-        // A handler is entered and not called.
+        // A handler is entered, not called.
         let is_handler = |start: &u64| !counted.contains_key(start);
         let differences: Vec<String> = counted
             .iter()
@@ -285,8 +286,8 @@ fn the_same_bytes_every_time_and_the_same_counts_as_without() {
 fn one_callback_per_instruction_sees_the_same_events() {
     let images = ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"];
     for image in images.into_iter().chain(["riscv64-idle", "cortex-m3-idle"]) {
-        // When it is noticed that a call of the host has printed, that interrupts are masked and that a handler has
-        // returned is another matter: blocks do not ask for it there.
+        // Some events may come at other places: output of a semihosting call, masked interrupts and a handler's
+        // return are noticed later, since blocks do not check for them there.
         let all = |args: &[&str]| {
             let events = events(measured(image, args).profile()).into_iter();
             let is_late =
@@ -311,7 +312,7 @@ fn a_window_begins_with_what_is_under_way() {
         for (number, task) in (1..).zip(&profile.tasks) {
             assert_eq!(sums.tasks.get(&number).map_or(0, |task| task.0), task.insns, "{image}: {}", task.name);
         }
-        // One that opens in the timer's handler.
+        // A window that opens in the timer's handler.
         let profile = measured(image, &["--timeline", "--from", "tick", "--for", "500k"]).profile();
         let first = &events(profile)[..2];
         assert!(matches!(first[0].what, What::Switched { task, .. } if task > 0), "{image}: {first:?}");

@@ -1,13 +1,13 @@
-//! What the profiler must know of one guest instruction, and nothing else: whether it can leave its
-//! translation block before the end, and where control goes after it.
+//! Decodes one guest instruction as far as the profiler needs it: whether it can leave its translation block before
+//! the block's end, and where control goes after it.
 //!
-//! The plugin counts a straight line of instructions with one inline add. That is exact only when
-//! no instruction but the last can be left early, so [`Insn::may_leave`] is a whitelist: `false` is
-//! a proof (registers only, cannot trap), and everything that is not recognised is `true`, which
-//! costs speed and never a count. [`Insn::flow`] feeds the call counts and the arcs.
+//! The plugin counts a straight line of instructions with one inline add. This is exact only when no instruction but
+//! the last can leave the line early. So [`Insn::may_leave`] is a whitelist: `false` is a proof (registers only,
+//! cannot trap). Every instruction that is not recognised is `true`, which costs speed and never a count.
+//! [`Insn::flow`] feeds the call counts and the arcs.
 //!
-//! The instruction set is that of the *emulated CPU*, not of the ELF's attributes: an Armv7-M image
-//! on a Cortex-M33 is checked against the stack limit at every write to `sp`.
+//! The instruction set is the *emulated CPU's*, not the one in the ELF's attributes. Armv7-M code on a Cortex-M33 is
+//! checked against the stack limit at every write to `sp`.
 //!
 //! Both architectures are little-endian here, as QEMU's RISC-V and M-profile machines are.
 #![forbid(unsafe_code)]
@@ -18,13 +18,13 @@ mod thumb;
 use std::fmt;
 use std::str::FromStr;
 
-/// The instruction set of the emulated CPU.
+/// Instruction set of the emulated CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
-    /// RV32 with any of the standard extensions except Zcmp and Zcmt, whose encodings are those of
-    /// the double-precision `c.fsdsp`.
+    /// RV32 with any of the standard extensions except Zcmp and Zcmt, whose encodings are also the double-precision
+    /// `c.fsdsp`.
     Riscv32,
-    /// RV64, as above.
+    /// RV64, with the same extensions.
     Riscv64,
     /// Armv6-M (Cortex-M0, M0+).
     ThumbV6m,
@@ -38,7 +38,7 @@ impl Isa {
     /// Every instruction set, in the order of the enum.
     pub const ALL: [Self; 5] = [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m];
 
-    /// The name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
+    /// Name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Isa {
     }
 
     #[must_use]
-    /// `address` as wide as this instruction set's program counter.
+    /// Cuts `address` to the width of this instruction set's program counter.
     pub const fn wrap(self, address: u64) -> u64 {
         match self {
             Self::Riscv64 => address,
@@ -65,7 +65,7 @@ impl Isa {
         }
     }
 
-    /// The target of a pc-relative transfer.
+    /// Target of a pc-relative transfer.
     const fn relative(self, base: u64, offset_bytes: i32) -> u64 {
         self.wrap(base.wrapping_add_signed(offset_bytes as i64))
     }
@@ -77,7 +77,7 @@ impl fmt::Display for Isa {
     }
 }
 
-/// The text is not the name of an [`Isa`].
+/// Error: the text is not the name of an [`Isa`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownIsa(String);
 
@@ -98,16 +98,16 @@ impl FromStr for Isa {
     }
 }
 
-/// One decoded instruction.
+/// Decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
-    /// 2 or 4.
+    /// Length in bytes, 2 or 4.
     pub len_bytes: u8,
-    /// Executing it can end the translation block early or raise an exception. `false` is a proof.
-    /// For an instruction that always ends its block (every jump and branch does, in QEMU) it tells
-    /// only whether the transfer itself can fault.
+    /// Whether executing the instruction can end the translation block early or raise an exception. `false` is a
+    /// proof. For an instruction that always ends its block (in QEMU every jump and branch does), this says only
+    /// whether the transfer itself can fault.
     pub may_leave: bool,
-    /// Where control goes. On Thumb, an instruction inside an IT block may also fall through: the
+    /// Control flow after the instruction. On Thumb, an instruction inside an IT block may also fall through: the
     /// caller keeps the count that [`Flow::It`] gave.
     pub flow: Flow,
 }
@@ -117,30 +117,30 @@ impl Insn {
         Self { len_bytes, may_leave, flow }
     }
 
-    /// Registers only, cannot trap.
+    /// An instruction that uses registers only and cannot trap.
     const fn pure(len_bytes: u8) -> Self {
         Self::new(len_bytes, false, Flow::Next)
     }
 
-    /// Falls through unless it traps, or is not known.
+    /// An instruction that falls through unless it traps, or that is not recognised.
     const fn leaves(len_bytes: u8) -> Self {
         Self::new(len_bytes, true, Flow::Next)
     }
 
-    /// A transfer of control between registers and pc only.
+    /// A transfer of control that uses registers and pc only.
     const fn control(len_bytes: u8, flow: Flow) -> Self {
         Self::new(len_bytes, false, flow)
     }
 }
 
-/// Where control goes after an instruction. Targets are addresses without Thumb's bit 0.
+/// Control flow after an instruction. Targets are addresses without Thumb's bit 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Falls through to the next instruction (or traps).
     Next,
     /// Thumb IT: the following instructions are conditional.
     It {
-        /// How many, 1..=4.
+        /// Number of conditional instructions, 1..=4.
         count: u8,
     },
     /// Direct call: `bl`; `jal ra|t0`; `c.jal`.
@@ -148,23 +148,23 @@ pub enum Flow {
         /// The callee's address.
         target: u64,
     },
-    /// `blx reg`; `jalr ra|t0, offset(reg)`; `c.jalr`. The target is (reg + offset) & !1.
+    /// Indirect call: `blx reg`; `jalr ra|t0, offset(reg)`; `c.jalr`. The target is (reg + offset) & !1.
     IndirectCall {
         /// Register number: x0..x31, r0..r14.
         reg: u8,
-        /// Added to the register; 0 on Thumb.
+        /// Value added to the register; 0 on Thumb.
         offset: i32,
-        /// The link register is `reg`, so that `reg` cannot be read afterwards.
+        /// Whether the link register is `reg`, so that `reg` cannot be read afterwards.
         clobbered: bool,
     },
     /// Unconditional direct jump without link: `b`; `jal x0`; `c.j`.
     Jump {
-        /// Where to.
+        /// Address that it jumps to.
         target: u64,
     },
     /// Conditional direct branch, never links: `b<cond>`, `cbz`, `beq`, `c.beqz`, `wls`, `le lr`.
     Branch {
-        /// Where to when taken.
+        /// Address that it jumps to when taken.
         target: u64,
     },
     /// Jump through a register that is not a return: `bx reg` (not lr), `mov pc, reg`,
@@ -172,25 +172,26 @@ pub enum Flow {
     IndirectJump {
         /// Register number: x0..x31, r0..r14.
         reg: u8,
-        /// Added to the register; 0 on Thumb.
+        /// Value added to the register; 0 on Thumb.
         offset: i32,
     },
-    /// The target comes from memory or is computed: `ldr pc, [..]` (not popped), `tbb`/`tbh`,
-    /// `add pc, reg`, `ldm` with pc from another base than sp.
+    /// Jump to a target that comes from memory or is computed: `ldr pc, [..]` (not popped), `tbb`/`tbh`, `add pc,
+    /// reg`, `ldm` with pc from another base than sp.
     ComputedJump,
-    /// `bx lr`, `bxns lr`, `mov pc, lr`, `pop {.., pc}`, `ldmia sp!, {.., pc}`, `ldr pc, [sp], #4`;
-    /// `jalr x0, off(ra|t0)`, `mret`, `sret`, `uret`, `mnret`.
+    /// Return: `bx lr`, `bxns lr`, `mov pc, lr`, `pop {.., pc}`, `ldmia sp!, {.., pc}`, `ldr pc, [sp], #4`; `jalr x0,
+    /// off(ra|t0)`, `mret`, `sret`, `uret`, `mnret`.
     Return,
 }
 
 impl Flow {
-    /// Whether it leaves a return address.
+    /// Whether the instruction leaves a return address.
     #[must_use]
     pub const fn is_call(self) -> bool {
         matches!(self, Self::Call { .. } | Self::IndirectCall { .. })
     }
 
-    /// The flow of the instruction after an [`auipc`], given what that one returned: together they say where they go.
+    /// Flow of the instruction after an [`auipc`], given the pair that `auipc` returned. Only both together name the
+    /// target.
     #[must_use]
     pub fn after_upper(self, isa: Isa, (register, value): (u8, u64)) -> Self {
         let target = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
@@ -202,21 +203,21 @@ impl Flow {
     }
 }
 
-/// Decodes the instruction at `pc`, given its bytes in memory order. Bytes after the instruction
-/// are ignored; with fewer than it needs the answer is `may_leave` and [`Flow::Next`].
+/// Decodes the instruction at `pc`, given its bytes in memory order. Bytes after the instruction are ignored. With
+/// too few bytes the answer is `may_leave` and [`Flow::Next`].
 #[must_use]
 pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     if isa.is_riscv() { riscv::decode(isa, pc, bytes) } else { thumb::decode(isa, pc, bytes) }
 }
 
-/// RISC-V `auipc rd, hi`: (rd, pc + hi), for [`Flow::after_upper`]. `None` for any other instruction.
+/// Decodes RISC-V `auipc rd, hi` to (rd, pc + hi), for [`Flow::after_upper`]. `None` for any other instruction.
 #[must_use]
 pub fn auipc(isa: Isa, pc: u64, bytes: &[u8]) -> Option<(u8, u64)> {
     isa.is_riscv().then(|| riscv::auipc(isa, pc, bytes)).flatten()
 }
 
-/// The instruction that makes a semihosting call: RISC-V's 32-bit `ebreak` (only between
-/// [`is_semihosting_prefix`] and [`is_semihosting_suffix`]), or `bkpt 0xab` and `hlt 0x3c`.
+/// Whether the instruction makes a semihosting call: RISC-V's 32-bit `ebreak` (only between [`is_semihosting_prefix`]
+/// and [`is_semihosting_suffix`]), or `bkpt 0xab` and `hlt 0x3c`.
 #[must_use]
 pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() {
@@ -225,95 +226,96 @@ pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
     matches!(half(bytes), Some(thumb::BKPT_SEMIHOSTING | thumb::HLT_SEMIHOSTING))
 }
 
-/// RISC-V `slli x0, x0, 0x1f`, the instruction before a semihosting `ebreak`.
+/// Whether the instruction is RISC-V `slli x0, x0, 0x1f`, which comes before a semihosting `ebreak`.
 #[must_use]
 pub fn is_semihosting_prefix(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_PREFIX)
 }
 
-/// RISC-V `srai x0, x0, 7`, the instruction after a semihosting `ebreak`.
+/// Whether the instruction is RISC-V `srai x0, x0, 7`, which comes after a semihosting `ebreak`.
 #[must_use]
 pub fn is_semihosting_suffix(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes) == Some(riscv::SEMIHOSTING_SUFFIX)
 }
 
-/// Whether the first half of an instruction is that of [`is_semihosting_suffix`]'s.
+/// Whether `low` is the first half of the instruction that [`is_semihosting_suffix`] recognises.
 #[must_use]
 pub fn may_be_semihosting_suffix(isa: Isa, low: [u8; 2]) -> bool {
     isa.is_riscv() && u16::from_le_bytes(low) == riscv::SEMIHOSTING_SUFFIX as u16
 }
 
-/// `wfi`, in every encoding.
+/// Whether the instruction is `wfi`, in any encoding.
 #[must_use]
 pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { word(bytes) == Some(riscv::WFI) } else { thumb::is_wfi(bytes) }
 }
 
-/// Arm's `wfe`, in every encoding.
+/// Whether the instruction is Arm's `wfe`, in any encoding.
 #[must_use]
 pub fn is_wfe(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && thumb::is_wfe(bytes)
 }
 
-/// Arm's `sev`, in every encoding.
+/// Whether the instruction is Arm's `sev`, in any encoding.
 #[must_use]
 pub fn is_sev(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && thumb::is_sev(bytes)
 }
 
-/// RISC-V `mret` and `sret`: the ends of trap handlers. Cortex-M returns from exceptions by ordinary jumps.
+/// Whether the instruction is RISC-V `mret` or `sret`, which end trap handlers. Cortex-M returns from exceptions by
+/// ordinary jumps.
 #[must_use]
 pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && matches!(word(bytes), Some(riscv::MRET | riscv::SRET))
 }
 
-/// An instruction after which interrupts may be masked that were not, or the other way round: `cps`, `msr` to
-/// PRIMASK, BASEPRI or FAULTMASK; what writes mstatus, and the trap returns. Cortex-M's exception returns, which
-/// clear FAULTMASK, are ordinary jumps and not among them.
+/// Whether the instruction may mask or unmask interrupts: `cps`; `msr` to PRIMASK, BASEPRI or FAULTMASK; writes to
+/// mstatus; trap returns. Cortex-M's exception returns clear FAULTMASK too, but they are ordinary jumps and are not
+/// included.
 #[must_use]
 pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::changes_mask(bytes) } else { thumb::changes_mask(bytes) }
 }
 
-/// RISC-V: an instruction after which traps may lead elsewhere, for it writes mtvec or stvec.
+/// Whether the instruction is RISC-V and writes mtvec or stvec, so that traps may lead elsewhere afterwards.
 #[must_use]
 pub fn moves_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && riscv::moves_trap_vector(bytes)
 }
 
-/// An instruction of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
-/// or sets it. What loads it from memory (a switch of stacks) is not among them.
+/// Whether the instruction is of a kind that makes a stack deeper: it adds to the stack pointer, subtracts from it,
+/// or sets it. Loads of the stack pointer from memory (a switch of stacks) are not included.
 #[must_use]
 pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
 }
 
-/// An instruction that makes the stack pointer something that has to do neither with what it was nor with the frame
-/// pointer: it sets the first stack up, or goes over to another one.
+/// Whether the instruction sets the stack pointer to a value that depends neither on the old one nor on the frame
+/// pointer. Such code sets up the first stack or switches to another one.
 #[must_use]
 pub fn sets_sp(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() { riscv::sets_sp(bytes) } else { thumb::sets_sp(bytes) }
 }
 
-/// Thumb `bx reg`, which Armv6-M returns by when the return address is not in lr.
+/// Whether the instruction is Thumb `bx reg`. Armv6-M returns by it when the return address is not in lr.
 #[must_use]
 pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && half(bytes).is_some_and(|insn| insn & 0xff87 == 0x4700)
 }
 
-/// RISC-V's calls that leave their return address in t0 instead of ra: of the millicode of `-msave-restore`, and of what
-/// LLVM outlines.
+/// Whether the instruction is a RISC-V call that leaves its return address in t0 instead of ra. The millicode of
+/// `-msave-restore` and code that LLVM outlines are called so.
 #[must_use]
 pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))
 }
 
-/// The first 16 bits.
+/// First 16 bits, little-endian.
 fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|b| u16::from_le_bytes(*b))
 }
 
-/// The first 32 bits.
+/// First 32 bits, little-endian.
 fn word(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|b| u32::from_le_bytes(*b))
 }
@@ -323,7 +325,7 @@ const fn bits(value: u32, hi: u32, lo: u32) -> u32 {
     (value >> lo) & (u32::MAX >> (31 - (hi - lo)))
 }
 
-/// The low `width` bits of `value` as a signed number.
+/// Sign-extends the low `width` bits of `value`.
 const fn sign_extend(value: u32, width: u32) -> i32 {
     ((value << (32 - width)) as i32) >> (32 - width)
 }

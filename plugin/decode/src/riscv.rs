@@ -1,4 +1,4 @@
-//! RV32 and RV64. Apart from Thumb because nothing is shared but the question.
+//! RV32 and RV64. Separate from Thumb, because the two share nothing but the questions asked.
 //!
 //! Sections are those of The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture,
 //! version 20240411 (the instruction listings are its chapter "RV32/64G Instruction Set Listings").
@@ -64,10 +64,10 @@ fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
     let rs1 = bits(insn, 19, 15);
     let funct3 = bits(insn, 14, 12);
     match bits(insn, 6, 0) {
-        // The whole of these opcodes computes on x registers (RV32I, RV64I, M, the Zb* and Zk*
-        // families, Zicond; division does not trap: "Division Operations"). What no extension
-        // defines, or this CPU lacks, raises at translation: QEMU ends the block there, so such an
-        // instruction is its block's last and the answer does not matter.
+        // All encodings of these opcodes compute on x registers only (RV32I, RV64I, M, the Zb* and Zk* families,
+        // Zicond; division does not trap: "Division Operations"). An encoding that is not defined, or that this CPU
+        // lacks, raises at translation. QEMU ends the block there, so the instruction is its block's last and the
+        // answer does not matter.
         OP | OP_IMM | OP_32 | OP_IMM_32 | LUI => Insn::pure(4),
         // `auipc x0` is Zicfilp's `lpad`, which can raise.
         AUIPC if rd != 0 => Insn::pure(4),
@@ -95,13 +95,13 @@ fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
     }
 }
 
-/// A link register tells a call from a jump; the convention has no other ("Unconditional Jumps").
+/// Decodes a `jal`. Only the link register tells a call from a jump, by convention ("Unconditional Jumps").
 const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
     let flow = if is_link(rd) { Flow::Call { target } } else { Flow::Jump { target } };
     Insn::control(len_bytes, flow)
 }
 
-/// The table "Return-address stack prediction hints", with its pop-then-push row taken as a call.
+/// Decodes a `jalr` by the table "Return-address stack prediction hints"; its pop-then-push row is taken as a call.
 const fn jalr(len_bytes: u8, rd: u32, rs1: u32, offset: i32) -> Insn {
     let reg = rs1 as u8;
     let flow = if is_link(rd) {
@@ -114,7 +114,7 @@ const fn jalr(len_bytes: u8, rd: u32, rs1: u32, offset: i32) -> Insn {
     Insn::control(len_bytes, flow)
 }
 
-/// "C" Extension for Compressed Instructions, "RVC Instruction Set Listings".
+/// Decodes a 16-bit instruction: "C" Extension for Compressed Instructions, "RVC Instruction Set Listings".
 fn compressed(isa: Isa, pc: u64, insn: u32) -> Insn {
     let rv64 = isa == Isa::Riscv64;
     let rd = bits(insn, 11, 7);
@@ -165,7 +165,7 @@ fn compressed(isa: Isa, pc: u64, insn: u32) -> Insn {
     if pure { Insn::pure(2) } else { Insn::leaves(2) }
 }
 
-/// The target of c.j and c.jal: offset[11|4|9:8|10|6|7|3:1|5] in bits 12:2.
+/// Target of c.j and c.jal: offset[11|4|9:8|10|6|7|3:1|5] in bits 12:2.
 fn compressed_jump(isa: Isa, pc: u64, insn: u32) -> u64 {
     let offset = (bits(insn, 12, 12) << 11)
         | (bits(insn, 8, 8) << 10)
@@ -192,7 +192,7 @@ pub(crate) fn moves_trap_vector(bytes: &[u8]) -> bool {
     matches!(word(bytes).and_then(written_csr), Some(STVEC | MTVEC))
 }
 
-/// The CSR that an instruction writes. "Zicsr": funct3 0 and 4 are no CSR instructions; csrrs and csrrc with x0 (or 0)
+/// CSR that an instruction writes. "Zicsr": funct3 0 and 4 are not CSR instructions; csrrs and csrrc with x0 (or 0)
 /// only read.
 fn written_csr(insn: u32) -> Option<u32> {
     let (function, source) = (bits(insn, 14, 12), bits(insn, 19, 15));
@@ -200,7 +200,8 @@ fn written_csr(insn: u32) -> Option<u32> {
     (bits(insn, 6, 0) == SYSTEM && writes).then(|| bits(insn, 31, 20))
 }
 
-/// "RV32I Base Integer Instruction Set": addi, sub; and their compressed forms with sp as the destination.
+/// See [`crate::moves_sp`]. "RV32I Base Integer Instruction Set": addi, add, sub, and their compressed forms with sp
+/// as the destination.
 pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     const SP: u32 = 2;
     let Some(low) = half(bytes).map(u32::from) else { return false };
@@ -222,7 +223,7 @@ pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     const FP: u32 = 8;
     let Some(low) = half(bytes).map(u32::from) else { return false };
     if low & 3 != 3 {
-        // c.lui is c.addi16sp there; c.li; c.lwsp, c.ldsp; c.mv.
+        // c.lui encodes c.addi16sp for sp; c.li; c.lwsp, c.ldsp; c.mv.
         let kind = (low & 3, bits(low, 15, 13));
         let source = bits(low, 6, 2);
         return bits(low, 11, 7) == SP

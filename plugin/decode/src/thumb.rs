@@ -1,8 +1,8 @@
-//! Thumb as the M profile has it, Armv6-M to Armv8.1-M. Apart from RISC-V because nothing is shared
-//! but the question.
+//! Thumb of the M profile, Armv6-M to Armv8.1-M. Separate from RISC-V, because the two share nothing but the
+//! questions asked.
 //!
-//! One decoder serves the three: what Armv6-M lacks of Armv7-M is undefined there, and QEMU raises
-//! that at translation and ends the block, so the answer for it does not matter.
+//! One decoder serves the three architectures. Armv7-M instructions are undefined on Armv6-M: QEMU raises that at
+//! translation and ends the block, so the answer for them does not matter.
 //!
 //! Sections are those of the Armv7-M Architecture Reference Manual, DDI 0403E, unless "v8-M" stands
 //! before them: Armv8-M Architecture Reference Manual, DDI 0553.
@@ -11,8 +11,8 @@ use crate::{Flow, Insn, Isa, bits, half, sign_extend};
 
 /// `bkpt 0xab` (Arm semihosting, "The semihosting interface").
 pub(crate) const BKPT_SEMIHOSTING: u16 = 0xbeab;
-/// `hlt 0x3c`, the same for processors that M-profile has none of. QEMU takes it on all of them (`gen_hlt` in
-/// target/arm/tcg/translate.c), and `svc 0xab` on none of M-profile.
+/// `hlt 0x3c`, the semihosting call of A-profile processors. QEMU takes it on M-profile as well (`gen_hlt` in
+/// target/arm/tcg/translate.c), but `svc 0xab` on no M-profile processor.
 pub(crate) const HLT_SEMIHOSTING: u16 = 0xbabc;
 
 const SP: u32 = 13;
@@ -48,7 +48,7 @@ pub(crate) fn is_sev(bytes: &[u8]) -> bool {
     is_hint(bytes, 4)
 }
 
-/// The hint of a number, in both encodings.
+/// Whether the instruction is the hint of this number, in either encoding.
 fn is_hint(bytes: &[u8], number: u16) -> bool {
     match half(bytes) {
         Some(0xf3af) => half(&bytes[2..]) == Some(0x8000 | number),
@@ -67,7 +67,7 @@ const fn writes(isa: Isa, len_bytes: u8, rd: u32) -> Insn {
     }
 }
 
-/// A jump to the address in `rm`. Reading pc as a register gives no address that a caller can read.
+/// Flow of a jump to the address in `rm`. A read of pc as a register gives a computed target.
 const fn jump_to(rm: u32) -> Flow {
     match rm {
         LR => Flow::Return,
@@ -78,7 +78,7 @@ const fn jump_to(rm: u32) -> Flow {
 
 /// A5.2, "16-bit Thumb instruction encoding".
 fn narrow(isa: Isa, pc: u64, insn: u32) -> Insn {
-    // The pc that an instruction reads is its own plus 4 (A5.1.2).
+    // Reading pc gives the instruction's own address plus 4 (A5.1.2).
     let read_pc = pc.wrapping_add(4);
     match insn >> 8 {
         // A5.2.1 shifts, add, subtract, move, compare; A5.2.2 data processing.
@@ -191,8 +191,8 @@ fn wide(isa: Isa, pc: u64, a: u32, b: u32) -> Insn {
             },
             _ => branches(isa, read_pc, a, b),
         },
-        // A5.3.7 load word, and in the same opcodes nothing that writes pc otherwise: a byte or
-        // halfword "loaded to pc" is a preload hint.
+        // A5.3.7 load word. Other loads in these opcodes do not write pc: a byte or halfword "loaded to pc" is a
+        // preload hint.
         0xf8 if bits(a, 6, 4) == 5 && bits(b, 15, 12) == PC => {
             // ldr pc, [sp], #imm (A7.7.43, T4 with P = 0, U = 1, W = 1).
             let popped = a == 0xf85d && bits(b, 11, 8) == 0xb;
@@ -210,7 +210,7 @@ fn wide(isa: Isa, pc: u64, a: u32, b: u32) -> Insn {
 
 /// A5.3.5 load and store multiple; A5.3.6 dual, exclusive, table branch.
 const fn multiple_or_table(a: u32, b: u32) -> Insn {
-    // With pc as the base it is v8.1-M's clrm, which clears registers.
+    // With pc as the base the encoding is v8.1-M's clrm, which clears registers.
     let load_pc = bits(a, 6, 6) == 0 && bits(a, 4, 4) == 1 && bits(b, 15, 15) == 1 && bits(a, 3, 0) != PC;
     let flow = match bits(a, 8, 7) {
         // ldmia (A7.7.41); from sp it is a pop.
@@ -224,7 +224,7 @@ const fn multiple_or_table(a: u32, b: u32) -> Insn {
     Insn::new(4, true, flow)
 }
 
-/// The operations that A5.3.1 and A5.3.11 share: op in bits 8:5 of `a`, S in bit 4, Rd in `b`.
+/// Operations that A5.3.1 and A5.3.11 share: op in bits 8:5 of `a`, S in bit 4, Rd in `b`.
 const fn data_processing(isa: Isa, a: u32, b: u32) -> Insn {
     let rd = bits(b, 11, 8);
     match bits(a, 8, 5) {
@@ -273,7 +273,7 @@ fn low_overhead_loop(isa: Isa, read_pc: u64, a: u32, b: u32) -> Insn {
     let back = isa.relative(read_pc, -offset);
     let flow = match a & 0x7f {
         0x0f | 0x1f => Flow::Branch { target: back },
-        // le without lr: the loop's end is always taken.
+        // le without lr: the branch back is always taken.
         0x2f => Flow::Jump { target: back },
         0x3f | 0x4f => Flow::Next,
         0x00..=0x4e => Flow::Branch { target: isa.relative(read_pc, offset) },
@@ -287,7 +287,7 @@ fn low_overhead_loop(isa: Isa, read_pc: u64, a: u32, b: u32) -> Insn {
 const fn multiply(isa: Isa, a: u32, b: u32) -> Insn {
     let (low, high) = (bits(b, 15, 12), bits(b, 11, 8));
     match bits(a, 7, 4) {
-        // smmls without an accumulator is unpredictable, and v8.1-M's pacg.
+        // smmls without an accumulator: unpredictable, or v8.1-M's pacg.
         6 if low == PC => Insn::leaves(4),
         0..=7 => writes(isa, 4, high),
         // smull, umull, smlal.., smlsld, umlal/umaal: two results, neither may be sp or pc.
@@ -297,7 +297,7 @@ const fn multiply(isa: Isa, a: u32, b: u32) -> Insn {
     }
 }
 
-/// Neither sp nor pc.
+/// Whether the register is neither sp nor pc.
 const fn is_general(reg: u32) -> bool {
     !matches!(reg, SP | PC)
 }
@@ -305,13 +305,13 @@ const fn is_general(reg: u32) -> bool {
 /// See [`crate::changes_mask`].
 pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };
-    // cps; msr, whose SYSm says to which register: 16 to 19, and 128 more for those of the other security state.
+    // cps; msr, whose SYSm names the register: 16 to 19, plus 128 for the other security state's.
     first & 0xffe8 == 0xb660
         || (first & 0xffe0 == 0xf380
             && half(&bytes[2..]).is_some_and(|second| second & 0xd000 == 0x8000 && second & 0x7c == 0x10))
 }
 
-/// Pushes (A7.7.101, stmdb, str and vstmdb with write-back), `sub sp`, and `mov sp`.
+/// See [`crate::moves_sp`]. Pushes (A7.7.101, stmdb, str and vstmdb with write-back), `sub sp`, and `mov sp`.
 pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };
     if first < 0xe800 {
@@ -342,7 +342,7 @@ pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     }
     let Some(second) = half(&bytes[2..]).map(u32::from) else { return false };
     match first {
-        // msr MSP and PSP, also of the other security state; with a load to sp below, B5.2.3 and A7.7.43.
+        // msr to MSP and PSP, also of the other security state; then, below, loads to sp: B5.2.3 and A7.7.43.
         0xf380..=0xf38f => matches!(second, 0x8808 | 0x8809 | 0x8888 | 0x8889),
         _ => first & 0xff70 == 0xf850 && bits(second, 15, 12) == SP,
     }

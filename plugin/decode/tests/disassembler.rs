@@ -1,7 +1,7 @@
-//! The decoder against binutils: what objdump calls an instruction decides what the decoder must
-//! say of it. First on assembled sources, where both directions hold (register-only *is* pure),
-//! then on every 16-bit encoding and on many 32-bit ones, where a claim of purity must be backed by a
-//! mnemonic on the list and every transfer must be found.
+//! Compares the decoder with binutils: objdump's mnemonic decides the flow and the purity that the decoder must
+//! report. Assembled sources come first; for them both directions hold (register-only *is* pure). Then come all
+//! 16-bit encodings and many 32-bit ones, where a claim of purity needs a mnemonic on the list and every transfer
+//! must be found.
 //!
 //! Needs arm-none-eabi and riscv64-unknown-elf binutils (ci/setup --tests installs them).
 
@@ -11,14 +11,14 @@ use std::process::Command;
 
 use decode::{Flow, Isa, decode};
 
-/// One line of `objdump -d`.
+/// Line of `objdump -d`.
 struct Line {
     pc: u64,
     bytes: Vec<u8>,
     mnemonic: String,
-    /// Without objdump's comment.
+    /// Operands without objdump's comment.
     operands: String,
-    /// objdump itself says that the encoding has no meaning.
+    /// Whether objdump itself says that the encoding has no meaning.
     undefined: bool,
 }
 
@@ -40,7 +40,7 @@ impl Line {
         Some(Self { pc, bytes, mnemonic, operands: operands.trim().to_owned(), undefined })
     }
 
-    /// The last operand, an address: `beq x1,x2,8000 <label>`.
+    /// Address in the last operand: `beq x1,x2,8000 <label>`.
     fn target(&self, isa: Isa) -> u64 {
         let text = self.operands.split('<').next().unwrap_or_default().trim();
         let address = text.rsplit([',', ' ']).next().unwrap_or_default();
@@ -55,13 +55,14 @@ impl Line {
     }
 }
 
-/// `bx` and `blx` with bits set that should be zero: objdump shrugs, QEMU raises. Bit 2 is v8-M's.
+/// Whether it is `bx` or `blx` with bits set that should be zero: objdump decodes it, QEMU raises. Bit 2 is v8-M's.
 fn should_be_zero(isa: Isa, bytes: &[u8]) -> bool {
     let mask = if isa == Isa::ThumbV8m { 3 } else { 7 };
     !isa.is_riscv() && bytes.len() == 2 && bytes[1] == 0x47 && bytes[0] & mask != 0
 }
 
-/// objdump prints groups as numbers: halfwords for Thumb, whole instructions for RISC-V.
+/// Bytes of one group in memory order. objdump prints groups as numbers: halfwords for Thumb, whole instructions for
+/// RISC-V.
 fn little_endian(isa: Isa, group: &str) -> Vec<u8> {
     let value = u32::from_str_radix(group, 16).unwrap_or_else(|_| panic!("{isa}: {group:?} is not an encoding"));
     value.to_le_bytes()[..group.len() / 2].to_vec()
@@ -101,10 +102,10 @@ fn disassemble(isa: Isa, name: &str, source: &str) -> Vec<Line> {
     lines
 }
 
-/// What the text of an instruction promises.
+/// Flow and purity that an instruction's text promises.
 struct Promise {
     flow: Flow,
-    /// Registers only, cannot trap.
+    /// Whether it uses registers only and cannot trap.
     pure: bool,
 }
 
@@ -138,7 +139,8 @@ fn thumb_register(name: &str) -> u8 {
     }
 }
 
-/// `base`: the mnemonic without width, type, and the condition that an IT block gave it.
+/// Promise of a Thumb instruction. `base` is the mnemonic without width, type, and the condition that an IT block
+/// gave it.
 fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
     let operands = line.operands.as_str();
     let first = operands.split(',').next().unwrap_or_default().trim();
@@ -160,7 +162,7 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
             Flow::IndirectCall { reg: thumb_register(first), offset: 0, clobbered: first == "lr" }
         }
         "cbz" | "cbnz" => Flow::Branch { target: target() },
-        // objdump knows them for every core; only v8.1-M has them.
+        // objdump decodes these for every core; only v8.1-M has them.
         "wls" | "wlstp" | "le" | "letp" if isa != Isa::ThumbV8m => Flow::Next,
         "wls" | "wlstp" | "letp" => Flow::Branch { target: target() },
         "le" if first == "lr" => Flow::Branch { target: target() },
@@ -170,7 +172,7 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
         "pop" if loads_pc => Flow::Return,
         "ldm" | "ldmia" if loads_pc && first.starts_with("sp") => Flow::Return,
         "ldm" | "ldmia" | "ldmdb" if loads_pc && !first.starts_with("pc") => Flow::ComputedJump,
-        // ldrt to pc is unpredictable; a load to pc all the same.
+        // ldrt to pc is unpredictable; it still is a load to pc.
         "ldr" | "ldrt" if first == "pc" => {
             let popped = operands.contains("[sp], #") && !operands.contains("#-");
             if popped { Flow::Return } else { Flow::ComputedJump }
@@ -183,7 +185,7 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
         }
         _ => Flow::Next,
     };
-    // Unpredictable, and not always marked so.
+    // A write to pc is unpredictable, and objdump does not always say so.
     let writes_pc = writes_first && first == "pc";
     let checked_sp = isa == Isa::ThumbV8m && writes_first && first == "sp";
     let pure = match flow {
@@ -248,21 +250,21 @@ fn riscv_promise(isa: Isa, line: &Line) -> Promise {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Input {
-    /// From an assembler: the promise of purity is exact.
+    /// Text from an assembler: the promise of purity is exact.
     Assembled,
-    /// Any bits: purity may be withheld, and what objdump calls undefined only must not be claimed
-    /// outside the spaces that the decoder says raise at translation.
+    /// Arbitrary bits: purity may be withheld. An encoding that objdump calls undefined may be claimed only in the
+    /// spaces that the decoder says raise at translation.
     Arbitrary,
 }
 
-/// Checks a listing; returns how many instructions were compared.
+/// Checks a listing; returns the number of instructions compared.
 fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
     let mut in_it_block = 0;
     let mut compared = 0;
     for line in lines {
         let decoded = decode(isa, line.pc, &line.bytes);
         let what = line.describe(isa);
-        // objdump may show data, or two halves of what it does not know, in pieces.
+        // objdump may show data, or an unknown instruction, in pieces.
         if line.bytes.len() != 2 && line.bytes.len() != 4 {
             continue;
         }
@@ -318,7 +320,7 @@ fn check_riscv_predicates(isa: Isa, line: &Line) {
     assert_eq!(decode::auipc(isa, line.pc, &line.bytes), value, "{what}");
 }
 
-/// Undefined encodings inside the spaces that compute on registers and nothing else.
+/// Whether the undefined encoding lies in the spaces that compute on registers and nothing else.
 fn raises_at_translation(isa: Isa, line: &Line) -> bool {
     let half = u16::from_le_bytes([line.bytes[0], line.bytes[1]]);
     match (isa.is_riscv(), line.bytes.len()) {
@@ -381,7 +383,7 @@ fn every_16_bit_riscv_encoding() {
     }
 }
 
-/// xorshift32: the same bits on every machine.
+/// xorshift32: produces the same bits on every machine.
 fn scramble(state: &mut u32) -> u32 {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -396,7 +398,7 @@ fn many_32_bit_thumb_encodings() {
         let mut text = String::from(".syntax unified\n.thumb\n");
         for first in 0xe800..=0xffff_u32 {
             for round in 0..14 {
-                // Some with pc in the places of Rt and Rd, where transfers hide.
+                // Some second halfwords have pc in the places of Rt and Rd, where transfers hide.
                 let second = match (round, scramble(&mut state) & 0xffff) {
                     (0..3, random) => random | 0xf000,
                     (3..6, random) => random | 0x0f00,

@@ -1,5 +1,5 @@
-//! Hand-picked encodings, one promise a test. What an assembler and a disassembler can check in
-//! bulk is in `disassembler.rs`; here is what they do not know: traps, returns, registers, helpers.
+//! Hand-picked encodings, one promise per test: traps, returns, registers, helpers. Facts that an assembler and a
+//! disassembler can check in bulk are in `disassembler.rs`.
 
 use decode::{Flow, Insn, Isa, decode};
 
@@ -349,7 +349,7 @@ fn too_few_bytes_never_prove_anything() {
     for isa in Isa::ALL {
         for bytes in [&[][..], &[0x13], &[0x13, 0xf0, 0x00]] {
             let decoded = decode(isa, PC, bytes);
-            // As Thumb, 0xf013 begins a 32-bit instruction.
+            // On Thumb, 0xf013 begins a 32-bit instruction.
             assert!(decoded.may_leave && decoded.flow == Flow::Next, "{isa} {bytes:x?}");
         }
     }

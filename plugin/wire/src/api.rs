@@ -1,11 +1,11 @@
-//! The versions of QEMU's plugin API that the plugin is made for. It asks QEMU for one of them by a word in its
-//! library, which the harness writes for the QEMU at hand.
+//! Versions of QEMU's plugin API that the plugin is made for. The plugin asks QEMU for one of them by a word in its
+//! library; the harness writes that word for the QEMU in use.
 
-/// The oldest: QEMU 9.2's, the first that has all that is needed.
+/// Oldest supported version: QEMU 9.2's, the first with all features that the plugin needs.
 pub const OLDEST: i32 = 4;
 
-/// The newest that is known: QEMU 11.1's.
+/// Newest known version: QEMU 11.1's.
 pub const NEWEST: i32 = 7;
 
-/// Name of the word, an int of C's.
+/// Symbol of that word, a C int.
 pub const SYMBOL: &str = "qemu_plugin_version";

@@ -1,4 +1,4 @@
-//! One page that says how far the run is and how it ended: u64 words, little-endian.
+//! Control page: the run's progress and how it ended, as little-endian u64 words.
 
 use crate::{MAGIC, Malformed, VERSION};
 
@@ -25,24 +25,25 @@ pub enum Word {
     WindowOpen,
     /// Instructions executed before the window opened.
     BeforeWindowInsns,
-    /// How the plugin ended the run: an [`End`] code, 0 while it has not.
+    /// [`End`] code of how the plugin ended the run, 0 while it has not.
     End,
-    /// The end's value: the firmware's status, errno of a failed write.
+    /// Value of the end: the firmware's status, or errno of a failed write.
     EndValue,
     /// Address of the instruction at which the run ended.
     EndPc,
-    /// Control transfers whose target could not be told: an exception in an exception's first moment,
-    /// or a stack frame that cannot be read.
+    /// Control transfers whose target is unknown: the exception came in another exception's first moment, or a stack
+    /// frame cannot be read.
     Unresolved,
-    /// Control transfers between which and their target an exception was taken.
+    /// Control transfers with an exception taken between the instruction and its target.
     Interrupted,
-    /// Switches between tasks that a sample noticed and no store showed.
+    /// Task switches that a sample noticed and no store showed.
     UnseenSwitches,
-    /// Times that the exact call tree's shadow stack was found wrong and made anew.
+    /// Times that the exact call tree's shadow stack was found wrong and rebuilt.
     Resynchronised,
-    /// 1 when the fault words below were read, as QEMU aborted or as the handler started that executes at the end.
+    /// 1 when the fault words below were read: as QEMU aborted, or as the handler started that still executes at the
+    /// end.
     Fault,
-    /// Cortex-M CFSR then (Armv7-M ARM B3.2.15).
+    /// Cortex-M CFSR at that moment (Armv7-M ARM B3.2.15).
     FaultCfsr,
     /// Cortex-M HFSR.
     FaultHfsr,
@@ -54,47 +55,47 @@ pub enum Word {
     FaultValue,
     /// Bytes of the console's input that the emulated machine has taken, see [`crate::input`].
     InputBytes,
-    /// Texts of it that have begun.
+    /// Texts of the console's input that have begun.
     InputBegun,
-    /// Times that the exception came which alone has executed since, as the plugin ended the run; 0: there is none.
+    /// Times that one exception came, when nothing but its handler has executed since; 0: there is no such exception.
     ExceptionTimes,
-    /// Its number, or cause with the highest of 64 bits for interrupts.
+    /// Number of that exception, or its cause with bit 63 set for interrupts.
     ExceptionNumber,
     /// First address of its handler.
     ExceptionHandler,
-    /// Instructions of the window before that started.
+    /// Instructions of the window before the handler first started.
     ExceptionSince,
-    /// Address of the instruction that it came at.
+    /// Address of the instruction that the exception came at.
     ExceptionPc,
-    /// 1: an interrupt that is enabled could still interrupt its handler.
+    /// 1 when an enabled interrupt could still interrupt the handler.
     ExceptionYields,
-    /// Times that the same instruction has read the same from the same device, and nothing has used another one since;
-    /// 0: there is none.
+    /// Times that the same instruction has read the same value from the same device, with no access to another device
+    /// since; 0: there is no such poll.
     PollTimes,
-    /// Instructions of the window up to the first of them.
+    /// Instructions of the window up to the first of these reads.
     PollSince,
-    /// Address of that instruction.
+    /// Address of the reading instruction.
     PollPc,
-    /// What it has read, and from where.
+    /// Value that it reads.
     PollValue,
-    /// See [`Word::PollValue`].
+    /// Address that it reads from.
     PollAddress,
-    /// 1: of several vCPUs each has its turn to the end, whatever the host does.
+    /// 1 when each of several vCPUs executes its turn to the end, whatever the host does.
     TurnsKept,
-    /// Valid bytes of the heap's file.
+    /// Valid bytes of the heap file.
     HeapBytes,
     /// Valid bytes of the slices file.
     SliceBytes,
-    /// Number of the name of the phase that the run is in, 0: none.
+    /// Number of the current phase's name; 0: no phase.
     Phase,
-    /// Valid bytes of the timeline's file.
+    /// Valid bytes of the timeline file.
     TimelineBytes,
 }
 
 /// Number of words in use.
 pub const WORDS: usize = Word::TimelineBytes as usize + 1;
 
-/// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
+/// Reason for which the plugin ended the run. Other ends (QEMU's own exits, the host) are seen by the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum End {
@@ -108,13 +109,13 @@ pub enum End {
     Exit = 4,
     /// The firmware asked for a reset.
     Reset = 5,
-    /// The firmware asked for something outside its sandbox that only ending the run prevents.
+    /// The firmware asked for something outside its sandbox, which only ending the run prevents.
     Denied = 6,
     /// The plugin could not write its records; the value is errno.
     WriteFailed = 7,
-    /// The firmware has written more than it may, or was about to.
+    /// The firmware has written more than `--max-output` allows, or was about to.
     Output = 8,
-    /// The firmware made a semihosting call that QEMU does not have and would abort at; the value is its operation.
+    /// The firmware made a semihosting call that QEMU lacks and would abort at; the value is the operation.
     UnknownCall = 9,
 }
 
@@ -131,17 +132,17 @@ impl End {
         End::UnknownCall,
     ];
 
-    /// The end of a number.
+    /// Decodes the code of an end.
     pub(crate) fn from_number(number: u64) -> Option<End> {
         End::ALL.into_iter().find(|&end| end as u64 == number)
     }
 }
 
-/// The page as read.
+/// Contents of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     words: [u64; WORDS],
-    /// How the plugin ended the run, if it did.
+    /// End of the run, if the plugin ended it.
     pub end: Option<End>,
 }
 
@@ -149,7 +150,7 @@ impl Control {
     /// Reads a page.
     ///
     /// # Errors
-    /// When it is too short or not of this [`VERSION`].
+    /// When the page is too short or not of this [`VERSION`].
     pub fn read(page: &[u8]) -> Result<Control, Malformed> {
         let mut words = [0; WORDS];
         for (index, word) in words.iter_mut().enumerate() {
@@ -175,7 +176,7 @@ impl Control {
         Ok(Control { words, end })
     }
 
-    /// One word of the page.
+    /// Value of one word of the page.
     pub fn get(&self, word: Word) -> u64 {
         self.words[word as usize]
     }

@@ -1,8 +1,8 @@
-//! The counters file: where the n-th counter of a vCPU lies.
+//! Layout of the counters file: the position of the n-th counter of a vCPU.
 //!
-//! Counters are little-endian u64 in chunks of [`SLOTS_PER_CHUNK`]; a chunk holds that many for each
-//! vCPU in turn, so that the distance from one vCPU's counter to the next one's is the same
-//! everywhere ([`CHUNK_BYTES`]) and the file can grow chunk by chunk.
+//! Counters are little-endian u64 in chunks of [`SLOTS_PER_CHUNK`]. A chunk holds that many for each vCPU in turn. So
+//! the distance from a vCPU's counter to the next vCPU's is [`CHUNK_BYTES`] everywhere, and the file can grow chunk
+//! by chunk.
 
 /// Counters of one vCPU in one chunk.
 pub const SLOTS_PER_CHUNK: u32 = 8192;
@@ -13,85 +13,85 @@ pub const CHUNK_BYTES: usize = SLOTS_PER_CHUNK as usize * 8;
 /// Slot of the vCPU's instruction clock, see [`insns`].
 pub const CLOCK: u32 = 0;
 
-/// Slot of the clock's value at which the vCPU had executed no instruction of the window.
+/// Slot of the clock's value just before the vCPU's first instruction of the window.
 pub const ORIGIN: u32 = 1;
 
-/// Slot that says what the vCPU was about when it was last looked at: at least [`FIRST_SITE`], it has made a transfer of
-/// control whose target is still unknown, and nothing since; less, how far it has come in the block that it is in, of
-/// those that are counted as a whole.
+/// Slot of the vCPU's position when it was last looked at. From [`FIRST_SITE`] up: it has made a transfer of control
+/// whose target is still unknown, and has started no block since. Below: the segment that it has reached in its
+/// block, if that block is counted as a whole.
 pub const LAST: u32 = 2;
 
-/// The number in [`LAST`] of the first place at which such a transfer is made.
+/// Number in [`LAST`] of the first place where such a transfer is made.
 pub const FIRST_SITE: u64 = 1 << 30;
 
 /// Slot that holds the id of the task that the vCPU runs.
 pub const TASK: u32 = 3;
 
-/// Slot that holds the vCPU's instructions at the moment in which that task was switched in.
+/// Slot of the vCPU's instruction count when that task was switched in.
 pub const TASK_SINCE: u32 = 5;
 
 /// Slot that holds the id of the vCPU's place in the exact call tree.
 pub const NODE: u32 = 4;
 
-/// Slot that holds how many exceptions are active on the vCPU, while the exact call tree is kept.
+/// Slot that holds the number of active exceptions on the vCPU, while the exact call tree is kept.
 pub const EXCEPTIONS: u32 = 6;
 
-/// Slot that is 1 when the next block is to look after the console's input, see [`crate::input`].
+/// Slot that is 1 when the next block must look after the console's input, see [`crate::input`].
 pub const INPUT: u32 = 7;
 
-/// Slot that says in which function the vCPU's last block was, while the exact call tree is kept: [`here`] of it, or 0
-/// when the next block is to be looked at whatever it is in.
+/// Slot that holds the function of the vCPU's last block, while the exact call tree is kept: its [`here`], or 0 when
+/// the next block must be looked at in any case.
 pub const HERE: u32 = 8;
 
-/// Slot that holds the return address of a call whose target has not started yet, while the exact call tree is kept; 0:
-/// there is none. Bit 0: it is not in the register where return addresses usually are.
+/// Slot that holds the return address of a call whose target has not started yet, while the exact call tree is kept;
+/// 0: there is no such call. Bit 0: the address is not in the usual register for return addresses.
 pub const LINK: u32 = 9;
 
-/// Slot that is 1 when the vCPU has gone over to another stack since a function was entered or left, while the exact
-/// call tree is kept.
+/// Slot that is 1 when the vCPU has switched stacks since a function was last entered or left, while the exact call
+/// tree is kept.
 pub const STACK_SET: u32 = 10;
 
-/// Slot that is 1 when the vCPU has gone over to another stack, which may be that of the first task.
+/// Slot that is 1 when the vCPU has switched to another stack, which may be the first task's.
 pub const FIRST_TASK: u32 = 11;
 
-/// Slot that is 1 from a `wfe` on that the processor would sleep at, until what would wake it.
+/// Slot that is 1 from a `wfe` at which the processor would sleep until an event that would wake it.
 pub const ASLEEP: u32 = 12;
 
-/// Slot that holds the vCPU's instructions at the moment in which that began.
+/// Slot of the vCPU's instruction count when that sleep began.
 pub const ASLEEP_SINCE: u32 = 13;
 
-/// Slot that counts how often that began.
+/// Slot that counts these sleeps.
 pub const SLEEPS: u32 = 14;
 
-/// Slot that counts the instructions of all such times that are over, but for those of the kernel's idle tasks.
+/// Slot that counts the instructions of all finished sleeps, except those in the kernel's idle tasks.
 pub const SLEPT: u32 = 15;
 
-/// Slot that is 1 when the next `wfe` goes on at once: the processor's event register.
+/// Slot that is 1 when the next `wfe` does not sleep: the processor's event register.
 pub const EVENT: u32 = 16;
 
-/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0:
-/// none is.
+/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0: no
+/// task is being polled.
 pub const POLLED: u32 = 17;
 
-/// Slot that counts how often traps have been made to lead elsewhere.
+/// Slot that counts how often the trap vector has been changed.
 pub const VECTOR_MOVES: u32 = 18;
 
-/// Slot that is 1 from the start of a fault's handler on, until another exception comes.
+/// Slot that is 1 from the start of a fault's handler until another exception comes.
 pub const FAULTED: u32 = 19;
 
 /// First slot that a [`crate::definition`] may define.
 pub const FIRST_DEFINED: u32 = 20;
 
-/// Clock value that the next event (a sample, a limit) is set at; a block compares against it. Small,
-/// as are all constants here, so that host code holds them in its instructions. An event further away
-/// is approached in steps.
+/// Clock value that the next event (a sample, a limit) is set at; a block compares against it. The value is small,
+/// like all constants here, so that host code holds them in its instructions. An event further away is approached in
+/// steps.
 pub const DUE: u64 = 1 << 28;
 
-/// Added to the clock to make the next block call back whatever the time is; above every time.
+/// Value added to the clock to make the next block call back at any time; it is above every time.
 pub const ALARM: u64 = 1 << 29;
 
-/// In the clock from the start of a block that is counted as a whole to the point from which it cannot be left early
-/// any more. Where it is found at the start of a block, the one before was left early, and [`LAST`] says where.
+/// Flag in the clock while a block that is counted as a whole can still be left early. When a block finds it at its
+/// start, the block before was left early, and [`LAST`] says where.
 pub const OPEN: u64 = 1 << 30;
 
 /// Largest number of instructions that a period or limit may be.
@@ -102,7 +102,7 @@ pub fn insns(clock: u64, origin: u64) -> u64 {
     (clock & (ALARM - 1)).wrapping_sub(origin)
 }
 
-/// What [`HERE`] holds in the function with that entry, or outside of all functions. Never 0.
+/// Value of [`HERE`] in the function with that entry, or outside of all functions. Never 0.
 pub fn here(function: Option<u64>) -> u64 {
     function.map_or(1, |entry| entry << 1 | 2)
 }
@@ -113,7 +113,7 @@ pub fn offset_bytes(slot: u32, vcpu: u32, vcpus: u32) -> u64 {
     chunk * CHUNK_BYTES as u64 + u64::from(slot % SLOTS_PER_CHUNK) * 8
 }
 
-/// Reads a counter out of the file's bytes; None beyond its end.
+/// Reads a counter from the file's bytes; None beyond its end.
 pub fn get(file: &[u8], slot: u32, vcpu: u32, vcpus: u32) -> Option<u64> {
     let start = usize::try_from(offset_bytes(slot, vcpu, vcpus)).ok()?;
     let bytes = file.get(start..start.checked_add(8)?)?;

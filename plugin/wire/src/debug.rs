@@ -1,11 +1,11 @@
-//! What harness and plugin say to each other while a run is debugged: frames over a socket.
+//! Protocol between harness and plugin while a run is debugged: frames over a socket.
 //!
-//! Whenever the run is held, the plugin has said so ([`Reply::Held`]) and answers each [`Command`] with one [`Reply`];
-//! [`Command::Go`] is answered when the run is held again. Only [`Command::Interrupt`] may come while it executes, and it is
-//! not answered. A frame is its length in four bytes, little-endian, and so many bytes.
+//! When the run is held, the plugin has sent [`Reply::Held`] and answers each [`Command`] with one [`Reply`].
+//! [`Command::Go`] is answered when the run is held again. Only [`Command::Interrupt`] may come while the run
+//! executes, and it gets no answer. A frame is its length in four bytes, little-endian, followed by that many bytes.
 //!
-//! Instructions are counted from 1 at reset: held *at* instruction N, the N-th is the next one to execute. Several vCPUs
-//! execute in turns, and their instructions are counted in the one order that this makes.
+//! Instructions are counted from 1 at reset: held *at* instruction N means that the N-th executes next. Several vCPUs
+//! execute in turns; their instructions are counted in the one order that this makes.
 
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ use crate::Malformed;
 use crate::control::End;
 use crate::varint::{self, Reader};
 
-/// The descriptor that the plugin finds its end of the socket at.
+/// File descriptor of the plugin's end of the socket.
 pub const DESCRIPTOR: i32 = 4;
 
 /// Longest frame, in bytes.
@@ -22,91 +22,91 @@ pub const MAX_FRAME_BYTES: usize = 1 << 24;
 /// Most hits that are kept.
 pub const MAX_HITS: u64 = 1 << 18;
 
-/// What is done at breakpoints and at accesses of watched memory.
+/// Action at breakpoints and at accesses of watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtStops {
-    /// The run is held.
+    /// Hold the run.
     Hold,
-    /// They are counted, and the last ones kept, this many at most.
+    /// Count the stops and keep the last ones, at most this many.
     Log(u64),
-    /// Nothing.
+    /// Ignore them.
     Pass,
 }
 
-/// Memory that is watched.
+/// Watched range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     /// First address.
     pub start: u64,
-    /// Behind the last one.
+    /// Address after the last one.
     pub end: u64,
-    /// Loads count.
+    /// Whether loads count.
     pub loads: bool,
-    /// Stores count.
+    /// Whether stores count.
     pub stores: bool,
 }
 
-/// What the harness says.
+/// Command from the harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Execute up to this instruction, or for ever.
+    /// Execute up to this instruction, or without end.
     Go {
-        /// The instruction to be held at; None: none.
+        /// Instruction to be held at; None: no such instruction.
         until: Option<u64>,
-        /// What is done on the way.
+        /// Action at stops on the way.
         at_stops: AtStops,
     },
-    /// These are the breakpoints, and this is watched (which takes a run that was started for it).
+    /// Replace breakpoints and watches. Watches need a run that was started for them.
     SetStops {
-        /// Addresses.
+        /// Addresses of instructions.
         breakpoints: Vec<u64>,
-        /// Memory.
+        /// Ranges of memory.
         watches: Vec<Watch>,
     },
-    /// All registers.
+    /// Read all registers.
     Registers,
-    /// Memory from an address on.
+    /// Read memory.
     Read {
-        /// The address.
+        /// First address.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Memory is to be changed.
+    /// Change memory.
     Write {
-        /// The address.
+        /// First address.
         address: u64,
-        /// What is to be there.
+        /// New contents.
         bytes: Vec<u8>,
     },
-    /// A register is to be changed.
+    /// Change a register.
     WriteRegister {
-        /// Its name.
+        /// Name of the register.
         name: String,
-        /// Its value, in the guest's order.
+        /// New value, in the guest's byte order.
         bytes: Vec<u8>,
     },
-    /// Which vCPU executes, and how far each has come.
+    /// Ask which vCPU executes and how far each has come.
     Vcpus,
-    /// A copy of the whole process is to be made, which talks over the socket that comes with this frame. The copy says
-    /// [`Reply::Held`] there.
+    /// Copy the whole process. The copy talks over the socket that comes with this frame, and sends [`Reply::Held`]
+    /// there first.
     Fork,
-    /// Be held as soon as possible.
+    /// Hold the run as soon as possible.
     Interrupt,
-    /// End.
+    /// End QEMU.
     Quit,
 }
 
-/// Why the run is held.
+/// Reason why the run is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is where it was to go.
+    /// It has reached the instruction asked for.
     Reached,
     /// The next instruction has a breakpoint.
     Breakpoint,
     /// The last instruction has accessed watched memory.
     Watch(Accessed),
-    /// It was asked for.
+    /// [`Command::Interrupt`] asked for it.
     Interrupted,
     /// The run is over, in this way, with this value (see [`End`]). The last instruction has started.
     End(End, u64),
@@ -115,76 +115,76 @@ pub enum Why {
 /// An access of watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accessed {
-    /// Where.
+    /// Address accessed.
     pub address: u64,
-    /// It was a store.
+    /// Whether it was a store.
     pub is_store: bool,
-    /// The number of the instruction that made it.
+    /// Number of the instruction that made it.
     pub by: u64,
 }
 
-/// Something that happened while stops were logged.
+/// Breakpoint or watched access, recorded while stops are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The number of the instruction, of an access that which made it.
+    /// Number of the instruction: the one at the breakpoint, or the one that made the access.
     pub insn: u64,
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
-    /// The register that return addresses are in.
+    /// Register that return addresses are in.
     pub link: u64,
-    /// What it accessed; None: it is a breakpoint.
+    /// Access that was made; None: the hit is a breakpoint.
     pub accessed: Option<Accessed>,
 }
 
-/// A register.
+/// Register and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// The feature that QEMU has it in.
+    /// QEMU's feature that the register belongs to.
     pub feature: String,
-    /// Its name.
+    /// Name of the register.
     pub name: String,
-    /// Its value in the guest's order; empty: it cannot be read.
+    /// Value in the guest's byte order; empty: it cannot be read.
     pub bytes: Vec<u8>,
 }
 
-/// What the plugin says.
+/// Reply from the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The run is held.
     Held {
-        /// The process, by its number where the plugin is.
+        /// Process id, as seen by the plugin.
         process: u64,
-        /// The instruction that is next, or the last one of a run that is over.
+        /// Number of the next instruction, or of the last one of a run that is over.
         insn: u64,
-        /// Its address.
+        /// Address of the instruction.
         pc: u64,
-        /// Why.
+        /// Reason for the stop.
         why: Why,
-        /// How many stops were logged since it was released.
+        /// Number of stops logged since the run was released.
         hits: u64,
-        /// The last ones of them.
+        /// Last of these hits.
         last_hits: Vec<Hit>,
     },
-    /// The registers.
+    /// Registers with their values.
     Registers(Vec<Register>),
     /// Memory, as much as could be read.
     Memory(Vec<u8>),
-    /// It is done.
+    /// The command is done.
     Done,
-    /// It cannot be done, for this reason.
+    /// The command cannot be carried out, for this reason.
     Refused(String),
-    /// The vCPU that executes the next instruction, or the last one of a run that is over, and how many each has started.
+    /// vCPU that executes the next instruction, or the last one of a run that is over, with the instructions of each.
     Vcpus {
-        /// Its number.
+        /// Index of the executing vCPU.
         executing: u64,
-        /// Of each, in order.
+        /// Instructions that each vCPU has started, by index.
         started: Vec<u64>,
     },
-    /// QEMU aborts; so many instructions have started.
+    /// QEMU aborts; no more instructions will start.
     Aborts {
-        /// How many.
+        /// Number of instructions that have started.
         insns: u64,
     },
 }
@@ -208,7 +208,7 @@ fn read_list<T>(
     reader: &mut Reader<'_>,
     item: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
-    // An item takes at least a byte, so that a damaged length ends at the end of the frame.
+    // An item takes at least a byte, so a damaged length ends at the frame's end.
     (0..reader.varint(WHAT)?).map(|_| item(reader)).collect()
 }
 
@@ -221,17 +221,17 @@ fn read_flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
-/// What frames are called where one is damaged.
+/// Name of a frame in the error about a damaged one.
 const WHAT: &str = "debugger's frame";
 
 impl Command {
-    /// The frame's bytes, without the length.
+    /// Encodes the frame, without its length.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Command::Go { until, at_stops } => {
                 out.push(0);
-                // Instructions begin at 1.
+                // 0 stands for None: instructions are counted from 1.
                 varint::put(&mut out, until.unwrap_or(0));
                 let (stops, most) = match *at_stops {
                     AtStops::Hold => (0, 0),
@@ -276,10 +276,10 @@ impl Command {
         out
     }
 
-    /// Reads a frame.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// When it is none of these.
+    /// When the bytes are not a command.
     pub fn read(bytes: &[u8]) -> Result<Command, Malformed> {
         let reader = &mut Reader::new(bytes);
         let command = match reader.byte(WHAT)? {
@@ -316,7 +316,7 @@ impl Command {
     }
 }
 
-/// What was read, which is all there is.
+/// Returns `read`, or an error when the frame has bytes left.
 fn ends<T>(reader: &Reader<'_>, read: T) -> Result<T, Malformed> {
     if reader.is_empty() { Ok(read) } else { Err(Malformed { what: WHAT, offset: reader.offset }) }
 }
@@ -334,7 +334,7 @@ impl Accessed {
 }
 
 impl Reply {
-    /// The frame's bytes, without the length.
+    /// Encodes the frame, without its length.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -396,10 +396,10 @@ impl Reply {
         out
     }
 
-    /// Reads a frame.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// When it is none of these.
+    /// When the bytes are not a reply.
     pub fn read(bytes: &[u8]) -> Result<Reply, Malformed> {
         let reader = &mut Reader::new(bytes);
         let reply = match reader.byte(WHAT)? {
@@ -447,18 +447,18 @@ impl Reply {
 /// Writes a frame.
 ///
 /// # Errors
-/// When it is too long, and what `out` reports.
+/// When the frame is too long, and errors of `out`.
 pub fn send(out: &mut impl Write, frame: &[u8]) -> io::Result<()> {
     let too_long = || io::Error::new(io::ErrorKind::InvalidData, WHAT);
     let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= MAX_FRAME_BYTES).ok_or_else(too_long)?;
-    // One write: the descriptor that may come with it belongs to the frame's first byte.
+    // A single write: the descriptor that may come with it belongs to the frame's first byte.
     out.write_all(&[&length.to_le_bytes(), frame].concat())
 }
 
 /// Reads a frame.
 ///
 /// # Errors
-/// When it is too long, and what `from` reports: its end, too.
+/// When the frame is too long, and errors of `from`, its end included.
 pub fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;

@@ -1,7 +1,7 @@
-//! What each counter counts, and what the firmware did that the reader of a profile must know.
+//! Definitions: the meaning of each counter, and actions of the firmware that the reader of a profile must know.
 //!
-//! A definition is appended once, when its code is first translated or its arc first taken; the
-//! counter then lives in the counters file under the definition's slot.
+//! A definition is appended once, when its code is first translated or its arc first taken. Its counter then lives in
+//! the counters file under the definition's slot.
 
 use crate::varint::{self, Reader};
 use crate::zone::Row;
@@ -13,11 +13,11 @@ pub const MAX_SEGMENT_INSNS: usize = 4096;
 /// Longest text of a note, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1024;
 
-/// One record of the definitions file.
+/// Record of the definitions file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Definition {
-    /// Straight-line code that starts as a whole or not at all: its counter is the number of
-    /// executions of each of its instructions.
+    /// Straight-line code that starts as a whole or not at all, so one counter holds the executions of each of its
+    /// instructions.
     Segment {
         /// Counter.
         slot: u32,
@@ -25,10 +25,10 @@ pub enum Definition {
         pc: u64,
         /// Size of each instruction in bytes, 2 or 4.
         sizes: Vec<u8>,
-        /// Where the last instruction goes every time it executes, when the code says it.
+        /// Transfer of the last instruction, where the code alone names the target.
         transfer: Option<Transfer>,
     },
-    /// A transfer to a function's entry whose target or return address only the run could tell.
+    /// Transfer to a function's entry whose target or return address is known only at run time.
     Arc {
         /// Counter.
         slot: u32,
@@ -36,274 +36,273 @@ pub enum Definition {
         site: u64,
         /// Address it went to.
         target: u64,
-        /// Return address that the target saw at its entry: what `_mcount` would record. None for a
-        /// jump to the start of the function it is in.
+        /// Return address that the target saw at its entry, as `_mcount` would record it. None for a jump to the
+        /// start of the function that contains the jump.
         return_addr: Option<u64>,
-        /// Whether the instruction set the return address (a call) or kept it (a tail call or loop).
+        /// Kind of transfer: a call sets the return address, a jump (tail call or loop) keeps it.
         kind: TransferKind,
     },
-    /// One frame of a call stack; stacks that begin alike share their outer frames. The n-th one has the
-    /// id n, from 1.
+    /// Frame of a call stack; stacks with the same outer frames share them. The n-th frame has the id n, from 1.
     Frame {
-        /// Id of the next outer frame, 0: this is the outermost. Less than its own.
+        /// Id of the next outer frame, less than this frame's own; 0: this is the outermost.
         parent: u32,
-        /// The call, exception or gap that it stands for.
+        /// Call, exception or gap that the frame stands for.
         kind: FrameKind,
     },
-    /// A task of the firmware's kernel. The n-th one has the id n, from 1.
+    /// Task of the firmware's kernel. The n-th task has the id n, from 1.
     Task {
         /// First of [`TASK_COUNTERS`] counters, see [`TaskCounter`].
         slot: u32,
-        /// Address of its control block.
+        /// Address of the task's control block.
         tcb: u64,
-        /// Its name, empty where none could be read.
+        /// Name of the task; empty where none could be read.
         name: String,
-        /// Lowest address of its stack; 0: not known.
+        /// Lowest address of the task's stack; 0: not known.
         stack_start: u64,
-        /// Address above its stack; 0: not known.
+        /// Address above the task's stack; 0: not known.
         stack_end: u64,
-        /// Whether it is one of the kernel's idle tasks.
+        /// Whether the task is one of the kernel's idle tasks.
         is_idle: bool,
-        /// First address of the function that is called each time that it goes on; 0: it has a stack of its own.
+        /// First address of the function that is called to resume the task; 0: the task has a stack of its own.
         poll: u64,
     },
-    /// A task turns out to be one of the kernel's idle tasks.
+    /// Marks a task as one of the kernel's idle tasks, once that is known.
     Idle {
-        /// Id of the task, which was defined before.
+        /// Id of the task, defined before.
         task: u32,
     },
-    /// One place in the exact call tree. The n-th one has the id n, from 1.
+    /// Node of the exact call tree. The n-th node has the id n, from 1.
     Node {
         /// First of [`NODE_COUNTERS`] counters, see [`NodeCounter`].
         slot: u32,
-        /// Id of the caller, 0: there is none. Less than its own.
+        /// Id of the caller, less than this node's own; 0: no caller.
         parent: u32,
-        /// The function, exception or root that it stands for.
+        /// Function, exception or root that the node stands for.
         kind: NodeKind,
     },
-    /// How much the firmware had printed, where a sample found more than the one before.
+    /// Amount of console output, at a sample that found more than the one before.
     Mark {
-        /// Instructions of the window so far.
+        /// Instructions of the window up to the sample.
         at_insns: u64,
         /// Bytes on the console.
         bytes: u64,
     },
-    /// Something that happens again and again, and how long it took.
+    /// Repeated activity and its durations.
     Span {
         /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
         slot: u32,
-        /// What begins it and ends it.
+        /// Start and end of the activity.
         kind: SpanKind,
     },
-    /// Where memory is asked for or given back. The n-th one has the id n, from 1.
+    /// Site that allocates or frees memory. The n-th site has the id n, from 1.
     Site {
-        /// First address of the function that gives out or takes back.
+        /// First address of the function that allocates or frees.
         entry: u64,
-        /// Its callers: the id of the innermost [`Definition::Frame`]; 0: there are none, or they are not known.
+        /// Callers: the id of the innermost [`Definition::Frame`]; 0: none, or not known.
         stack: u32,
         /// Running task, the id of a [`Definition::Task`]; 0: none.
         task: u32,
     },
-    /// A zone, a mark or a context that is counted, see [`crate::zone`].
+    /// Zone, mark or context with counters, see [`crate::zone`].
     Row {
-        /// First of its counters.
+        /// First of the row's counters.
         slot: u32,
-        /// What they count.
+        /// Subject of the counters.
         row: Row,
     },
-    /// A zone as samples find it under way. The n-th one has the id n, from 1.
+    /// Stack of zones, as samples find it. The n-th path has the id n, from 1.
     ZonePath {
-        /// Id of the zone around it, 0: there is none. Less than its own.
+        /// Id of the enclosing zone's path, less than this path's own; 0: no zone encloses it.
         parent: u32,
-        /// Number of its name.
+        /// Number of the zone's name.
         name: u32,
-        /// Address of the event that began it.
+        /// Address of the event that began the zone.
         pc: u64,
     },
-    /// Something the firmware did that left the emulated machine.
+    /// Action of the firmware that left the emulated machine.
     Note {
-        /// What it means for the run.
+        /// Meaning for the run.
         kind: NoteKind,
         /// Number of the semihosting operation.
         operation: u32,
         /// Address of the instruction that asked for it.
         pc: u64,
-        /// What it asked for, as far as it could be read: a path, a command.
+        /// Argument of the operation, as far as it could be read: a path, a command.
         text: String,
     },
 }
 
-/// What a frame of a call stack is.
+/// Kind of a call stack's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// A function that called the next inner one.
+    /// Function that called the next inner frame's.
     Caller {
         /// Address after the call.
         return_addr: u64,
     },
-    /// Code that an exception interrupted; the next inner frame is the handler's.
+    /// Code that an exception interrupted; the next inner frame is its handler.
     Exception {
-        /// Exception number (Cortex-M) or cause (RISC-V, where the highest bit says interrupt).
+        /// Exception number (Cortex-M) or cause (RISC-V, where the highest bit marks interrupts).
         number: u64,
         /// First address of the handler.
         handler: u64,
-        /// Address of the instruction that was to be executed next.
+        /// Address of the instruction that would have executed next.
         pc: u64,
     },
-    /// The stack goes on, but from here it is not known how. Only as the outermost frame.
+    /// Gap: the stack continues, but the next frame cannot be found. Only as the outermost frame.
     Unknown(Unknown),
 }
 
-/// Why the rest of a stack is not known.
+/// Reason why the rest of a stack is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unknown {
     /// The code has no unwind information.
     NoUnwindInfo,
-    /// The return address was not kept: a function that never returns.
+    /// The return address was not kept, because the function never returns.
     NotKept,
-    /// What was found is no stack: an address outside memory, a return address that follows no call, a
+    /// The values found do not form a stack: an address outside memory, a return address that follows no call, or a
     /// frame that does not lie above the one before.
     Corrupt,
-    /// More frames than `--max-depth`.
+    /// The stack has more frames than `--max-depth`.
     TooDeep,
-    /// The exact counts disprove what was found: that call was never made, or what is outermost did not start without
-    /// one. The harness says this, never the plugin.
+    /// The exact counts disprove the stack: a call in it was never made, or its outermost function was only ever
+    /// called. The harness sets this, never the plugin.
     Disproved,
 }
 
 impl Unknown {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Unknown; 5] =
         [Unknown::NoUnwindInfo, Unknown::NotKept, Unknown::Corrupt, Unknown::TooDeep, Unknown::Disproved];
 }
 
-/// What a task's counters count, by their distance from the first.
+/// Meaning of a task's counters, by distance from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TaskCounter {
-    /// Instructions, up to when it was last switched out.
+    /// Instructions up to the task's last switch-out.
     Insns,
-    /// How often it was switched in.
+    /// Times that the task was switched in.
     Switches,
-    /// 2^64 minus the lowest stack pointer seen; 0: none was.
+    /// 2^64 minus the lowest stack pointer seen; 0: no stack pointer was seen.
     DeepestSp,
-    /// Bytes at the low end of its stack that still hold the kernel's paint, plus one; 0: not looked at.
+    /// Bytes at the low end of the task's stack that still hold the kernel's paint, plus one; 0: not looked at.
     Painted,
 }
 
 /// Counters of one task.
 pub const TASK_COUNTERS: u32 = 4;
 
-/// What is a node of the exact call tree.
+/// Kind of an exact call tree's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// Code that was not called: a task's (or, 0, no task's) outermost. A task that is polled begins in the code that
-    /// calls it.
+    /// Outermost code of a task, or with task 0 of no task: it was not called. A polled task has no root, it begins
+    /// in the code that calls it.
     Root {
-        /// Task.
+        /// Id of the task, or 0.
         task: u32,
     },
-    /// A function that was called, or jumped to as a tail call.
+    /// Function that was called, or jumped to as a tail call.
     Function {
         /// First address of the function.
         entry: u64,
     },
-    /// An exception; its handler is a function below it.
+    /// Exception; its handler is a function below this node.
     Exception {
-        /// As in [`FrameKind::Exception`].
+        /// Number or cause, as in [`FrameKind::Exception`].
         number: u64,
     },
 }
 
-/// What a node's counters count, by their distance from the first.
+/// Meaning of a node's counters, by distance from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum NodeCounter {
-    /// Instructions in this function and not in one that it called, up to the last change.
+    /// Instructions in this function itself, without the functions that it called, up to the last change.
     Insns,
-    /// Entries.
+    /// Entries into the node.
     Calls,
 }
 
 /// Counters of one node.
 pub const NODE_COUNTERS: u32 = 2;
 
-/// What a span is, from one instruction to another.
+/// Kind of span, from one instruction to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SpanKind {
-    /// One call of a function: from its first instruction until it is left.
+    /// Call of a function: from its first instruction until it is left.
     Call {
         /// First address of the function.
         entry: u64,
     },
-    /// One exception: from its handler's first instruction until it returns.
+    /// Exception: from its handler's first instruction until it returns.
     Exception {
-        /// As in [`FrameKind::Exception`].
+        /// Number or cause, as in [`FrameKind::Exception`].
         number: u64,
     },
-    /// Interrupts are masked.
+    /// Time during which interrupts are masked.
     Masked,
-    /// From the store that pends a Cortex-M's PendSV to its first instruction.
+    /// Latency of a Cortex-M's PendSV: from the store that pends it to its handler's first instruction.
     PendSv,
-    /// From an instruction of the firmware to another.
+    /// Time from one instruction of the firmware to another.
     Between {
-        /// Address whose execution begins it.
+        /// Address whose execution begins the span.
         from: u64,
-        /// Address whose execution ends it.
+        /// Address whose execution ends the span.
         until: u64,
     },
 }
 
-/// What a span's counters count, by their distance from the first.
+/// Meaning of a span's counters, by distance from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SpanCounter {
-    /// How often there was one.
+    /// Number of spans.
     Count,
-    /// Instructions of all together.
+    /// Instructions of all spans together.
     Sum,
-    /// Instructions of the longest.
+    /// Instructions of the longest span.
     Max,
-    /// 2^64 - 1 minus the instructions of the shortest.
+    /// 2^64 - 1 minus the instructions of the shortest span.
     MinComplement,
-    /// Address where the longest began.
+    /// Address where the longest span began.
     LongestAt,
-    /// Instructions of the window that had started before it.
+    /// Instructions of the window before the longest span.
     LongestSince,
 }
 
 /// Counters of one kind of span.
 pub const SPAN_COUNTERS: u32 = 6;
 
-/// A direct call or jump that always goes to one place.
+/// Direct call or jump that always goes to the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
-    /// Call or jump.
+    /// Kind of transfer.
     pub kind: TransferKind,
     /// Address that it goes to.
     pub target: u64,
 }
 
-/// Does a transfer set the return address?
+/// Whether, and how, a transfer sets the return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TransferKind {
-    /// Yes: `bl`, `jal ra`.
+    /// Sets the return address: `bl`, `jal ra`.
     Call,
-    /// No: `b`, `j`; a tail call where it enters a function, else a loop.
+    /// Keeps the return address: `b`, `j`; a tail call where it enters a function, else a loop.
     Jump,
-    /// No, and it is conditional; where it is not taken, the instruction after it starts, and that one
-    /// starts in no other way. Only in segments: the number of jumps is a difference of counts.
+    /// Keeps the return address and is conditional. When it is not taken, the instruction after it starts, which
+    /// starts in no other way: the number of jumps is a difference of counts. Only in segments.
     Branch,
 }
 
-/// What a note means for the run.
+/// Meaning of a note for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NoteKind {
     /// The answer came from the host: another machine may give another one.
     HostDependent,
     /// The operation was not carried out, or the run ended before it could be.
     Denied,
-    /// The same, since what it asks for cannot be read as a whole.
+    /// The operation was denied because its argument cannot be read as a whole.
     Unread,
 }
 
@@ -327,7 +326,7 @@ const FUNCTION: u8 = 4;
 const MASKED: u8 = 5;
 const PEND_SV: u8 = 6;
 const BETWEEN: u8 = 7;
-/// Plus the index in [`Unknown::ALL`].
+/// Added to the index in [`Unknown::ALL`].
 const UNKNOWN: u8 = 0x10;
 
 fn kind_code(kind: TransferKind) -> u8 {
@@ -338,19 +337,19 @@ fn kind_code(kind: TransferKind) -> u8 {
     }
 }
 
-/// The reverse of [`kind_code`].
+/// Decodes the code of [`kind_code`].
 fn kind(code: u8) -> Option<TransferKind> {
     [TransferKind::Call, TransferKind::Jump, TransferKind::Branch].into_iter().find(|&kind| kind_code(kind) == code)
 }
 
-/// Added to an arc's kind when a return address follows.
+/// Bit added to an arc's kind when a return address follows.
 const RETURNS: u8 = 0x10;
 
 impl Definition {
-    /// Appends the record.
+    /// Appends the record to `out`.
     ///
     /// # Errors
-    /// When it breaks a limit that the reader checks; nothing is appended.
+    /// When the record breaks a limit that the reader checks; nothing is appended.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let malformed = |what| Malformed { what, offset: out.len() };
         match self {
@@ -505,7 +504,7 @@ impl Definition {
     }
 }
 
-/// Reads a definitions file record by record.
+/// Decoder of a definitions file, record by record.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
@@ -516,7 +515,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Starts at the first byte of a stream.
+    /// Starts at the first byte of a file.
     pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { reader: Reader::new(bytes), frames: 0, nodes: 0, tasks: 0, zone_paths: 0 }
     }
@@ -527,7 +526,7 @@ impl<'a> Decoder<'a> {
         u32::try_from(slot).ok().filter(|&slot| slot >= counters::FIRST_DEFINED).ok_or(malformed)
     }
 
-    /// The id of a frame, node or task that came before the next one of `known`.
+    /// Reads the id of a frame, node or zone path that was defined before; `known` is the highest such id.
     fn parent(&mut self, known: u32) -> Result<u32, Malformed> {
         let malformed = Malformed { what: "parent", offset: self.reader.offset };
         let parent = self.reader.varint("parent")?;

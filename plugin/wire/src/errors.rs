@@ -1,22 +1,22 @@
-//! Which bytes of the console are the firmware's standard error: ranges in the order in which they were printed.
+//! Ranges of the console that are the firmware's standard error, in the order of printing.
 
-/// What follows the console's name without its ending in the name of the file of ranges.
+/// Ending of the range file's name, in place of the console's own ending.
 pub const FILE_ENDING: &str = ".err";
 
 /// Size of a range in the file.
 pub const RANGE_BYTES: usize = 16;
 
-/// Bytes of the console.
+/// Range of bytes of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Offset of the first.
+    /// Offset of the first byte.
     pub begin: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
 impl Range {
-    /// As it is in the file: two little-endian words.
+    /// Encodes the range as in the file: two little-endian words.
     pub fn to_bytes(self) -> [u8; RANGE_BYTES] {
         let mut bytes = [0; RANGE_BYTES];
         bytes[..8].copy_from_slice(&self.begin.to_le_bytes());
@@ -24,7 +24,7 @@ impl Range {
         bytes
     }
 
-    /// The whole ranges at the beginning of what was read of the file.
+    /// Decodes the whole ranges at the beginning of `bytes`; a cut last one is left out.
     pub fn read(bytes: &[u8]) -> impl Iterator<Item = Range> {
         bytes.as_chunks::<RANGE_BYTES>().0.iter().map(|range| {
             let word = |at: usize| range[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word));

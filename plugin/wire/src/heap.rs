@@ -1,47 +1,48 @@
-//! The heap: which functions give memory out and take it back, and what they did, event by event.
+//! Heap records: the functions that allocate and free memory, and each of their calls as an event.
 //!
-//! Events are in the order in which they happened, delta-coded: six to ten bytes each. Where one was asked for, on
-//! which path and in which task, is a [`crate::definition::Definition::Site`] that many of them share.
+//! Events are in the order in which they happened, delta-coded: six to ten bytes each. Function, call path and task
+//! of an event are a [`crate::definition::Definition::Site`], which many events share.
 
 use crate::Malformed;
 use crate::varint::{self, Reader};
 
-/// Name of the file with the events; there is one where [`crate::request::Request::heap`] names a function.
+/// Name of the event file; it exists where [`crate::request::Request::heap`] names a function.
 pub const FILE_NAME: &str = "heap";
 
-/// Most registers of a processor that a function's arguments can be in.
+/// Highest number of a register that can hold a function's argument.
 pub const MAX_REGISTER: u8 = 31;
 
-/// What a function is given, at its first instruction.
+/// Source of a function's argument, read at its first instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// In the integer register of this number.
+    /// Value of the integer register with this number.
     Register(u8),
-    /// The same in each call: a pool of blocks of one size.
+    /// Value that is the same in each call: the block size of a pool.
     Constant(u64),
 }
 
-/// A function that gives memory out, takes it back, or both.
+/// Function that allocates memory, frees it, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocator {
     /// First address of the function.
     pub entry: u64,
-    /// Bytes that are asked for; None: it only takes back.
+    /// Requested bytes; None: the function only frees.
     pub size: Option<Argument>,
-    /// How many times so many.
+    /// Factor of the requested bytes.
     pub count: Option<Argument>,
-    /// The alignment that is asked for.
+    /// Requested alignment.
     pub align: Option<Argument>,
-    /// Register of the block that is taken back, or is to have another size.
+    /// Register with the block to free or to resize.
     pub old: Option<u8>,
-    /// Register of the new block's address as the function returns; 0 there: there is none.
+    /// Register with the new block's address as the function returns; 0 in it: there is no block.
     pub result: u8,
-    /// Register that points to where the address is put. Then 0 in `result` says that it was.
+    /// Register that points to the memory where the function stores the address. In this case 0 in `result` means
+    /// success.
     pub place: Option<u8>,
 }
 
 impl Allocator {
-    /// Appends the record.
+    /// Appends the record to `out`.
     pub(crate) fn put(out: &mut Vec<u8>, allocator: &Allocator) {
         varint::put(out, allocator.entry);
         for argument in [allocator.size, allocator.count, allocator.align] {
@@ -83,7 +84,7 @@ impl Allocator {
         Ok(Allocator { entry, size, count, align, old, result, place })
     }
 
-    /// Whether it can be meant.
+    /// Whether the description makes sense: registers exist, and size and the other fields fit together.
     pub(crate) fn is_meant(&self) -> bool {
         let registers = [self.size, self.count, self.align].into_iter().filter_map(|argument| match argument? {
             Argument::Register(number) => Some(number),
@@ -96,56 +97,56 @@ impl Allocator {
     }
 }
 
-/// Something that happened to the heap.
+/// Event of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Instructions that had started, on all vCPUs: since reset before [`What::Opened`], since then after it. Where memory is given
-    /// out, as the function returned; elsewhere as it was called.
+    /// Instructions that had started on all vCPUs: since reset in events before [`What::Opened`], since then after
+    /// it. An allocation counts at its return, every other event at its call.
     pub at_insns: u64,
-    /// Where it was asked for: the id of a [`crate::definition::Definition::Site`]; 0 in [`What::Opened`].
+    /// Id of the [`crate::definition::Definition::Site`] of the call; 0 in [`What::Opened`].
     pub site: u32,
-    /// What happened.
+    /// Kind of event.
     pub what: What,
 }
 
-/// What happened to the heap.
+/// Kind of heap event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The window has opened. What was given out before is known.
+    /// The window has opened. Blocks that were allocated before are known.
     Opened,
-    /// A block was given out.
+    /// A block was allocated.
     Allocated {
-        /// Its address.
+        /// Address of the block.
         address: u64,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         size_bytes: u64,
-        /// The alignment that was asked for; 0: none.
+        /// Requested alignment; 0: none.
         align_bytes: u64,
     },
-    /// A block was given back.
+    /// A block was freed.
     Freed {
-        /// The address that was given back, whatever is there.
+        /// Address that was freed, whether or not a block is there.
         address: u64,
     },
-    /// A block was given back and another one, or the same of another size, given out for it.
+    /// A block was resized: freed, and another one or the same allocated instead.
     Moved {
-        /// The address that was given back.
+        /// Address that was freed.
         old: u64,
-        /// That of the new block.
+        /// Address of the new block.
         address: u64,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         size_bytes: u64,
     },
-    /// There was no memory. A block that was to have another size is as it was.
+    /// An allocation failed. A block that was to be resized is unchanged.
     Failed {
-        /// Bytes that were asked for.
+        /// Requested bytes.
         size_bytes: u64,
-        /// The alignment that was asked for; 0: none.
+        /// Requested alignment; 0: none.
         align_bytes: u64,
     },
     /// The function never returned: an exception or a longjmp led out of it.
     Left {
-        /// Bytes that were asked for.
+        /// Requested bytes.
         size_bytes: u64,
     },
 }
@@ -157,23 +158,23 @@ const MOVED: u8 = 3;
 const FAILED: u8 = 4;
 const LEFT: u8 = 5;
 const KINDS: u8 = 7;
-/// The site is another one than the last event's of this kind.
+/// Bit: the site differs from the last event's of this kind.
 const SITE: u8 = 8;
-/// An alignment follows.
+/// Bit: an alignment follows.
 const ALIGN: u8 = 0x10;
-/// All that is used of an event's first byte.
+/// All bits that are used in an event's first byte.
 const USED: u8 = KINDS | SITE | ALIGN;
 
-/// What the next deltas refer to.
+/// Values that the next deltas refer to.
 #[derive(Clone, Debug, Default)]
 struct Previous {
     at_insns: u64,
     address: u64,
-    /// By kind: what frees is elsewhere than what allocates.
+    /// Last site by kind of event: allocations and frees come from different places.
     sites: [u32; KINDS as usize + 1],
 }
 
-/// Writes events; keeps what the next delta refers to.
+/// Encoder of events; keeps the values that the next delta refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder(Previous);
 
@@ -181,7 +182,7 @@ impl Encoder {
     /// Appends one event to `out`.
     ///
     /// # Errors
-    /// When its site cannot be meant; nothing is appended.
+    /// When the event needs a site and has none, or the reverse; nothing is appended.
     pub fn put(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let &Event { at_insns, site, what } = event;
         if (site == 0) != (what == What::Opened) {
@@ -229,7 +230,7 @@ impl Encoder {
     }
 }
 
-/// Reads what [`Encoder`] wrote.
+/// Decoder of the events that [`Encoder`] wrote.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,

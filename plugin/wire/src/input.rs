@@ -1,4 +1,4 @@
-//! What is typed on the firmware's console, and when: a part of the [`crate::request`].
+//! Console input and its times: a part of the [`crate::request`].
 
 use crate::Malformed;
 use crate::varint::{self, Reader};
@@ -6,21 +6,21 @@ use crate::varint::{self, Reader};
 /// Longest prompt or text, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// One text. Those before it have been typed when its turn comes.
+/// Text to be typed. It waits until all texts before it have been typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The instruction or the prompt at which it begins.
+    /// Instruction or prompt at which it begins.
     pub when: When,
-    /// What is typed, not empty.
+    /// Bytes that are typed, not empty.
     pub bytes: Vec<u8>,
 }
 
-/// When a text begins.
+/// Start of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Once so many instructions of the run have started.
+    /// Start once so many instructions of the run have started.
     At(u64),
-    /// Once the firmware has printed this, which is not empty, after what the step before waited for.
+    /// Start once the firmware has printed this prompt, not empty, after the prompt of the step before.
     After(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ const AT: u8 = 1;
 const AFTER: u8 = 2;
 
 impl Step {
-    /// Appends the step.
+    /// Appends the step to `out`.
     ///
     /// # Errors
     /// When a text is empty or too long; nothing is appended.

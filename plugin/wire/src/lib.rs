@@ -1,10 +1,10 @@
-//! The record format that the QEMU plugin writes and the harness reads.
+//! Record format that the QEMU plugin writes and the harness reads.
 //!
-//! Both sides of a GPL boundary share this crate and nothing else, so it has no dependencies, knows
-//! nothing of QEMU or ELF, and checks every record when it is written *and* when it is read.
+//! This crate is all that the two sides of a GPL boundary share. So it has no dependencies, knows nothing of QEMU or
+//! ELF, and checks every record when it is written *and* when it is read.
 //!
-//! A run leaves four to six files in one directory. All are memory maps of the plugin, so whatever ends
-//! QEMU (its own exit, an abort, SIGKILL) leaves them complete up to that moment:
+//! A run leaves four to six files in one directory. All are memory maps of the plugin, so they are complete up to the
+//! moment at which QEMU ends (by its own exit, an abort, SIGKILL):
 //!
 //! | file | module | holds |
 //! |---|---|---|
@@ -15,11 +15,11 @@
 //! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
 //! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
 //!
-//! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
-//! [`input`] in it), what it says later of the machine ([`memory`]), and what the plugin refuses ([`refusal`]).
+//! Beside them lie the harness's orders to the plugin ([`request`], with the [`unwind`] table and the console's
+//! [`input`] in it), its later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
 //!
-//! Where the harness asked for a range of the guest's memory there are up to three more. One that is
-//! absent or short could not be copied:
+//! When the harness asked for a range of the guest's memory there are up to three more files. If such a file is
+//! absent or short, the memory could not be copied:
 //!
 //! | file | name | holds |
 //! |---|---|---|
@@ -49,7 +49,7 @@ pub mod zone;
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
-/// Changes whenever any byte of any of these files changes its meaning.
+/// Version of the format; changes when any byte of any of these files changes its meaning.
 pub const VERSION: u64 = 11;
 
 /// Name of the file with the guest's memory as the window opened.
@@ -61,12 +61,12 @@ pub const COUNTERS_OPEN: &str = "counters-open";
 /// Name of the file with the guest's memory as the run ended.
 pub const SNAPSHOT_END: &str = "snapshot-end";
 
-/// What is wrong with bytes that should have been a record.
+/// Error: bytes are not the record that should be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// What was being read or written.
+    /// Name of what was being read or written.
     pub what: &'static str,
-    /// Byte offset in the stream at which it starts.
+    /// Byte offset in the stream at which the record starts.
     pub offset: usize,
 }
 

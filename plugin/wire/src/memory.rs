@@ -1,8 +1,8 @@
-//! The memory that the machine has, once there is one: what may be read without a device noticing.
+//! Memory of the made machine: the ranges that can be read without a device noticing.
 //!
-//! QEMU makes the machine after it has loaded the plugin, which has read its [`crate::request`] by then. So the harness
-//! has QEMU hold the machine, asks it, writes this file, and lets the machine go; the plugin reads it before the first
-//! instruction. Where there is none, what the request says is all that is known.
+//! QEMU makes the machine after it has loaded the plugin, which has read its [`crate::request`] by then. So the
+//! harness has QEMU hold the machine, asks for its memory, writes this file, and lets the machine go. The plugin
+//! reads the file before the first instruction; without it, the request's memory is used.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub const FILE_NAME: &str = "memory";
 /// First eight bytes of the file.
 const MAGIC: [u8; 8] = *b"fwmem\r\n\0";
 
-/// Changes whenever any byte of the file changes its meaning.
+/// Version of the file; changes when any byte of it changes its meaning.
 const VERSION: u64 = 1;
 
 /// Appends the file's bytes.
@@ -37,7 +37,7 @@ pub fn put(out: &mut Vec<u8>, memory: &[Range<u64>]) -> Result<(), Malformed> {
 /// Reads the file.
 ///
 /// # Errors
-/// When it holds something else.
+/// When the bytes are not such a file.
 pub fn read(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
     let mut reader = Reader::new(bytes);
     if reader.bytes(MAGIC.len() as u64, "memory")? != MAGIC {
@@ -47,7 +47,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
         return Err(Malformed { what: "memory's version", offset: MAGIC.len() });
     }
     let mut memory = Vec::new();
-    // Each range takes at least two bytes, so that a damaged length ends at the end of the file.
+    // Each range takes at least two bytes, so a damaged length ends at the file's end.
     for _ in 0..reader.varint("memory's length")? {
         let malformed = Malformed { what: "memory's range", offset: reader.offset };
         let start = reader.varint("memory's range")?;
@@ -94,7 +94,7 @@ mod tests {
             let mut bytes = Vec::new();
             assert!(put(&mut bytes, &memory).is_err() && bytes.is_empty(), "{memory:?}");
         }
-        // Two ranges that touch.
+        // Touching ranges are refused.
         let mut bytes = encode(&[0..4, 6..8]);
         let start = bytes.len() - 2;
         bytes[start] = 4;

@@ -1,7 +1,7 @@
-//! Why the plugin did not start: one small record of fixed size.
+//! Refusal: why the plugin did not start, as one small record of fixed size.
 //!
-//! The harness creates the file, all zero, so that a plugin whose records do not fit on the disk any more only
-//! overwrites bytes that are already there.
+//! The harness creates the file, all zero. So a plugin whose records no longer fit on the disk only overwrites bytes
+//! that are already there.
 
 use crate::Malformed;
 
@@ -13,23 +13,23 @@ pub const BYTES: usize = 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fwrefus\n");
 
-/// What the plugin refuses.
+/// Reason why the plugin refuses to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is none that it knows; the reader of its error output learns more.
+    /// The request cannot be read; QEMU's error output says more.
     Request,
-    /// Several vCPUs, on a processor that does not say which of them executes.
+    /// Several vCPUs on a processor that does not say which of them executes.
     SeveralVcpus,
-    /// The exact call tree, of several vCPUs.
+    /// The exact call tree of several vCPUs.
     ExactOfSeveralVcpus,
-    /// Several vCPUs, of which this QEMU does not say which executes.
+    /// Several vCPUs on a QEMU that does not say which of them executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
     Io {
         /// The host's error number, above 0.
         errno: i32,
     },
-    /// Something that the host does not offer, see its error output.
+    /// The host lacks something that is needed; QEMU's error output names it.
     Host,
 }
 
@@ -45,10 +45,10 @@ impl Refusal {
         }
     }
 
-    /// The file's bytes.
+    /// Encodes the file.
     ///
     /// # Errors
-    /// When the error number is none.
+    /// When the error number is not above 0.
     pub fn bytes(self) -> Result<[u8; BYTES], Malformed> {
         let value = match self {
             Refusal::Io { errno } if errno <= 0 => return Err(Malformed { what: "refusal", offset: 0 }),
@@ -62,10 +62,10 @@ impl Refusal {
         Ok(bytes)
     }
 
-    /// Reads the file; None: nothing was refused.
+    /// Decodes the file; None: nothing was refused.
     ///
     /// # Errors
-    /// When it holds something else.
+    /// When the bytes are not such a file.
     pub fn read(bytes: &[u8]) -> Result<Option<Refusal>, Malformed> {
         let malformed = |offset| Malformed { what: "refusal", offset };
         let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| malformed(0))?;

@@ -1,10 +1,10 @@
-//! What the harness asks of the plugin: one record, written before QEMU starts.
+//! Request of the harness to the plugin: one record, written before QEMU starts.
 //!
-//! QEMU's command line only says in which directory it lies ([`FILE_NAME`]). It is checked as a whole when it is
-//! written and again when it is read: the plugin searches these lists and adds these offsets without asking
-//! again. What the plugin refuses, it says as a [`crate::refusal`].
+//! QEMU's command line names only the directory in which it lies ([`FILE_NAME`]). The record is checked as a whole
+//! when it is written and again when it is read, because the plugin uses its lists and offsets without further
+//! checks. A request that the plugin cannot serve is answered by a [`crate::refusal`].
 //!
-//! All addresses are those of the running guest, load bias included.
+//! All addresses are the running guest's, load bias included.
 
 use std::ops::Range;
 
@@ -23,16 +23,16 @@ pub const FILE_NAME: &str = "request";
 /// First eight bytes of the file.
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
-/// Changes whenever any byte of the file changes its meaning.
+/// Version of the record; changes when any byte of it changes its meaning.
 const VERSION: u64 = 8;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// No member of a kernel's control block lies so far from its start.
+/// Bound of the offsets of a kernel control block's members.
 pub const MAX_OFFSET_BYTES: u64 = 1 << 32;
 
-/// The instruction set of the emulated processor.
+/// Instruction set of the emulated processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// RV32.
@@ -51,16 +51,16 @@ impl Isa {
     const ALL: [Isa; 5] = [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m];
 }
 
-/// Which of the firmware's calls of the host are let through. Exits are, wherever any are.
+/// Policy for the firmware's semihosting calls. Exits are let through under every policy but `Off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semihosting {
-    /// There is no semihosting: what would be a call is an instruction like any other.
+    /// No semihosting: the call's instruction is like any other.
     Off,
-    /// Calls that need no file but the console: `:tt`.
+    /// Only calls that need no file but the console, `:tt`.
     Console,
-    /// Those, and files in the run's scratch directory.
+    /// Console calls, and files in the run's scratch directory.
     Scratch,
-    /// All of them, for tests of what else stands in the way.
+    /// All calls; for tests of the sandbox around QEMU.
     Unchecked,
 }
 
@@ -69,86 +69,85 @@ impl Semihosting {
         [Semihosting::Off, Semihosting::Console, Semihosting::Scratch, Semihosting::Unchecked];
 }
 
-/// Everything that one run's plugin is asked to do.
+/// Complete set of orders for one run's plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How instructions are read.
+    /// Instruction set in which code is decoded.
     pub isa: Isa,
-    /// Instructions from one sample to the next, below [`counters::MAX_INSNS`] like the next three limits.
+    /// Instructions from one sample to the next; below [`counters::MAX_INSNS`], like the next two limits.
     pub period_insns: u64,
     /// Seed of the dither around the period; None: no dither.
     pub jitter_seed: Option<u64>,
-    /// The window's length.
+    /// Instructions of the window.
     pub for_insns: Option<u64>,
-    /// Instructions from reset after which the run has failed.
+    /// Instructions since reset after which the run has failed.
     pub max_insns: Option<u64>,
-    /// What the firmware may print and write to files, in bytes, after which the run has failed.
+    /// Bytes printed and written to files after which the run has failed.
     pub max_output_bytes: Option<u64>,
-    /// Address whose execution opens the window; None: reset does.
+    /// Addresses whose execution opens the window; empty: reset opens it.
     pub from: Vec<u64>,
-    /// Address whose execution closes the window.
+    /// Addresses whose execution closes the window.
     pub until: Vec<u64>,
-    /// Addresses between which instructions are counted: from any of the ones until any of the others.
+    /// Spans to measure in instructions: from any address of the first list until any of the second.
     pub spans: Vec<(Vec<u64>, Vec<u64>)>,
     /// Address of the firmware's first instruction.
     pub entry: Option<u64>,
     /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
     pub finisher: Option<u64>,
-    /// With so many vCPUs, at most, each of them executes only what QEMU has translated for it alone.
+    /// Number of vCPUs up to which each executes only what QEMU has translated for it alone.
     pub unshared_vcpus: u32,
-    /// What may be read without a device noticing, as long as nothing better is known: see [`crate::memory`].
+    /// Ranges that can be read without a device noticing; [`crate::memory`] replaces them where it exists.
     pub memory: Vec<Range<u64>>,
-    /// Memory that is copied as the window opens and as the run ends.
+    /// Memory to be copied as the window opens and as the run ends.
     pub snapshot: Option<Range<u64>>,
-    /// The firmware's functions, sorted by their start.
+    /// Functions of the firmware, sorted by their start.
     pub functions: Vec<Range<u64>>,
     /// Branches to their function's start that need no watching (see [`crate::definition::TransferKind::Branch`]),
     /// sorted.
     pub loops: Vec<u64>,
-    /// Entries of functions that no instruction names as its target, sorted: as far as the code shows, they are reached
-    /// through pointers.
+    /// Entries of functions that no instruction names as its target, sorted. As far as the code shows, they are
+    /// reached through pointers only.
     pub pointed: Vec<u64>,
-    /// Entries of the functions that never return and do not keep their return address, sorted.
+    /// Entries of functions that never return and do not keep their return address, sorted.
     pub forgetful: Vec<u64>,
-    /// How stacks are walked, sorted by address.
+    /// Unwind rules for walking stacks, sorted by address.
     pub unwind: Vec<Row>,
     /// Most frames of a call stack; None: no call stacks are taken.
     pub max_depth: Option<u32>,
-    /// The exact call tree is kept.
+    /// Whether the exact call tree is kept.
     pub is_exact: bool,
-    /// How much is printed when is noted.
+    /// Whether the amount of console output is noted at samples.
     pub has_marks: bool,
-    /// One callback per instruction replaces the inline counters, for the tests.
+    /// Whether one callback per instruction replaces the inline counters; for the tests.
     pub is_oracle: bool,
-    /// The run is held and asked over a socket, see [`crate::debug`].
+    /// Whether the run is debugged over a socket, see [`crate::debug`].
     pub is_debugged: bool,
-    /// Accesses of memory can be watched in it, which makes it slow.
+    /// Whether accesses of memory can be watched, which makes the run slow.
     pub is_watched: bool,
-    /// Copies of the process may be made: nothing that stands around QEMU ends one that forks.
+    /// Whether the process may be forked: the walls around QEMU must not end a process that forks.
     pub is_copied: bool,
-    /// Which calls of the host are let through.
+    /// Policy for the firmware's semihosting calls.
     pub semihosting: Semihosting,
-    /// The console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
+    /// Console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
     pub console: String,
-    /// What is typed on the console.
+    /// Texts to be typed on the console.
     pub input: Vec<Step>,
-    /// The firmware's kernel, where it has one.
+    /// Kernel of the firmware, if it has one.
     pub kernel: Option<Kernel>,
-    /// The tasks of an executor, which have no stacks of their own; sorted by their functions.
+    /// Tasks of an async executor, which have no stacks of their own; sorted by their functions.
     pub polls: Vec<Poll>,
-    /// The functions that give memory out and take it back, sorted by their first addresses; empty: the heap is not
-    /// followed.
+    /// Functions that allocate and free memory, sorted by their first addresses; empty: the heap is not followed.
     pub heap: Vec<Allocator>,
-    /// What the firmware names itself; sorted by address.
+    /// Events that the firmware names itself, sorted by address.
     pub events: Vec<Event>,
-    /// Instructions of a slice; None: there are none.
+    /// Instructions of a slice; None: no slices.
     pub slice_insns: Option<u64>,
-    /// What happens is written event by event, see [`crate::timeline`].
+    /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
     pub timeline: Option<Wanted>,
 }
 
-/// A task that a function is called for each time that it goes on: an async one. What the first argument points to
-/// tells several of one function apart.
+/// Async task: a function is called each time that the task resumes. Tasks that share the function differ in its
+/// first argument, a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// First address of the function.
@@ -157,48 +156,48 @@ pub struct Poll {
     pub name: String,
 }
 
-/// Where a kernel keeps what its tasks are told apart by. Nothing in here is any one kernel's.
+/// Layout of a kernel's tasks in memory. No field is specific to one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The pointers to the running tasks' control blocks, one per core.
+    /// Pointers to the running tasks' control blocks, one per core.
     pub current: Range<u64>,
-    /// The variable that is not zero while the scheduler runs; None: it always does.
+    /// Variable that is not zero while the scheduler runs; None: the scheduler always runs.
     pub running: Option<Range<u64>>,
     /// Variables that hold the idle tasks' control blocks.
     pub idle: Vec<u64>,
-    /// Functions that the idle tasks, and no others, begin with.
+    /// Functions in which the idle tasks, and no others, begin.
     pub idle_entries: Vec<u64>,
-    /// Bytes of a control block that are the task's name.
+    /// Offsets of the bytes of a control block that are the task's name.
     pub name: Option<Range<u64>>,
-    /// Offset of the stack pointer that is saved as a task is switched out.
+    /// Offset of the stack pointer that is saved when a task is switched out.
     pub saved_sp: Option<u64>,
     /// Offset of the stack's lowest address.
     pub stack: Option<u64>,
-    /// Where the stack ends.
+    /// Member that says where the stack ends.
     pub stack_end: Option<StackEnd>,
-    /// The byte that fills a stack before it is used.
+    /// Byte that fills a stack before it is used.
     pub paint: Option<u8>,
     /// Code whose stores may switch tasks.
     pub switchers: Vec<Range<u64>>,
-    /// The function that deletes the task whose control block is its first argument; 0 is the running one.
+    /// Function that deletes the task whose control block is its first argument; argument 0 means the running task.
     pub delete: Option<u64>,
 }
 
-/// A member of a control block that says where the stack ends.
+/// Member of a control block that says where the stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackEnd {
     /// Offset of the member.
     pub offset: u64,
-    /// Added to its value, this is the address above the stack: the size of a word, where the member points to
-    /// the last one.
+    /// Added to the member's value to get the address above the stack: the size of a word where the member points to
+    /// the last word.
     pub plus_bytes: u64,
 }
 
 impl Request {
-    /// Appends the record.
+    /// Appends the record to `out`.
     ///
     /// # Errors
-    /// When something in it cannot be meant; nothing is appended.
+    /// When a field makes no sense; nothing is appended.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.check().map_err(|what| Malformed { what, offset: out.len() })?;
         let mut steps = Vec::new();
@@ -256,7 +255,7 @@ impl Request {
     /// Reads the record, which is all of `bytes`.
     ///
     /// # Errors
-    /// When it is damaged, of another version, or something in it cannot be meant.
+    /// When the record is damaged, of another version, or a field makes no sense.
     pub fn read(bytes: &[u8]) -> Result<Request, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.bytes(MAGIC.len() as u64, "request")? != MAGIC {
@@ -356,7 +355,7 @@ impl Request {
         })
     }
 
-    /// Names the first thing that cannot be meant.
+    /// Returns the name of the first field that makes no sense, as an error.
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns, self.slice_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
@@ -506,7 +505,7 @@ pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<
     items.iter().for_each(|item| put(out, item));
 }
 
-/// Reads a list. Each item takes at least a byte, so that a damaged length ends at the end of the file.
+/// Reads a list. Each item takes at least a byte, so a damaged length ends at the end of the file.
 pub(crate) fn read_list<T>(
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,

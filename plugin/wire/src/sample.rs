@@ -3,7 +3,7 @@
 use crate::Malformed;
 use crate::varint::{self, Reader};
 
-/// One sample: which instruction was the PERIOD-th one.
+/// Sample: the instruction at which the clock reached a multiple of the period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Instructions of this vCPU since the window opened, up to and including this one.
@@ -12,7 +12,7 @@ pub struct Sample {
     pub pc: u64,
     /// Index of the vCPU.
     pub vcpu: u32,
-    /// The callers: the id of the innermost [`crate::definition::Definition::Frame`]; 0: there are none.
+    /// Callers: the id of the innermost [`crate::definition::Definition::Frame`]; 0: there are none.
     pub stack: u32,
     /// Running task, the id of a [`crate::definition::Definition::Task`]; 0: none.
     pub task: u32,
@@ -22,7 +22,7 @@ pub struct Sample {
     pub zone: u32,
 }
 
-/// Most vCPUs that a stream may name: bounds what a malformed one can allocate.
+/// Most vCPUs in a stream: bounds the memory that a malformed stream can allocate.
 pub const MAX_VCPUS: u32 = 4096;
 
 const STEP: u8 = 1;
@@ -35,7 +35,7 @@ const ZONE: u8 = 32;
 #[derive(Clone, Debug, Default)]
 struct Previous {
     sample: Sample,
-    /// Per vCPU: where its last sample was, and the step that led there.
+    /// Instructions at the last sample and the step that led there, by vCPU.
     at: Vec<(u64, u64)>,
 }
 
@@ -49,7 +49,7 @@ impl Previous {
     }
 }
 
-/// Writes samples; keeps what the next delta refers to.
+/// Encoder of samples; keeps the values that the next delta refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder(Previous);
 
@@ -57,8 +57,7 @@ impl Encoder {
     /// Appends one sample to `out`.
     ///
     /// # Errors
-    /// When it lies before the vCPU's previous sample or names an impossible vCPU; nothing is
-    /// appended.
+    /// When the sample lies before the vCPU's previous one or its vCPU is above the limit; nothing is appended.
     pub fn put(&mut self, sample: &Sample, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let malformed = Malformed { what: "sample", offset: out.len() };
         if sample.vcpu >= MAX_VCPUS {
@@ -99,7 +98,7 @@ impl Encoder {
     }
 }
 
-/// Reads what [`Encoder`] wrote.
+/// Decoder of the samples that [`Encoder`] wrote.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,

@@ -1,5 +1,5 @@
-//! The slices file: how far counters have grown from one cut of the run to the next. A cut is made where a phase ends and
-//! where a slice of so many instructions does; what came after the last one is the rest of what the counters hold.
+//! Slices file: the growth of counters from one cut of the run to the next. The run is cut where a phase ends and
+//! where a slice of so many instructions does. Growth after the last cut is the rest of the counters' values.
 
 use crate::sample::MAX_VCPUS;
 use crate::varint::{self, Reader};
@@ -8,35 +8,36 @@ use crate::{Malformed, counters};
 /// Name of the file.
 pub const FILE_NAME: &str = "slices";
 
-/// What came between two cuts.
+/// Part of the run between two cuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// Number of the phase's name, 0: none had begun.
+    /// Number of the phase's name; 0: no phase had begun.
     pub phase: u32,
-    /// A slice ends here, and not only a phase.
+    /// Whether a slice ends here, and not only a phase.
     pub is_full: bool,
-    /// By vCPU.
+    /// Growth of each vCPU's counters.
     pub vcpus: Vec<Growth>,
 }
 
-/// What one vCPU has counted meanwhile.
+/// Growth of one vCPU's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// Its instructions of the window at the cut.
+    /// Instructions of the vCPU in the window up to the cut.
     pub end_insns: u64,
-    /// Counters that are others than at the cut before, and by how much; by slot.
+    /// Changed counters by slot, with the difference from the cut before.
     pub counts: Vec<(u32, i64)>,
 }
 
-/// Writes slices; keeps what the next is the distance from.
+/// Encoder of slices; keeps the ends that the next slice is compared with.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder(Vec<u64>);
 
 impl Encoder {
-    /// Appends one.
+    /// Appends a slice to `out`.
     ///
     /// # Errors
-    /// When it ends before the one before, or its slots are no counters in order; nothing is appended.
+    /// When a vCPU's end lies before that of the last slice, or the slots are not counters in order; nothing is
+    /// appended.
     pub fn put(&mut self, slice: &Slice, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let malformed = Malformed { what: "slice", offset: out.len() };
         self.0.resize(self.0.len().max(slice.vcpus.len()), 0);
@@ -64,7 +65,7 @@ impl Encoder {
     }
 }
 
-/// Reads what [`Encoder`] wrote.
+/// Decoder of the slices that [`Encoder`] wrote.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,

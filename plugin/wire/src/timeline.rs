@@ -1,8 +1,8 @@
-//! The timeline: what happened at which instruction, each event of it, in order.
+//! Timeline: every event of the run in order, each at its instruction.
 //!
-//! Events are delta-coded by vCPU: three to six bytes each. What is allocated and freed is not among them: the heap's
-//! own stream ([`crate::heap`]) has it, at the same instructions; of several vCPUs the timeline says where. Nothing is written before the window opens; what is
-//! under way then comes first, at instruction 0.
+//! Events are delta-coded by vCPU: three to six bytes each. Allocations and frees are in the heap's own stream
+//! ([`crate::heap`]) at the same instructions; with several vCPUs the timeline says which vCPU each is on. No event
+//! is written before the window opens. Activities that are under way then come first, at instruction 0.
 
 use crate::Malformed;
 use crate::definition::MAX_TEXT_BYTES;
@@ -10,31 +10,31 @@ use crate::request::{self, MAX_OFFSET_BYTES};
 use crate::sample::MAX_VCPUS;
 use crate::varint::{self, Reader};
 
-/// Name of the file with the events; there is one where [`crate::request::Request::timeline`] asks for it.
+/// Name of the event file; it exists where [`crate::request::Request::timeline`] asks for it.
 pub const FILE_NAME: &str = "timeline";
 
-/// Something that happened.
+/// Event of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The vCPU.
+    /// Index of the vCPU.
     pub vcpu: u32,
-    /// Instructions of the window that it had started: what follows is that many instructions in.
+    /// Instructions of the window that the vCPU had started: the event comes after that many.
     pub at_insns: u64,
-    /// What happened.
+    /// Kind of event.
     pub what: What,
 }
 
-/// What happened.
+/// Kind of timeline event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Another task executes; 0: none. The one before does not, for this reason.
+    /// Another task executes; 0: no task.
     Switched {
-        /// Its number.
+        /// Id of the task.
         task: u32,
-        /// Why the one before does not.
+        /// Reason why the task before it stopped.
         why: Why,
     },
-    /// An exception's handler begins.
+    /// The handler of an exception begins.
     Entered {
         /// Exception number, or cause with the highest of 64 bits for interrupts.
         number: u64,
@@ -46,12 +46,12 @@ pub enum What {
         /// Number of its name.
         name: u32,
     },
-    /// The innermost zone ends.
+    /// The innermost zone ends as it should.
     Ended {
         /// Number of its name.
         name: u32,
     },
-    /// The innermost zone was left without its end, and is noticed to be over.
+    /// The innermost zone was left without its end event, which is noticed now.
     Abandoned {
         /// Number of its name.
         name: u32,
@@ -61,105 +61,106 @@ pub enum What {
         /// Number of its name.
         name: u32,
     },
-    /// A value was named.
+    /// The firmware gave a value by a mark.
     Mark {
-        /// Number of its name.
+        /// Number of the mark's name.
         name: u32,
         /// The value.
         value: i64,
     },
-    /// A function is called that is traced.
+    /// A traced function is called.
     Called {
-        /// Its place in [`Wanted::functions`].
+        /// Index in [`Wanted::functions`].
         function: u32,
     },
-    /// The innermost call of it has returned.
+    /// The innermost call of this function has returned.
     Returned {
-        /// As in [`What::Called`].
+        /// Index in [`Wanted::functions`].
         function: u32,
     },
-    /// The innermost call of it is noticed to be over: an exception or a longjmp led out of it.
+    /// The innermost call of this function is noticed to be over: an exception or a longjmp led out of it.
     Unwound {
-        /// As in [`What::Called`].
+        /// Index in [`Wanted::functions`].
         function: u32,
     },
     /// The firmware has printed.
     Printed {
-        /// How much, since the last such event.
+        /// Bytes printed since the last such event.
         bytes: u64,
     },
-    /// The firmware calls the host.
+    /// The firmware makes a semihosting call.
     Semihosting {
-        /// The operation.
+        /// Number of the operation.
         operation: u32,
     },
     /// The processor waits for an interrupt.
     Waits,
-    /// It has slept: the machine's clock has gone on without an instruction.
+    /// The processor has slept: the machine's clock has advanced without an instruction.
     Slept {
-        /// By so many nanoseconds.
+        /// Duration of the sleep in nanoseconds.
         ns: u64,
     },
     /// The kernel has saved the registers of the task that is about to be switched out.
     Stack {
-        /// The task's stack pointer then.
+        /// Stack pointer of the task at that moment.
         sp: u64,
     },
     /// The firmware masks interrupts.
     Masked,
-    /// It does no more.
+    /// The firmware unmasks interrupts.
     Unmasked,
-    /// The next event of the heap in the window is this vCPU's, and is noticed here. Of one vCPU its own time says that.
+    /// The next event of the heap in the window belongs to this vCPU and comes here. With a single vCPU its
+    /// instruction count says so.
     Heap,
-    /// Nothing: this vCPU has come so far, and waits for its next turn, as the next event happens on another one. So it is
-    /// known at every event how far each of them has come.
+    /// This vCPU has come so far and waits for its turn, because the next event happens on another vCPU. So each
+    /// vCPU's progress is known at every event.
     Stopped,
-    /// What tasks wait for is named: the n-th of these events is object n.
+    /// An object that tasks wait for is described: the n-th of these events is object n.
     Object {
-        /// Address of the list of those who wait.
+        /// Address of the list of waiting tasks.
         address: u64,
-        /// What it is.
+        /// Kind of the object.
         kind: ObjectKind,
-        /// Address of the whole, where that is known.
+        /// Address of the whole object, where that is known.
         whole: u64,
-        /// Name that the firmware gave it; empty: none.
+        /// Name that the firmware gave it; empty: no name.
         name: String,
     },
 }
 
-/// Why a task executes no more.
+/// Reason why a task stopped executing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// It cannot be told.
+    /// The reason cannot be determined.
     Unknown,
-    /// There was none.
+    /// No task executed before.
     First,
-    /// It could go on, and an interrupt made another one execute.
+    /// The task was ready, and an interrupt made another one execute.
     Preempted,
-    /// It could go on, and gave way itself: by a yield, or a call that made another one ready.
+    /// The task was ready and gave way itself: by a yield, or a call that made another task ready.
     Yielded,
-    /// It waits for a time.
+    /// The task waits for a time.
     Delayed,
-    /// It waits for an object, at most for a time.
+    /// The task waits for an object, perhaps with a time limit.
     Blocked {
-        /// The object's number.
+        /// Number of the object.
         object: u32,
     },
-    /// It waits for a notification.
+    /// The task waits for a notification.
     Notification,
-    /// It was suspended.
+    /// The task was suspended.
     Suspended,
-    /// It was deleted.
+    /// The task was deleted.
     Deleted,
-    /// Its function has returned until it is polled again, or polls another one.
+    /// The task's function has returned until its next poll, or polls another task.
     Polled,
 }
 
-/// What tasks can wait for.
+/// Kind of object that tasks can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ObjectKind {
-    /// It cannot be told.
+    /// The kind cannot be determined.
     Unknown,
     /// Room in a queue.
     QueueRoom,
@@ -205,11 +206,11 @@ const SLEPT: u8 = 17;
 const STACK: u8 = 18;
 const HEAP: u8 = 19;
 const STOPPED: u8 = 20;
-/// All of the first byte that says what happened.
+/// Bits of the first byte that hold the event's kind.
 const KIND: u8 = 0x1f;
-/// It happened on another vCPU than the last event.
+/// Bit: the event is on another vCPU than the last one.
 const VCPU: u8 = 0x20;
-/// All that is used of the first byte.
+/// All bits that are used in the first byte.
 const USED: u8 = KIND | VCPU;
 
 const BLOCKED: u8 = 5;
@@ -246,15 +247,15 @@ impl Why {
     }
 }
 
-/// What the next event's differences refer to.
+/// Values that the next event's differences refer to.
 #[derive(Clone, Debug, Default)]
 struct Previous {
     vcpu: u32,
-    /// By vCPU.
+    /// Instructions at the last event, by vCPU.
     at_insns: Vec<u64>,
-    /// Objects so far.
+    /// Objects described so far.
     objects: u32,
-    /// The last stack pointer.
+    /// Last stack pointer.
     sp: u64,
 }
 
@@ -267,7 +268,7 @@ impl Previous {
         &mut self.at_insns[index]
     }
 
-    /// Whether an event can come next, but for its time.
+    /// Whether the event can come next, apart from its time.
     fn allows(&self, event: &Event) -> bool {
         event.vcpu < MAX_VCPUS
             && match &event.what {
@@ -294,7 +295,7 @@ impl Previous {
     }
 }
 
-/// Writes events; keeps what the next difference refers to.
+/// Encoder of events; keeps the values that the next difference refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder(Previous);
 
@@ -302,7 +303,7 @@ impl Encoder {
     /// Appends one event to `out`.
     ///
     /// # Errors
-    /// When it comes before the vCPU's last one, or cannot be meant; nothing is appended.
+    /// When the event comes before the vCPU's last one, or makes no sense here; nothing is appended.
     pub fn put(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let malformed = Malformed { what: "timeline event", offset: out.len() };
         let since = event.at_insns.checked_sub(*self.0.at(event.vcpu.min(MAX_VCPUS)));
@@ -344,7 +345,7 @@ impl Encoder {
                     varint::put(out, (*object).into());
                 }
             }
-            // Its highest bit is the lowest here, so that it is short.
+            // Rotated so that the highest bit, which marks interrupts, becomes the lowest: the number stays short.
             What::Entered { number } => varint::put(out, number.rotate_left(1)),
             What::Begun { name } | What::Ended { name } | What::Abandoned { name } | What::Phase { name } => {
                 varint::put(out, (*name).into());
@@ -374,7 +375,7 @@ impl Encoder {
     }
 }
 
-/// Reads what [`Encoder`] wrote.
+/// Decoder of the events that [`Encoder`] wrote.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
@@ -468,49 +469,50 @@ impl Iterator for Decoder<'_> {
     }
 }
 
-/// What is asked for of the timeline.
+/// Request for the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// First addresses of the functions whose calls are among the events, sorted.
     pub functions: Vec<u64>,
-    /// Where the kernel says why a task does not execute, where that is known.
+    /// Layout of the kernel's data that tell why a task does not execute, if known.
     pub waits: Option<Waits>,
-    /// How long the machine sleeps, if an instruction takes 2^shift ns of virtual time; None: that is not asked for.
+    /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not asked
+    /// for.
     pub sleep_shift: Option<u8>,
 }
 
-/// The largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
+/// Largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
 const MAX_SHIFT: u8 = 10;
 
-/// Where a kernel says why a task does not execute. Nothing in here is any one kernel's.
+/// Layout of the kernel's data that tell why a task does not execute. No field is specific to one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Offset, in a control block, of the pointer to the list that says the task's state.
+    /// Offset, in a control block, of the pointer to the list that stands for the task's state.
     pub state: u64,
-    /// Offset of the pointer to the list of those who wait for the same.
+    /// Offset, in a control block, of the pointer to the list of tasks that wait for the same object.
     pub event: Option<u64>,
-    /// Offset of the value of its item in that list, and its size: the order in the list, or flags, which are higher, in
-    /// that of an event group.
+    /// Offset and size of the value of the task's item in that list: its order in the list, or, for an event group,
+    /// flags in high bits.
     pub event_value: Option<(u64, u64)>,
-    /// Lists, by address, and what being in one says.
+    /// Lists, by address, and the state of the tasks in each.
     pub lists: Vec<(u64, State)>,
-    /// Offset of the bytes of which one is 1 while the task waits for a notification, and how many they are.
+    /// Offset and number of the bytes of which one is 1 while the task waits for a notification.
     pub notification: Option<(u64, u64)>,
-    /// How objects are laid out that tasks wait for.
+    /// Layout of the objects that tasks wait for.
     pub objects: Option<Objects>,
 }
 
-/// What being in a list says of a task.
+/// State of a task, by the list that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// It could execute.
+    /// The task could execute.
     Ready,
-    /// It waits for a time.
+    /// The task waits for a time.
     Delayed,
-    /// It waits without end.
+    /// The task waits without a time limit.
     Suspended,
-    /// It is deleted.
+    /// The task is deleted.
     Deleted,
 }
 
@@ -518,22 +520,22 @@ impl State {
     const ALL: [State; 4] = [State::Ready, State::Delayed, State::Suspended, State::Deleted];
 }
 
-/// How the objects are laid out that tasks wait for: offsets, and what tells them from other memory.
+/// Layout of the objects that tasks wait for: offsets, and the marks that tell them from other memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objects {
-    /// Offset, in a list, of the item that ends it: all bits of its first bytes are set.
+    /// Offset, in a list, of the item that ends it; all bits of the item's first bytes are set.
     pub end: u64,
-    /// So many bytes.
+    /// Number of those first bytes.
     pub end_bytes: u64,
-    /// Offset, in a queue, of the list of those who wait for room.
+    /// Offset, in a queue, of the list of tasks that wait for room.
     pub room: u64,
-    /// Of those who wait for an item.
+    /// Offset, in a queue, of the list of tasks that wait for an item.
     pub item: u64,
-    /// Of the queue's length, a pointer's size wide and not 0.
+    /// Offset of the queue's length, as wide as a pointer and not 0.
     pub length: u64,
-    /// Of the size of an item, as wide; 0: it is a semaphore, or a mutex, whose first word is 0.
+    /// Offset of an item's size, as wide; 0 there: a semaphore, or a mutex, whose first word is 0.
     pub item_size: u64,
-    /// The table of names: its address and how many entries it has, each a pointer to a name and one to the queue.
+    /// Table of queue names: its address and number of entries. An entry is a pointer to a name and one to the queue.
     pub registry: Option<(u64, u64)>,
 }
 
@@ -554,7 +556,7 @@ impl Wanted {
         Ok(Wanted { functions, waits, sleep_shift: sleep_shift.transpose()? })
     }
 
-    /// Whether it can be meant.
+    /// Whether every field is within its limits.
     pub(crate) fn is_meant(&self) -> bool {
         self.functions.is_sorted_by(|one, next| one < next)
             && self.waits.iter().all(Waits::is_meant)
@@ -620,7 +622,7 @@ impl Waits {
     }
 }
 
-/// Most names of queues.
+/// Most entries in the table of queue names.
 const MAX_NAMES: u64 = 1 << 12;
 
 /// Most notifications of a task.

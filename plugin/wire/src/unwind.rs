@@ -1,60 +1,60 @@
-//! How to find a caller's frame: what the harness makes of the ELF's unwind information, for the plugin
-//! to walk a stack with at every sample.
+//! Unwind rows: the rules for finding a caller's frame. The harness makes them from the ELF's unwind information, and
+//! the plugin walks a stack with them at every sample.
 //!
-//! A row holds from its address to the next row's. Every row is [`ROW_BYTES`] long, little-endian, and
-//! the file is sorted by address, so that finding one is a binary search in memory.
+//! A row holds from its address to the next row's. Every row is [`ROW_BYTES`] long, little-endian, and the file is
+//! sorted by address. So a row is found by binary search in memory.
 //!
-//! The *canonical frame address* (CFA) is the value of the stack pointer at the function's entry, as in
-//! DWARF 5, 6.4. The frame pointer is r7 on Thumb and s0 on RISC-V: the only registers other than the
-//! stack pointer that compilers compute it from there.
+//! The *canonical frame address* (CFA) is the stack pointer's value at the function's entry, as in DWARF 5, 6.4. The
+//! frame pointer is r7 on Thumb and s0 on RISC-V. Compilers compute the CFA from no other register but the stack
+//! pointer.
 
 use crate::Malformed;
 
 /// Size of a row in the file.
 pub const ROW_BYTES: usize = 24;
 
-/// What holds from an address to the next row's.
+/// Rule that holds from an address to the next row's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// First address.
     pub pc: u64,
-    /// How to find the caller there; None: there is no unwind information.
+    /// Rule for finding the caller there; None: there is no unwind information.
     pub rule: Option<Rule>,
 }
 
-/// How to find the caller's frame.
+/// Rule for finding the caller's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What the canonical frame address is computed from.
+    /// Register that the canonical frame address is computed from.
     pub base: Base,
-    /// Canonical frame address minus that.
+    /// Canonical frame address minus the register's value.
     pub cfa_offset_bytes: i32,
-    /// Where the return address is.
+    /// Location of the return address.
     pub return_addr: Saved,
-    /// Where the caller's frame pointer is.
+    /// Location of the caller's frame pointer.
     pub frame_pointer: Saved,
 }
 
-/// A register that the canonical frame address is computed from.
+/// Register that the canonical frame address is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// sp.
+    /// Stack pointer, sp.
     StackPointer,
-    /// r7 or s0.
+    /// Frame pointer: r7 or s0.
     FramePointer,
 }
 
-/// Where a register of the caller's is.
+/// Location of a caller's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// Still in the register.
     Register,
     /// In memory, at the canonical frame address plus this many bytes.
     AtCfa(i32),
-    /// Nowhere.
+    /// Not saved anywhere.
     Lost,
-    /// In RISC-V's second link register, t0: the return address of millicode and outlined code. No other register is
-    /// ever there.
+    /// In RISC-V's second link register, t0: the return address of millicode and outlined code. Used for no other
+    /// register.
     SecondLink,
 }
 
@@ -83,7 +83,7 @@ impl Saved {
 }
 
 impl Row {
-    /// Appends the row.
+    /// Appends the row to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.pc.to_le_bytes());
         let mut words = [0; 3];
@@ -115,7 +115,7 @@ impl Row {
             })
         };
         let row = Row { pc: u64::from_le_bytes(*pc), rule };
-        // No two files mean the same.
+        // A row has one encoding only: refuse any other.
         let mut again = Vec::with_capacity(ROW_BYTES);
         row.put(&mut again);
         (again == bytes).then_some(row)
@@ -125,7 +125,7 @@ impl Row {
 /// Reads a file of rows.
 ///
 /// # Errors
-/// When it is cut short, not sorted, or a row has no meaning.
+/// When the file is cut short or not sorted, or a row has no meaning.
 pub fn read(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
     let (rows, rest) = bytes.as_chunks();
     let malformed = |index: usize| Malformed { what: "unwind row", offset: index * ROW_BYTES };
@@ -143,7 +143,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
     Ok(read)
 }
 
-/// The rule that holds at an address; `rows` are sorted.
+/// Returns the rule that holds at an address; `rows` are sorted.
 pub fn rule_at(rows: &[Row], pc: u64) -> Option<&Rule> {
     let after = rows.partition_point(|row| row.pc <= pc);
     rows[after.checked_sub(1)?].rule.as_ref()

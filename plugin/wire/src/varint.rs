@@ -17,7 +17,7 @@ pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, ((delta << 1) ^ (delta >> 63)) as u64);
 }
 
-/// A position in a byte stream; every read names what it was looking for.
+/// Position in a byte stream. Every read takes the name of the value that it reads, for its error.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         self.offset >= self.bytes.len()
     }
 
-    /// Reads no more: after what is malformed nothing is where it should be.
+    /// Ends the stream: after a malformed record no position is right.
     pub(crate) fn stop(&mut self) {
         self.offset = self.bytes.len();
     }
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         for shift in (0..64).step_by(7) {
             let byte = self.byte(what)?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte holds one bit: more would be silently lost.
+            // The tenth byte holds one bit; higher bits would be silently lost.
             if shift == 63 && bits > 1 {
                 break;
             }

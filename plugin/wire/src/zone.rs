@@ -1,52 +1,52 @@
-//! What firmware names itself: zones, phases and marks (`targets/zone/zone.h`). Each is an instruction that does
-//! nothing; the image says which ones they are, and the plugin looks at no others.
+//! Zones, phases and marks that the firmware names itself (`targets/zone/zone.h`). Each is an instruction that does
+//! nothing. The image lists these instructions, and the plugin looks at no others.
 
 use crate::varint::{self, Reader};
 use crate::{Malformed, counters};
 
-/// An instruction of the firmware that names something.
+/// Instruction of the firmware that names something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Address of the instruction.
     pub address: u64,
-    /// What it says.
+    /// Meaning of the instruction.
     pub kind: EventKind,
-    /// Number of the name among the image's names, from 1; 0: it has none (only the end of a scope).
+    /// Number of the name among the image's names, from 1; 0: no name (only at the end of a scope).
     pub name: u32,
 }
 
-/// What such an instruction says.
+/// Meaning of such an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// A scope begins, or ends; scopes of one number belong together, 0 goes with any.
+    /// A scope begins. Its number ties it to its end; number 0 matches any.
     Enter {
-        /// That number.
+        /// Number of the scope.
         scope: u32,
     },
-    /// See [`EventKind::Enter`].
+    /// A scope ends, see [`EventKind::Enter`].
     Leave {
-        /// As there.
+        /// Number of the scope.
         scope: u32,
     },
-    /// A zone begins that is no scope's.
+    /// A zone that belongs to no scope begins.
     Begin,
-    /// It ends.
+    /// A zone that belongs to no scope ends.
     End,
-    /// A phase begins, and the one before ends.
+    /// A phase begins, and the phase before it ends.
     Phase,
-    /// A value that lies in a register.
+    /// A mark whose value is in a register.
     Register {
         /// Number of the register.
         register: u8,
     },
-    /// A value that the instruction itself stands for.
+    /// A mark whose value is given by the instruction itself.
     Constant {
-        /// It.
+        /// Value of the mark.
         value: i64,
     },
 }
 
-/// Registers that a value may be in.
+/// Number of registers that a value may be in.
 pub const REGISTERS: u8 = 32;
 
 const ENTER: u8 = 1;
@@ -96,7 +96,7 @@ impl Event {
         Ok(Event { address, kind, name })
     }
 
-    /// Whether it can be meant.
+    /// Whether name and register fit the kind.
     pub(crate) fn is_sound(&self) -> bool {
         match self.kind {
             EventKind::Leave { .. } => true,
@@ -106,93 +106,93 @@ impl Event {
     }
 }
 
-/// What executes a zone: tasks and exceptions have zones of their own.
+/// Context of a zone: tasks and exceptions have zones of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ContextKind {
-    /// A task, the id of a [`crate::definition::Definition::Task`]; 0: code that is no task's.
+    /// Task, the id of a [`crate::definition::Definition::Task`]; 0: code outside of all tasks.
     Task(u32),
-    /// An exception, as in [`crate::definition::FrameKind::Exception`].
+    /// Exception, as in [`crate::definition::FrameKind::Exception`].
     Exception(u64),
 }
 
-/// What counters of zones, marks and contexts are counters of.
+/// Subject of a row of counters: a zone, a mark or a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Row {
-    /// A zone in one context: [`ZONE_COUNTERS`], see [`ZoneCounter`].
+    /// Zone in one context: [`ZONE_COUNTERS`], see [`ZoneCounter`].
     Zone {
-        /// Number of its name.
+        /// Number of the zone's name.
         name: u32,
-        /// Where it is.
+        /// Context that executes it.
         context: ContextKind,
     },
-    /// The marks of one name: [`MARK_COUNTERS`], see [`MarkCounter`].
+    /// Marks of one name: [`MARK_COUNTERS`], see [`MarkCounter`].
     Mark {
         /// Number of the name.
         name: u32,
     },
     /// Instructions of one task, and of no exception above it: one counter.
     Task {
-        /// As in [`ContextKind::Task`].
+        /// Id, as in [`ContextKind::Task`].
         task: u32,
     },
-    /// Instructions of one exception's handlers, and of none above them: one counter.
+    /// Instructions of one exception's handlers, and of no exception above them: one counter.
     Exception {
-        /// As in [`ContextKind::Exception`].
+        /// Number, as in [`ContextKind::Exception`].
         number: u64,
-        /// First address of its handler, of the first if there are several.
+        /// First address of the handler; with several handlers, of the first one.
         handler: u64,
     },
 }
 
-/// What a zone's counters count, by their distance from the first. Instructions are those of its own context.
+/// Meaning of a zone's counters, by distance from the first. Only instructions of the zone's own context count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ZoneCounter {
-    /// How often it was left as it should be.
+    /// Times that the zone was left by its end event.
     Count,
     /// Instructions of all those times together.
     Sum,
-    /// The same without those that are in another time of the same zone.
+    /// Instructions as in `Sum`, but without the times inside another time of the same zone.
     Total,
-    /// Instructions in no zone within.
+    /// Instructions in the zone and in no zone within it.
     Own,
     /// Instructions of the longest time.
     Max,
-    /// 2^64 - 1 minus those of the shortest.
+    /// 2^64 - 1 minus the instructions of the shortest time.
     MinComplement,
-    /// Address of the event that began the longest.
+    /// Address of the event that began the longest time.
     LongestAt,
-    /// The vCPU's instructions of the window before it.
+    /// Instructions of the vCPU in the window before the longest time.
     LongestSince,
-    /// How many of them are in another time of the same zone.
+    /// Number of those times that are inside another time of the same zone.
     Recursive,
-    /// How often the code that began it was left without its end.
+    /// Times that the code that began the zone was left without the zone's end event.
     Left,
-    /// How often its end came where it had not begun.
+    /// Ends that came where the zone had not begun.
     Orphans,
-    /// How many of those had begun in another context.
+    /// Number of those ends whose zone had begun in another context.
     Foreign,
-    /// How many are under way.
+    /// Number of times that are under way.
     Open,
 }
 
 /// Counters of one zone in one context.
 pub const ZONE_COUNTERS: u32 = 13;
 
-/// What the counters of marks count, by their distance from the first. Values are signed; what grows from 0 is the
-/// distance to the lowest one, 2^63 of it.
+/// Meaning of a mark's counters, by distance from the first. Values are signed; extremes are kept as distances from
+/// the lowest value, -2^63, since counters grow from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MarkCounter {
-    /// How many there were.
+    /// Number of marks.
     Count,
     /// Sum of the values, wrapping.
     Sum,
     /// The highest value plus 2^63.
     Max,
-    /// 2^64 - 1 minus the lowest value plus 2^63.
+    /// 2^64 - 1 minus (the lowest value plus 2^63).
     MinComplement,
-    /// The last value.
+    /// Last value.
     Last,
 }
 

@@ -1,5 +1,4 @@
-//! Another run beside the one that the page shows, as its script reads it: what changed, by function, task and call
-//! path.
+//! Comparison with another run, as data for the page's script: changes by function, task and call path.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +13,33 @@ use crate::analysis::metrics::Metric;
 use crate::analysis::stacks::{FrameRole, View};
 use crate::profile::Profile;
 
-/// Most functions that are listed; the sentence above them has all.
+/// Most functions that are listed; the sentence above the list counts all.
 const MAX_CHANGES: usize = 20_000;
 
-/// What a function's fate is called, by its number in the columns.
+/// Fates of functions, by their number in the columns.
 const FATES: [Fate; 5] = [Fate::Stays, Fate::New, Fate::Vanished, Fate::NowInlined, Fate::NoLongerInlined];
 
-/// A comparison.
+/// Comparison with another run.
 #[derive(Debug, Serialize)]
 pub(super) struct Compare {
     /// Name of the other run.
     label: String,
-    /// Which functions account for the change.
+    /// Sentence about the functions that account for the change.
     explained: String,
-    /// How the two runs were made differently, a sentence each.
+    /// Sentences about different settings of the two runs.
     notes: Vec<String>,
-    /// Instructions of all, before and after.
+    /// Total instructions, before and after.
     total: [u64; 2],
     fates: [&'static str; FATES.len()],
     changes: Changes,
     /// Tasks that changed: instructions before and after.
     tasks: Vec<(String, Option<u64>, Option<u64>)>,
-    /// Instructions before in each path of the page and below it, None where several are drawn together; empty where
+    /// Instructions before in each path of the page and below it, None for several paths drawn together; empty if
     /// paths do not compare.
     paths: Vec<Option<u64>>,
 }
 
-/// Functions that changed, those that account for most first.
+/// Functions that changed, largest share of the total change first.
 #[derive(Debug, Default, Serialize)]
 struct Changes {
     name: Vec<String>,
@@ -52,7 +51,7 @@ struct Changes {
 }
 
 impl Compare {
-    /// The comparison of a profile, whose call tree is as the page has it.
+    /// Compares a profile, whose call tree is the page's.
     pub(super) fn new(before: &Before<'_>, profile: &Profile, tree: &CallTree, view: View) -> Compare {
         let Before { label, profile: old, comparison, notes } = before;
         let mut changes = Changes::default();
@@ -87,15 +86,15 @@ impl Compare {
     }
 }
 
-/// Inclusive instructions that another tree has in the paths of one. A path is the same by the names on it; inlined or
-/// called, a function is the same one.
+/// Inclusive instructions of another tree in the paths of this one. Paths match by the names on them; a function
+/// matches whether inlined or called.
 fn before_in(tree: &CallTree, old: &CallTree) -> Vec<Option<u64>> {
     let step = |tree: &CallTree, member: u32| {
         let frame = &tree.members[member as usize].frame;
         let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
         (frame.name.clone(), role)
     };
-    // Steps by number, so that paths are looked up by two numbers.
+    // Steps get numbers, so that a path is looked up by two numbers.
     let mut steps: BTreeMap<(String, FrameRole), u32> = BTreeMap::new();
     let mut numbers = |tree: &CallTree| -> Vec<u32> {
         let members = 0..tree.members.len() as u32;
@@ -119,7 +118,7 @@ fn before_in(tree: &CallTree, old: &CallTree) -> Vec<Option<u64>> {
         sums[node as usize] = sums[node as usize].saturating_add(insns);
         nodes_of_old[index + 1] = node;
     }
-    // Where the other has no such path, nor one that begins with it.
+    // None: the other tree has neither this path nor one that begins with it.
     let mut found: Vec<Option<u32>> = vec![Some(0)];
     for path in &tree.paths {
         let parent = found[path.parent as usize];

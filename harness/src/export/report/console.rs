@@ -1,33 +1,34 @@
-//! What the firmware printed, line by line, as the page's script reads it.
+//! Console of the firmware, line by line, as data for the page's script.
 
 use serde::Serialize;
 
 use crate::profile::Profile;
 
-/// Most lines and bytes of a line in the page: the last ones are the ones that say how it ended.
+/// Most lines, and most characters of a line, in the page; the last lines are kept, since they show the end of the
+/// run.
 const MAX_LINES: usize = 5_000;
 const MAX_LINE_CHARS: usize = 1_000;
 
-/// The console.
+/// Console of the firmware.
 #[derive(Debug, Serialize)]
 pub(super) struct Console {
     lines: Vec<String>,
-    /// Instructions of the run by which a line had been printed to its end; None: not known.
+    /// Instructions of the run after which a line was complete; None: not known.
     at: Vec<Option<u64>>,
-    /// Lines before the first.
+    /// Number of earlier lines that are left out.
     left_out: usize,
-    /// Some of it is known.
+    /// Whether any such instruction is known.
     marked: bool,
 }
 
 impl Console {
-    /// The console of a run by its bytes; None: nothing was printed.
+    /// Makes the console from its bytes; None: nothing was printed.
     pub(super) fn new(profile: &Profile, bytes: &[u8]) -> Option<Console> {
         if bytes.is_empty() {
             return None;
         }
         let mut console = Console { lines: Vec::new(), at: Vec::new(), left_out: 0, marked: false };
-        // Of several CPUs each has a clock of its own.
+        // With several CPUs, each has a clock of its own.
         let known: &[_] = if profile.vcpus.len() > 1 { &[] } else { &profile.console_marks };
         let mut marks = known.iter().peekable();
         let mut printed = 0_u64;
@@ -35,7 +36,7 @@ impl Console {
         console.left_out = all.len().saturating_sub(MAX_LINES);
         for (number, line) in all.into_iter().enumerate() {
             printed += line.len() as u64;
-            // The first that has all of it.
+            // The first mark that includes the whole line.
             while marks.next_if(|&&(_, bytes)| bytes < printed).is_some() {}
             if number < console.left_out {
                 continue;

@@ -1,7 +1,7 @@
-//! A profile as the page's script reads it: tables as columns, names once, everything else by number.
+//! Profile as data for the page's script: tables as columns, each name once, references by number.
 //!
-//! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be
-//! larger (a kernel in the upper half of 64 bits) and are text.
+//! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be larger
+//! (a kernel in the upper half of 64 bits) and are text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -29,42 +29,42 @@ use crate::profile::{Profile, Span, SpanKind};
 use crate::show::{spans, tasks};
 use crate::text::number::Hex;
 
-/// Most call paths that are drawn one by one. No screen has as many pixels side by side.
+/// Most call paths that are drawn one by one: more than a screen has pixels side by side.
 const MAX_PATHS: usize = 100_000;
 
-/// Stands for call paths that are too narrow to be drawn one by one.
+/// Name of the frame for call paths that are too narrow to be drawn one by one.
 pub(super) const NARROW: &str = "[narrower paths]";
 
-/// Most bins of the address space: wider than the profile's own where there are more.
+/// Most bins of the address space; with more, bins become wider than the profile's own.
 const MAX_BINS: usize = 16_384;
 
-/// Unused bytes that end a region of the address space.
+/// Number of unused bytes that ends a region of the address space.
 const GAP_BYTES: u64 = 0x1_0000;
 
-/// No row, no string, no count.
+/// Stands for no row, no string, or no count.
 const NONE: i64 = -1;
 
-/// Everything in the page.
+/// All data of the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Data {
     image: String,
     total_insns: u64,
     total_samples: u64,
     unnamed_insns: u64,
-    /// The call tree is exact; otherwise its sums are divided as the samples are.
+    /// Whether the call tree is exact; otherwise its sums are divided as the samples are.
     exact: bool,
-    /// There are call stacks.
+    /// Whether there are call stacks.
     stacked: bool,
     fold_irqs: bool,
-    /// How long the run was by the firmware's clock, and how busy: a sentence.
+    /// Sentence about the run's duration by the firmware's clock, and its load.
     time: Option<String>,
     pub(super) strings: Strings,
     pub(super) functions: Functions,
-    /// Where calls were followed.
+    /// Durations of calls, if calls were followed.
     per_call: Option<PerCall>,
     members: Members,
     paths: Paths,
-    /// Paths that are drawn together.
+    /// Number of paths that are drawn together.
     merged_paths: u64,
     arcs: Arcs,
     tasks: Vec<TaskRow>,
@@ -72,27 +72,27 @@ pub(super) struct Data {
     /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
     bins: Bins,
-    /// Where it was followed.
+    /// Heap, if it was followed.
     heap: Option<Heap>,
     zones: Zones,
     console: Option<Console>,
     compare: Option<Compare>,
     saved: Option<Saved>,
-    /// Where there is more than one row to draw.
+    /// Timeline, if there is more than one row to draw.
     timeline: Option<Timeline>,
     check: Check,
-    /// The facts of the run: terms with their texts.
+    /// Facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
-    /// Listings by row; None: no room for it.
+    /// Listings by row; None: the page has no room for it.
     pub(super) listings: Vec<Option<Listing>>,
-    /// Notes on source files that are missing or do not fit, a sentence each.
+    /// Sentences about source files that are missing or do not fit.
     pub(super) source_notes: Vec<String>,
 }
 
-/// Rows of the table: those of the terminal first, in its order; then functions that never executed.
+/// Rows of the table: the terminal's first, in its order; then functions that were never executed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Functions {
-    /// How many of the rows executed.
+    /// Number of executed rows.
     executed: usize,
     name: Vec<i64>,
     /// 1 for functions, 0 for the boot ROM and ranges of addresses.
@@ -108,7 +108,7 @@ pub(super) struct Functions {
     z: Vec<f64>,
 }
 
-/// Inclusive instructions of the shortest, the mean and the longest call, by row; [`NONE`] where none has ended.
+/// Inclusive instructions of the shortest, mean and longest call, by row; [`NONE`] if no call has ended.
 #[derive(Debug, Serialize)]
 struct PerCall {
     min: Vec<i64>,
@@ -136,13 +136,13 @@ struct Paths {
 /// Calls by caller and callee.
 #[derive(Debug, Default, Serialize)]
 struct Arcs {
-    /// Row; below 0: the string -1 - n, of what is no function.
+    /// Row index; negative `n` names string `-1 - n` (the caller is no function).
     caller: Vec<i64>,
     callee: Vec<i64>,
     calls: Vec<u64>,
-    /// Those of `calls` that were jumps at the end of another function.
+    /// Part of `calls` that were jumps at the end of another function.
     tail_calls: Vec<u64>,
-    /// Instructions of the callee and what it calls while called so.
+    /// Instructions of the callee, with its own callees, during these calls.
     inclusive: Vec<u64>,
 }
 
@@ -159,10 +159,10 @@ struct TaskRow {
 #[derive(Debug, Default, Serialize)]
 struct InterruptRow {
     name: String,
-    /// Instructions in it, interrupts that came meanwhile not included.
+    /// Instructions in the interrupt, without interrupts during it.
     insns: u64,
     samples: u64,
-    /// How often, and the instructions of the shortest, the mean and the longest, where they were followed.
+    /// Number of times, and instructions of the shortest, mean and longest, if they were followed.
     spans: Option<[u64; 4]>,
 }
 
@@ -175,11 +175,11 @@ struct Bins {
 #[derive(Debug, Default, Serialize)]
 struct Region {
     start: String,
-    /// Number of the bin from the region's start.
+    /// Number of the bin, from the region's start.
     bin: Vec<u64>,
     insns: Vec<u64>,
     samples: Vec<u64>,
-    /// Row of the function with the most instructions in it.
+    /// Row of the function with the most instructions in the bin.
     function: Vec<i64>,
 }
 
@@ -191,7 +191,7 @@ struct Check {
 }
 
 impl Data {
-    /// All but the listings.
+    /// Makes all data except the listings.
     ///
     /// # Errors
     /// When the profile cannot be packed.
@@ -266,7 +266,7 @@ fn per_call(profile: &Profile, rows: &Rows, count: usize) -> Option<PerCall> {
     has_some.then_some(calls)
 }
 
-/// Numbers of the rows by the first address of their place; None: the boot ROM.
+/// Row numbers by the first address of the place; None: the boot ROM.
 type Rows = HashMap<Option<u64>, i64>;
 
 fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Functions, Rows) {
@@ -289,7 +289,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
 }
 
 fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
-    // Only the boot ROM is a place without an address; reset and exceptions are none.
+    // Only the boot ROM is a place without an address; reset and exceptions are not places.
     let is_place = start.is_some() || name == place::BOOT_ROM;
     is_place.then(|| rows.get(&start).copied()).flatten()
 }
@@ -301,7 +301,7 @@ fn row_of_member(rows: &Rows, member: &Member) -> Option<i64> {
     }
 }
 
-/// Instructions and samples of interrupts, without those that came meanwhile.
+/// Instructions and samples of interrupts, without interrupts during them.
 fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
     let frame = |path: &Path| &tree.members[path.member as usize].frame;
     let mut sums: Vec<(u64, u64)> = tree.paths.iter().map(|path| (path.insns, path.samples)).collect();
@@ -318,7 +318,7 @@ fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
     interrupts
 }
 
-/// Calls by caller and callee, and the inclusive instructions of the rows.
+/// Calls by caller and callee; also fills in the inclusive instructions of the rows.
 fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64], strings: &mut Strings) -> Arcs {
     let row = |party: &Party| match party {
         Party::Code(start) => rows.get(&Some(*start)).copied(),
@@ -334,7 +334,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     }
     let mut columns = Arcs::default();
     for ((caller, callee), edge) in &graph.edges {
-        // Nor is there a row for code without a name that is only known as a caller.
+        // Unnamed code that is known only as a caller has no row either.
         let mut end = |party: &Party| row(party).unwrap_or_else(|| -1 - strings.number(&party.name(profile)));
         let (caller, callee) = (end(caller), end(callee));
         columns.caller.push(caller);
@@ -346,7 +346,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     columns
 }
 
-/// Merges paths that are too narrow to be drawn, so that the sums stay; returns how many these were.
+/// Merges paths that are too narrow to be drawn, keeping the sums; returns their number.
 fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     if tree.paths.len() <= most {
         return 0;
@@ -354,15 +354,15 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     let sums = tree.inclusive_insns();
     let mut sorted = sums.clone();
     sorted.sort_unstable_by(|one, other| other.cmp(one));
-    // A kept path may get one that stands for its narrow ones.
+    // A kept path may get an additional path for its narrow ones.
     let least_insns = sorted[most / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
     tree.members
         .push(Member { frame: stacks::Frame { name: NARROW.to_owned(), role: FrameRole::Other }, start: None });
-    // New numbers of paths by their old ones.
+    // New numbers of paths, by old number.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
-    // What is narrow becomes one more child of the path that it begins with.
+    // Narrow paths become one more child of the nearest kept path.
     let mut rests: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut merged = 0;
     for (index, path) in tree.paths.iter().enumerate() {
@@ -371,7 +371,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
             numbers[number] = paths.len() as u32 + 1;
             paths.push(Path { parent: numbers[path.parent as usize], ..*path });
         } else {
-            // Its nearest ancestor that is kept; all between are narrow, too, and have its number.
+            // The nearest kept ancestor; all between are narrow, too, and already have its number.
             numbers[number] = numbers[path.parent as usize];
             let rest = rests.entry(numbers[number]).or_default();
             rest.0 += path.insns;
@@ -381,7 +381,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     }
     let mut with_rests = Vec::with_capacity(paths.len() + rests.len());
     let mut moved = vec![0_u32; paths.len() + 1];
-    // The number of what stands for the narrow ones within each.
+    // Number of the path for the narrow ones below each kept path.
     let mut rest_of = vec![0_u32; paths.len() + 1];
     let mut after_all = |number: u32, with_rests: &mut Vec<Path>, parent: u32| {
         if let Some(&(insns, samples)) = rests.get(&number) {
@@ -389,7 +389,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
             rest_of[number as usize] = with_rests.len() as u32;
         }
     };
-    // Directly behind the path itself, which is an order of siblings as good as any.
+    // Placed directly after the path itself; the order of siblings does not matter.
     after_all(0, &mut with_rests, 0);
     for (index, path) in paths.iter().enumerate() {
         let parent = moved[path.parent as usize];
@@ -465,7 +465,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         if let SpanKind::Exception { number } = span.kind {
             let name = exceptions.name(number, span.longest_at);
             interrupts.entry(name.clone()).or_insert(InterruptRow { name: name.clone(), ..InterruptRow::default() });
-            // Several causes have one name: calls to the environment from each mode of RISC-V.
+            // Several causes may share a name: environment calls from each mode of RISC-V.
             spans.entry(name).and_modify(|sum| sum.add(*span)).or_insert(*span);
         }
     }
@@ -475,7 +475,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         }
     }
     let mut interrupts: Vec<InterruptRow> = interrupts.into_values().collect();
-    // Stable: equal ones stay in the order of names.
+    // Stable: equal ones stay in order of name.
     interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.insns));
     interrupts
 }
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(merge_narrow(&mut tree, before.paths.len()), 0);
         assert_eq!(tree, before);
         let merged = merge_narrow(&mut tree, 12);
-        // Each sample is still where one was counted.
+        // Every sample is still on a path that counts it.
         let mut taken = vec![0; tree.paths.len() + 1];
         tree.samples.iter().for_each(|&path| taken[path as usize] += 1);
         let counted = tree.paths.iter().map(|path| path.samples);
@@ -548,7 +548,7 @@ mod tests {
         let sums = tree.inclusive_insns();
         for (index, path) in tree.paths.iter().enumerate() {
             assert!(path.parent as usize <= index, "a child before its parent");
-            // What is kept has all that is below it.
+            // A kept path keeps the instructions of all paths below it.
             let names = |tree: &CallTree, number: usize| {
                 let frames: Vec<_> = tree.frames(number as u32).into_iter().cloned().collect();
                 frames
@@ -569,7 +569,7 @@ mod tests {
         // 9,200 of UART0; SysTick's handler and its callee without any of them.
         assert_eq!(insns("[irq UART0]"), 9_200);
         assert_eq!(insns("[irq SysTick]"), 28_000);
-        // The same in whichever view.
+        // The view does not matter.
         assert_eq!(interrupts, interrupts_in(&CallTree::new(&profile, View { fold_irqs: true })));
     }
 }

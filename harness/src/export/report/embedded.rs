@@ -1,4 +1,4 @@
-//! JSON as it may stand inside an element of HTML, and how many bytes that takes.
+//! Writes JSON inside an HTML element, and measures its size.
 
 use std::io::{self, Write};
 
@@ -8,18 +8,18 @@ use serde_json::Serializer;
 
 use crate::text::markup::PageJson;
 
-/// Writes a value as JSON that may stand in the page.
+/// Writes a value as JSON that is safe inside the page.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub(super) fn write(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
-    // As an error of `out`, which a closed pipe is known by.
+    // Converted to an error of `out`, by which a closed pipe is recognised.
     let mut json = Serializer::with_formatter(out, PageJson);
     value.serialize(&mut json).map_err(io::Error::from)?;
     Ok(())
 }
 
-/// Bytes of a value in the page.
+/// Size of a value in the page.
 pub(super) fn size_bytes(value: &impl Serialize) -> Result<usize> {
     let mut counter = Counter(0);
     write(value, &mut counter)?;

@@ -1,4 +1,4 @@
-//! The facts of a run as the report lists them, and the command that makes the same profile again.
+//! Facts of a run for the report, and the command that makes the same profile again.
 
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
@@ -8,7 +8,7 @@ use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::text::number::{Hex, group};
 
-/// The facts of a run as terms with their texts, in the order of reading.
+/// Facts of a run as terms with their texts, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     let facts = &profile.facts;
     let mut list: Vec<(String, String)> = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     list
 }
 
-/// The command that makes the profile, as a shell reads it.
+/// Command that makes the profile, quoted for a shell.
 fn command(profile: &Profile, view: View) -> String {
     let facts = &profile.facts;
     let mut words: Vec<String> = vec!["harness".to_owned()];
@@ -196,7 +196,7 @@ fn command(profile: &Profile, view: View) -> String {
     words.join(" ")
 }
 
-/// A text as `--input` reads it.
+/// Escapes a text in `--input`'s syntax.
 fn escape(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -221,7 +221,7 @@ fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+.,:/@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The heap as the page's script reads it: sums in sentences, a line over time, call paths with their numbers.
+//! Heap as data for the page's script: sums in sentences, its course over time, and call paths with their numbers.
 
 use std::cmp::Reverse;
 
@@ -11,33 +11,33 @@ use crate::show::heap::{names, summary};
 /// Most call paths that the page lists.
 const MAX_PATHS: usize = 200;
 
-/// The heap, where it was followed.
+/// Heap of a run that followed it.
 #[derive(Debug, Serialize)]
 pub(super) struct Heap {
-    /// The terminal's sums, line by line.
+    /// Sums in the terminal's words, line by line.
     lines: Vec<String>,
-    /// Wrong frees, a sentence each.
+    /// Sentences about wrong frees.
     wrong: Vec<String>,
-    /// By time.
+    /// History: instructions of each point, followed by its values in the same order.
     at_insns: Vec<u64>,
     held: Vec<u64>,
     blocks: Vec<u64>,
     most: Vec<u64>,
     high_water: Vec<u64>,
     largest_free: Vec<u64>,
-    /// Call paths, innermost first, most bytes at the peak first.
+    /// Call paths, innermost frame first, sorted by bytes at the peak, most first.
     path: Vec<String>,
     at_peak: Vec<u64>,
     leaked: Vec<u64>,
     allocated: Vec<u64>,
     calls: Vec<u64>,
     failed: Vec<u64>,
-    /// Paths that are left out.
+    /// Number of paths that are left out.
     more: usize,
 }
 
 impl Heap {
-    /// That of a profile.
+    /// Heap of a profile; None: it was not followed.
     pub(super) fn of(profile: &Profile) -> Option<Heap> {
         let found = heap::replay(profile)?;
         let paths = names(profile);
@@ -46,7 +46,7 @@ impl Heap {
             .into_iter()
             .filter(|(_, row)| row.allocated.blocks + row.failed.blocks + row.left.blocks > 0)
             .collect();
-        // Stable: equal ones stay in the order of their names.
+        // Stable: equal ones stay in order of name.
         rows.sort_by_key(|(_, row)| Reverse((row.at_peak.bytes, row.leaked.bytes, row.allocated.bytes)));
         let more = rows.len().saturating_sub(MAX_PATHS);
         rows.truncate(MAX_PATHS);

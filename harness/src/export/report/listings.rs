@@ -1,4 +1,4 @@
-//! The listings of a report: as many functions as there is room for, those with the most instructions first.
+//! Listings of a report: as many functions as fit, most instructions first.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use crate::analysis::source::Sources;
 use crate::profile::Profile;
 use crate::text::number::Hex;
 
-/// Source lines without code that are shown between two with code, and before the first one.
+/// Most source lines without code that are shown between two lines with code, and before the first one.
 const MAX_GAP_LINES: u32 = 12;
 
-/// One function, as columns.
+/// Listing of one function, as columns.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Listing {
     lines: Lines,
@@ -28,35 +28,35 @@ struct Lines {
     file: Vec<i64>,
     line: Vec<u32>,
     text: Vec<Option<String>>,
-    /// -1: the line has no code here.
+    /// Executions of the line's instructions; -1: the line has no code here.
     insns: Vec<i64>,
     samples: Vec<u64>,
 }
 
-/// Instructions in a row that were made from one line.
+/// Adjacent instructions that were made from one line.
 #[derive(Debug, Default, Serialize)]
 struct Runs {
     /// Number of the line; -1: not known.
     line: Vec<i64>,
     /// Functions inlined here, outermost first.
     inlined: Vec<Vec<i64>>,
-    /// How many instructions.
+    /// Number of instructions.
     len: Vec<usize>,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Insns {
-    /// Address of the first one.
+    /// Address of the first instruction.
     start: String,
-    /// Bytes from there.
+    /// Byte offsets from there.
     offset: Vec<u64>,
     text: Vec<String>,
     count: Vec<u64>,
     samples: Vec<u64>,
 }
 
-/// Listings by row of the table, of at most so many bytes together, None where there is no room; and the notes on
-/// source files that are missing or do not fit, a sentence each.
+/// Listings by row of the table, of at most `budget_bytes` together, None if there is no room. Also sentences about
+/// source files that are missing or do not fit.
 pub(super) fn of(
     profile: &Profile,
     sources: &mut Sources,
@@ -74,12 +74,12 @@ pub(super) fn of(
         let fits = bytes <= left;
         left -= if fits { bytes } else { 0 };
         listings.push(fits.then_some(listing));
-        // What is too large for the rest may be followed by what is not, but not for ever.
+        // A smaller listing may still fit after one that did not, but the search must end.
         if left < 1000 {
             break;
         }
     }
-    // Names of files and of inlined functions are few beside the code.
+    // Names of files and of inlined functions take little space beside the code.
     debug_assert!(size_bytes(strings)? - strings_before < 1_000_000);
     Ok((listings, sources.notes()))
 }
@@ -91,7 +91,7 @@ fn columns(
     strings: &mut Strings,
 ) -> Listing {
     let mut columns = Listing::default();
-    // Number in the page of each line of the listing.
+    // Page's number of each line of the listing.
     let mut numbers = Vec::with_capacity(listing.lines.len());
     let mut before: Option<(&str, u32)> = None;
     for line in &listing.lines {

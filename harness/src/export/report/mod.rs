@@ -1,9 +1,9 @@
-//! The report: one HTML page that needs nothing else, neither a network nor a server nor this tool.
+//! Report: one self-contained HTML page, which needs no network, no server and not this tool.
 //!
-//! The page is its data, as JSON, and a script that draws them; the script, in parts by what they draw, and the styles
-//! are files of their own beside this one. Whatever a name holds stays data: no `<` is left in the JSON, so that no
-//! name can end the element that it is in, the script writes names as text only, and the page's policy lets no other
-//! script run and nothing be fetched.
+//! The page is its data, as JSON, and a script that draws them. The script's parts, split by what they draw, and the
+//! styles are files beside this one. Names always stay data. No `<` is left in the JSON, so that no name can end the
+//! enclosing element. The script writes names as text only. The page's policy forbids any other script and any
+//! request.
 
 mod compare;
 mod console;
@@ -31,7 +31,7 @@ use crate::text::markup::{escape, shown};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Parts of the script that have files of their own, and where they belong.
+/// Parts of the script in files of their own, with the marks that they replace.
 const PARTS: [(&str, &str); 9] = [
     ("// {table}\n", include_str!("table.js")),
     ("// {trees}\n", include_str!("trees.js")),
@@ -44,35 +44,35 @@ const PARTS: [(&str, &str); 9] = [
     ("// {timeline}\n", include_str!("timeline.js")),
 ];
 
-/// Most bytes of a page: it is sent by mail and kept by CI.
+/// Largest page in bytes: it must fit into mails and CI artefacts.
 pub const MAX_BYTES: usize = 10_000_000;
 
-/// What a page has beside its profile.
+/// Additions to the profile in a page.
 #[derive(Debug, Default)]
 pub struct Extras<'a> {
-    /// What the firmware printed.
+    /// Console output of the firmware.
     pub console: Option<&'a [u8]>,
-    /// The run that it is compared with.
+    /// Run to compare with.
     pub before: Option<Before<'a>>,
 }
 
-/// A run before, to be compared with.
+/// Earlier run to compare with.
 #[derive(Debug)]
 pub struct Before<'a> {
-    /// Its name.
+    /// Name of the run.
     pub label: &'a str,
-    /// Its profile.
+    /// Profile of the run.
     pub profile: &'a Profile,
-    /// What changed from it.
+    /// Changes since that run.
     pub comparison: Comparison,
-    /// How it was made differently, a sentence each.
+    /// Sentences about different settings of the runs.
     pub notes: Vec<String>,
 }
 
 /// Writes the page.
 ///
 /// # Errors
-/// What `out` reports, and when there is no disassembler.
+/// Errors of `out`; also when there is no disassembler.
 pub fn write(
     profile: &Profile,
     view: View,
@@ -84,7 +84,7 @@ pub fn write(
     let script = PARTS.iter().fold(SCRIPT.to_owned(), |script, (mark, part)| script.replacen(mark, part, 1));
     let frame = PAGE.len() + STYLE.len() + script.len();
     let used = frame + embedded::size_bytes(&data)?;
-    // A reserve for what the listings add to the strings' separators.
+    // Reserve for the separators of strings that the listings add.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
     let title = escape(&shown(&profile.facts.image_name));

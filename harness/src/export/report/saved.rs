@@ -1,4 +1,4 @@
-//! The saved profile itself, to be had from the page: whoever has the page can ask it what no page shows.
+//! Saved profile inside the page, for download: with it, every command of harness can be used.
 
 use std::io::Write;
 
@@ -11,25 +11,25 @@ use serde::Serialize;
 use crate::profile::Profile;
 use crate::text::markup::shown;
 
-/// Most bytes that it may take of the page: most of it is for the code.
+/// Largest packed profile in bytes: most of the page is for the code.
 const MAX_BYTES: usize = 3_000_000;
 
-/// The profile, packed.
+/// Packed profile.
 #[derive(Debug, Serialize)]
 pub(super) struct Saved {
-    /// Name of the file to save it as.
+    /// Name for the downloaded file.
     name: String,
-    /// Its size.
+    /// Unpacked size.
     bytes: usize,
-    /// In gzip, in base64.
+    /// File in gzip, in base64.
     gzip: String,
 }
 
 impl Saved {
-    /// A profile; None: there is no room for it.
+    /// Packs a profile; None: there is no room for it.
     pub(super) fn new(profile: &Profile) -> Result<Option<Saved>> {
         let bytes = profile.to_bytes()?;
-        // Without a time and a system: the same everywhere.
+        // Without time and operating system, so the bytes are the same everywhere.
         let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
         gzip.write_all(&bytes)?;
         let gzip = STANDARD.encode(gzip.finish()?);

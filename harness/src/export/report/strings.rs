@@ -1,10 +1,10 @@
-//! The texts of a page, which its tables refer to by number: a name that stands in many rows is in the page once.
+//! Texts of a page: tables refer to them by number, so a name that many rows use is in the page once.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// Texts, each once.
+/// Texts, each stored once.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Strings {
@@ -14,7 +14,7 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    /// The number of a text.
+    /// Returns the number of a text, adding it if it is new.
     pub(super) fn number(&mut self, text: &str) -> i64 {
         if let Some(&number) = self.numbers.get(text) {
             return number;

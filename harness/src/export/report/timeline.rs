@@ -1,8 +1,8 @@
-//! The timeline of the page: rows of stretches over instructions, of each task, interrupt, zone nest and traced call.
+//! Timeline of the page: rows of stretches over instructions, of each task, interrupt, zone nest and traced call.
 //!
-//! A row is its stretches in order, none of which overlap: differences as LEB128 in base64. Where there are more than
-//! the page has room for, short ones beside each other become one with a count. Without `--timeline` the rows are what
-//! the samples show of tasks and interrupts.
+//! A row is its stretches in order, without overlap: differences as LEB128 in base64. If there are more stretches
+//! than the page has room for, adjacent short ones become one with a count. Without `--timeline` the rows show tasks
+//! and interrupts by samples.
 
 use serde::Serialize;
 
@@ -11,45 +11,46 @@ use crate::analysis::timeline::{self, Groups};
 use crate::analysis::trace::{Happens, Kind, walk};
 use crate::profile::Profile;
 
-/// Most stretches of a page; each takes some eight bytes.
+/// Most stretches of a page; each takes about eight bytes.
 const MAX_STRETCHES: usize = 500_000;
 
-/// Most rows: traced calls may nest deeply.
+/// Most rows, since traced calls may nest deeply.
 const MAX_ROWS: usize = 200;
 
-/// All of it.
+/// Data of the timeline.
 #[derive(Debug, Serialize)]
 pub(super) struct Timeline {
-    /// Whether every event is in it; otherwise it is drawn from samples.
+    /// Whether every event is included; otherwise it is drawn from samples.
     exact: bool,
     /// Instructions of the longest vCPU.
     end_insns: u64,
-    /// An instruction takes 2^shift ns.
+    /// Shift of virtual time: an instruction takes 2^shift ns.
     shift: u8,
-    /// Stretches that are shorter and beside each other are one; 0: none is.
+    /// Length below which adjacent stretches are merged; 0: none are merged.
     merged_insns: u64,
-    /// Rows that are left out.
+    /// Number of rows that are left out.
     more: usize,
     names: Vec<String>,
     rows: Vec<Row>,
 }
 
-/// A row.
+/// Row of the timeline.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// Empty: it is deeper in the same.
+    /// Label; empty: the row is a deeper level of the one before.
     label: String,
-    /// Of what: `task`, `interrupt`, `within`, `other`.
+    /// Subject: `task`, `interrupt`, `within`, `other`.
     kind: &'static str,
-    /// Whether each has a number.
+    /// Whether each stretch has a value.
     valued: bool,
     count: usize,
-    /// From the last one's end to its start, its length, how many it stands for; the name's number from 1, 0 where they
-    /// have several; of one with a number that, its sign in the lowest bit.
+    /// Stretches, as numbers for each: distance from the last one's end to its start, length, and number of merged
+    /// ones. Then the name's number from 1, or 0 for several names; and for a single stretch with a value that value,
+    /// its sign in the lowest bit.
     stretches: String,
 }
 
-/// A stretch, or several.
+/// Stretch of a row, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     start: u64,
@@ -59,10 +60,10 @@ struct Stretch {
     count: u64,
 }
 
-/// A row as it is made.
+/// Row under construction.
 struct Made {
     label: String,
-    /// Where it stands: tracks of one task or interrupt beside each other.
+    /// Position: tracks of one task or interrupt are adjacent.
     order: (u8, u32, u8, u32),
     kind: &'static str,
     valued: bool,
@@ -70,7 +71,7 @@ struct Made {
 }
 
 impl Timeline {
-    /// That of a profile; None: there is nothing to tell apart.
+    /// Timeline of a profile; None: there is nothing to tell apart.
     pub(super) fn of(profile: &Profile, tree: &CallTree) -> Option<Timeline> {
         let (exact, names, rows) = match exact(profile) {
             Some((names, rows)) => (true, names, rows),
@@ -103,7 +104,7 @@ impl Row {
         let mut bytes = Vec::new();
         let mut last = 0;
         for &Stretch { start, end, name, value, count } in &stretches {
-            // Instants may lie at one instruction.
+            // Several instants may have the same instruction.
             put(&mut bytes, start.saturating_sub(last));
             put(&mut bytes, end.saturating_sub(start));
             put(&mut bytes, count);
@@ -117,10 +118,10 @@ impl Row {
     }
 }
 
-/// The rows of a timeline; None: there is none.
+/// Rows of an exact timeline; None: the run has none.
 fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     profile.timeline.as_ref()?;
-    /// A track's stretches by depth, and those that have begun.
+    /// Stretches of a track by depth, and the open ones.
     #[derive(Default)]
     struct Lane {
         rows: Vec<Vec<Stretch>>,
@@ -150,7 +151,8 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
             Happens::Ends(_) => {
                 if let Some((start, name)) = lane.open.pop() {
                     let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
-                    // What executes on a CPU changes by nothing where one ends as it begins. Sleep takes no instruction.
+                    // An empty stretch means nothing for the code that executes on a CPU. A sleep, however, takes no
+                    // instruction.
                     if at > start || !matches!(tracks[moment.track as usize].kind, Kind::Cpu | Kind::Waits) {
                         push(lane.open.len(), stretch, &mut lane.rows);
                     }
@@ -172,10 +174,10 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     let cpus = tracks.iter().filter(|track| track.kind == Kind::Cpu).count();
     for (number, lane) in (0..).zip(lanes) {
         let track = &tracks[number as usize];
-        // What is no task's has no row of its own, and there is one for each CPU.
+        // Code outside of all tasks has no row of its own; with several CPUs there is such code on each.
         let of = track.parent.map(|parent| parent as usize).filter(|&parent| cpus > 1 && !has_rows[parent]);
         let name = of.map_or_else(|| track.name.clone(), |of| format!("{}: {}", tracks[of].name, track.name));
-        // A mark is called as its track.
+        // A mark has the name of its track.
         let mark = (track.kind == Kind::Mark).then(|| {
             names.push(track.name.clone());
             names.len() as u32 - 1
@@ -187,7 +189,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
             Kind::Zones | Kind::Calls => (1, "within"),
             _ => (3, "other"),
         };
-        // Below its task or interrupt.
+        // Placed below its task or interrupt.
         let (rank, of) = match track.parent {
             Some(parent) if tracks[parent as usize].kind == Kind::Interrupt => (2, parent),
             Some(parent) => (rank, parent),
@@ -208,7 +210,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     Some((names, rows))
 }
 
-/// The rows that samples show.
+/// Rows made from samples.
 fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     let groups = Groups::new(profile, tree);
     let samples = timeline::Timeline::new(profile, tree, &groups);
@@ -236,7 +238,7 @@ fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     (names, rows)
 }
 
-/// The stretches, of which short ones that begin within the same so many instructions are one.
+/// Merges short stretches that begin within the same so many instructions.
 fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
     let is_short = |stretch: &Stretch| stretch.count > 1 || stretch.end - stretch.start < insns;
     let mut merged: Vec<Stretch> = Vec::new();
@@ -257,7 +259,7 @@ fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
     merged
 }
 
-/// The name of stretches of different names.
+/// Name of merged stretches with different names.
 const MIXED: u32 = u32::MAX;
 
 /// Appends a number as LEB128.
@@ -269,7 +271,7 @@ fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// RFC 4648, 4.
+/// Encodes bytes in base64: RFC 4648, 4.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,4 +1,4 @@
-//! Zones, phases and slices of the page: tables, and what of which function and address executed in each slice.
+//! Zones, phases and slices of the page: tables, and the functions and addresses that executed in each slice.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use crate::profile::Profile;
 use crate::profile::zone::ZoneCounts;
 use crate::text::number::Hex;
 
-/// Most slices side by side; of more, neighbours are put together.
+/// Most slices side by side; with more, neighbours are merged.
 const MAX_COLUMNS: usize = 1000;
 
-/// Most rows of a heat map: the functions with the most instructions, and all others in one.
+/// Most rows of the functions' heat map: those with the most instructions, and all others in one.
 const MAX_FUNCTIONS: usize = 40;
 
-/// Most rows of the other: ranges of addresses.
+/// Most rows of the addresses' heat map: ranges of addresses.
 const MAX_RANGES: usize = 64;
 
-/// Most different call paths of all columns; each takes some ten bytes.
+/// Most different call paths of all columns; each takes about ten bytes.
 const MAX_TAKEN: usize = 100_000;
 
-/// What the rest of the functions is called.
+/// Name of the row for all other functions.
 const OTHERS: &str = "[all others]";
 
-/// All of it.
+/// Data of zones, phases and slices.
 #[derive(Debug, Serialize)]
 pub(super) struct Zones {
-    /// Name, context ("all" first where there are several), calls, total, own, min, mean, max.
+    /// Name, context ("all" first if there are several), calls, total, own, min, mean, max.
     zones: Vec<(String, String, [u64; 6])>,
     remarks: Vec<String>,
-    /// Name, instructions, those of idle tasks, those of interrupts.
+    /// Name, instructions, instructions of idle tasks, instructions of interrupts.
     phases: Vec<(String, u64, u64, u64)>,
     slices: Option<Slices>,
 }
@@ -42,31 +42,31 @@ pub(super) struct Zones {
 struct Slices {
     /// Instructions of a slice.
     slice_insns: u64,
-    /// How many there are, and how many of them are one column.
+    /// Number of slices, and number of slices per column.
     count: u32,
     per_column: u32,
-    /// Instructions of each column, and those of idle tasks and of interrupts.
+    /// Instructions of each column, of its idle tasks and of its interrupts.
     insns: Vec<u64>,
     idle: Vec<u64>,
     interrupts: Vec<u64>,
     functions: Map,
     addresses: Map,
-    /// None: there is no room for it.
+    /// Samples by call path; None: there is no room for it.
     taken: Option<Taken>,
 }
 
 /// Samples of each column, by call path.
 #[derive(Debug, Default, Serialize)]
 struct Taken {
-    /// Where each column begins in the other two, and where the last one ends.
+    /// Start of each column in the other two lists, and the end of the last one.
     first: Vec<usize>,
-    /// The path, as the page counts them from 0.
+    /// Path, by the page's number from 0.
     paths: Vec<u32>,
     samples: Vec<u64>,
 }
 
 impl Taken {
-    /// The page's call paths have the numbers that the tree's samples say.
+    /// Counts the samples of each column; paths have the numbers of the tree's samples.
     fn new(profile: &Profile, tree: &CallTree, columns: usize, column: impl Fn(u32) -> usize) -> Option<Taken> {
         let mut counts: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); columns];
         for (&path, part) in tree.samples.iter().zip(profile.parts.of_samples()) {
@@ -95,7 +95,7 @@ struct Map {
 }
 
 impl Zones {
-    /// Those of a profile.
+    /// Zones of a profile.
     pub(super) fn new(profile: &Profile, tree: &CallTree) -> Zones {
         let rows = table(profile);
         let numbers = |counts: &ZoneCounts| {
@@ -174,9 +174,9 @@ impl Slices {
     }
 }
 
-/// The rows with the most, and the rest in one.
+/// Rows with the largest sums, and the rest in one.
 fn hottest(mut rows: Vec<(String, Vec<u64>)>, columns: usize) -> Map {
-    // Stable: equal ones stay in the order of addresses.
+    // Stable: equal ones stay in order of address.
     rows.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.iter().sum::<u64>()));
     let rest = rows.split_off(rows.len().min(MAX_FUNCTIONS));
     if !rest.is_empty() {
@@ -190,7 +190,7 @@ fn hottest(mut rows: Vec<(String, Vec<u64>)>, columns: usize) -> Map {
     Map { rows, cells }
 }
 
-/// Width of a range: the least with which those in which something executed are not too many.
+/// Width of a range: the smallest with which the ranges with executed code are not too many.
 fn range_bytes(profile: &Profile) -> u64 {
     let addresses: Vec<u64> = profile.insns().into_keys().collect();
     let mut bytes = 16;

@@ -1,9 +1,9 @@
-//! The functions of C libraries, kernels and language runtimes that are known to give memory out or take it back.
+//! Known allocation functions of C libraries, kernels and language runtimes.
 
 use super::rule::Kind;
 use crate::image::symbols::demangle;
 
-/// Functions by their names in the symbol table, and where they are given what; see [`super::rule`].
+/// Functions by their names in the symbol table, with the places of their arguments; see [`super::rule`].
 const KNOWN: &[(Kind, &[&str], &str)] = &[
     // ISO C, POSIX, newlib and picolibc.
     (Kind::Alloc, &["malloc", "valloc", "pvalloc", "__libc_malloc"], "(size=arg0)"),
@@ -13,7 +13,7 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
     (Kind::Alloc, &["memalign", "aligned_alloc"], "(align=arg0, size=arg1)"),
     (Kind::Alloc, &["posix_memalign"], "(align=arg1, size=arg2) -> *arg0"),
     (Kind::Free, &["free", "cfree", "__libc_free"], "(arg0)"),
-    // newlib's, which are given its state first.
+    // newlib's reentrant functions; their first argument is the library's state.
     (Kind::Alloc, &["_malloc_r", "_valloc_r", "_pvalloc_r"], "(size=arg1)"),
     (Kind::Alloc, &["_calloc_r"], "(count=arg1, size=arg2)"),
     (Kind::Alloc, &["_realloc_r"], "(old=arg1, size=arg2)"),
@@ -43,7 +43,7 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
     (Kind::Alloc, &["__rust_alloc", "__rust_alloc_zeroed"], "(size=arg0, align=arg1)"),
     (Kind::Alloc, &["__rust_realloc"], "(old=arg0, align=arg2, size=arg3)"),
     (Kind::Free, &["__rust_dealloc"], "(arg0)"),
-    // What they are with a #[global_allocator], and without one.
+    // Names of the same functions with a #[global_allocator], and without one.
     (
         Kind::Alloc,
         &["__rg_alloc", "__rg_alloc_zeroed", "__rdl_alloc", "__rdl_alloc_zeroed"],
@@ -53,12 +53,12 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
     (Kind::Free, &["__rg_dealloc", "__rdl_dealloc"], "(arg0)"),
 ];
 
-/// What a function does, by its name in the symbol table, and where it is given what.
+/// Kind of a function, and the places of its arguments, by its name in the symbol table.
 pub(super) fn known(linkage_name: &str) -> Option<(Kind, &'static str)> {
     if linkage_name.starts_with("_Z") {
         return operator(linkage_name);
     }
-    // Since Rust 1.86 those are mangled, as of a crate `__rustc`.
+    // Since Rust 1.86 these names are mangled, in a crate `__rustc`.
     let demangled = linkage_name.starts_with("_R").then(|| demangle(linkage_name));
     let of_rustc = demangled.as_deref().filter(|name| name.starts_with("__rustc"));
     let name = of_rustc.and_then(|name| name.rsplit("::").next()).unwrap_or(linkage_name);
@@ -66,8 +66,8 @@ pub(super) fn known(linkage_name: &str) -> Option<(Kind, &'static str)> {
     Some((row.0, row.2))
 }
 
-/// C++'s `operator new` and `operator delete`, mangled: Itanium C++ ABI, 5.1.3. Those that are given a place are not
-/// among them.
+/// Recognises C++'s `operator new` and `operator delete`, mangled: Itanium C++ ABI, 5.1.3. Placement forms are not
+/// included.
 fn operator(linkage_name: &str) -> Option<(Kind, &'static str)> {
     const ALIGNED: &str = "St11align_val_t";
     const NOTHROW: &str = "RKSt9nothrow_t";

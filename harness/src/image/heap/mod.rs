@@ -1,5 +1,4 @@
-//! The functions of an image that give memory out and take it back: those that are known by their names, and those that
-//! the user names.
+//! Allocation functions of an image: those known by their names, and those that the user names.
 
 mod known;
 pub mod rule;
@@ -14,30 +13,30 @@ use crate::image::symbols::{Symbols, nearest};
 use crate::profile::heap::Arena;
 use rule::{Kind, Rule};
 
-/// What is asked for of the heap.
+/// Options of the heap instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// `--heap-alloc` and `--heap-free`, in their order.
+    /// Rules of `--heap-alloc` and `--heap-free`, in their order.
     pub rules: Vec<Rule>,
 }
 
-/// Names of functions that a firmware's own allocator is likely to be called by, for a message.
+/// Likely names of a firmware's own allocator, for a message.
 const LIKELY: [&str; 4] = ["malloc", "alloc", "pool_get", "new"];
 
-/// Most functions that a message suggests.
+/// Largest number of functions that a message suggests.
 const MAX_SUGGESTED: usize = 5;
 
-/// The functions of an image, by their first addresses.
+/// Finds the allocation functions of an image, by their first addresses.
 ///
 /// # Errors
-/// When a rule names none, or there are none that are known, with the nearest names.
+/// When a rule names no function, or the image has no known ones; with the nearest names.
 pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allocator>, InputError> {
     let mut found: BTreeMap<u64, Allocator> = BTreeMap::new();
     for rule in &wanted.rules {
         let option = rule.kind.option();
         let functions = symbols.find(&rule.name).map_err(|error| InputError::new(format!("{option}: {error}")))?;
         for function in functions {
-            // What allocates and takes back, as realloc does, is one rule.
+            // A function that allocates and frees, as realloc does, needs a single rule.
             if found.insert(function.address, rule.allocator(function.address, isa)?).is_some() {
                 return Err(InputError::new(format!("{option}: `{}` was named before", function.name)));
             }
@@ -55,12 +54,12 @@ pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allo
     Ok(found.into_values().collect())
 }
 
-/// What a function does that is known by its name in the symbol table; None: it is not known.
+/// Kind of a function that is known by its name in the symbol table; None: it is not known.
 pub fn known_kind(linkage_name: &str) -> Option<Kind> {
     known::known(linkage_name).map(|(kind, _)| kind)
 }
 
-/// That no function is known to give memory out, and which may.
+/// Message that no allocation function is known, with likely candidates.
 fn none(symbols: &Symbols<'_>) -> String {
     let mut names: Vec<&str> = symbols.entries().map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -81,7 +80,7 @@ fn none(symbols: &Symbols<'_>) -> String {
     )
 }
 
-/// Symbols that name the memory of an allocator: an array, or its first address and that after it.
+/// Symbols that name an allocator's memory: an array, or its first address and the address after it.
 const ARENAS: [(&str, Option<&str>); 5] = [
     // FreeRTOS's heap_1, heap_2 and heap_4.
     ("ucHeap", None),
@@ -93,7 +92,7 @@ const ARENAS: [(&str, Option<&str>); 5] = [
     ("__HeapBase", Some("__HeapLimit")),
 ];
 
-/// The memory that blocks are given out of, where the image names it.
+/// Memory that blocks are allocated from, if the image names it.
 pub fn arena(symbols: &Symbols<'_>) -> Option<Arena> {
     ARENAS.iter().find_map(|(first, after)| {
         let (start, size_bytes) = symbols.symbol(first)?;

@@ -1,11 +1,11 @@
-//! What `--heap-alloc` and `--heap-free` say of a function: where it is given what, and where it leaves the block.
+//! Rules of `--heap-alloc` and `--heap-free`: the places of a function's arguments and of its result.
 //!
 //!     RULE = NAME [ "(" [ ITEM { "," ITEM } ] ")" ] [ "->" [ "*" ] WHERE ]
 //!     ITEM = [ ( "size" | "count" | "align" | "old" ) "=" ] WHERE
 //!     WHERE = "arg0" | "arg1" | … | a register's name | a number
 //!
-//! Without a name an item is the size of what gives memory out, and the block of what takes it back. The functions
-//! that are known without being told are written the same way ([`super::known`]).
+//! An item without a name is the size for an allocating function, and the block for a freeing one. The known
+//! functions are written in the same syntax ([`super::known`]).
 
 use decode::Isa;
 use wire::heap::{Allocator, Argument};
@@ -13,17 +13,17 @@ use wire::heap::{Allocator, Argument};
 use crate::error::InputError;
 use crate::text::number::parse_number;
 
-/// What a function does that is asked for.
+/// Kind of an allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It gives memory out.
+    /// Function that allocates memory.
     Alloc,
-    /// It takes memory back.
+    /// Function that frees memory.
     Free,
 }
 
 impl Kind {
-    /// The option that names such a function.
+    /// Option that names such a function.
     pub fn option(self) -> &'static str {
         match self {
             Kind::Alloc => "--heap-alloc",
@@ -32,54 +32,54 @@ impl Kind {
     }
 }
 
-/// A function, and where it is given what.
+/// Function with the places of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it does.
+    /// Kind of the function.
     pub kind: Kind,
-    /// As it was typed.
+    /// Rule as typed.
     text: String,
-    /// The function, as [`crate::image::symbols::Symbols::find`] takes it.
+    /// Name of the function, in a form that [`crate::image::symbols::Symbols::find`] accepts.
     pub name: String,
     size: Option<Place>,
     count: Option<Place>,
     align: Option<Place>,
     old: Option<Place>,
     result: Option<Place>,
-    /// The block's address is put where the result points.
+    /// Whether the block's address is stored where the result points.
     is_through: bool,
 }
 
-/// A word and where it is in the text.
+/// Word with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     what: Where,
     at: usize,
 }
 
-/// Where a function is given something.
+/// Place of an argument or result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Where {
-    /// Its argument of that number, from 0.
+    /// Argument with this number, from 0.
     Argument(u8),
-    /// The register of that name.
+    /// Register with this name.
     Register(String),
-    /// It is always the same.
+    /// Constant value.
     Number(u64),
 }
 
-/// Arguments that are in registers: AAPCS, 6.4; RISC-V ABIs Specification, "Integer Calling Convention".
+/// Number of arguments in registers: AAPCS, 6.4; RISC-V ABIs Specification, "Integer Calling Convention".
 const ARM_ARGUMENTS: u8 = 4;
 const RISCV_ARGUMENTS: u8 = 8;
 const RISCV_FIRST: u8 = 10;
 
-/// Names of RISC-V's registers by their ABI, in order.
+/// ABI names of RISC-V's registers, in order.
 const RISCV_NAMES: [&str; 32] = [
     "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
     "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
 ];
 
-/// Reads the words of a rule, one after the other.
+/// Reader of a rule's words, one after the other.
 struct Words<'t> {
     kind: Kind,
     text: &'t str,
@@ -108,7 +108,7 @@ impl<'t> Words<'t> {
         is_next
     }
 
-    /// The next word; empty where there is none.
+    /// Returns the next word; empty at the end.
     fn word(&mut self) -> (&'t str, usize) {
         self.skip_space();
         let rest = &self.text[self.at..];
@@ -140,13 +140,13 @@ impl<'t> Words<'t> {
     }
 }
 
-/// Where the arguments of a rule begin: the last bracket that is closed at the end of the name, since a C++ name may
-/// have brackets of its own.
+/// Position of a rule's arguments: the bracket that closes at the end of the name, because a C++ name may have
+/// brackets of its own.
 fn end_of_name(text: &str) -> usize {
     let end = text.find("->").unwrap_or(text.len());
     let text = &text[..end];
     if !text.trim_end().ends_with(')') {
-        // What is not closed is said so where it ends.
+        // A bracket that is not closed is reported at the end of the text.
         return text.find('(').unwrap_or(end);
     }
     let mut depth = 0;
@@ -162,7 +162,7 @@ fn end_of_name(text: &str) -> usize {
 }
 
 impl Rule {
-    /// The option that it is of, and its text.
+    /// Option of the rule, and its text.
     pub fn as_typed(&self) -> (String, String) {
         (self.kind.option().to_owned(), self.text.clone())
     }
@@ -170,7 +170,7 @@ impl Rule {
     /// Reads a rule.
     ///
     /// # Errors
-    /// [`InputError`], with the column of what is wrong.
+    /// [`InputError`], with the column of the mistake.
     pub fn parse(kind: Kind, text: &str) -> Result<Rule, InputError> {
         let end = end_of_name(text);
         let name = text[..end].trim().to_owned();
@@ -254,10 +254,10 @@ impl Rule {
         Ok(())
     }
 
-    /// What the plugin is asked for the function at an address.
+    /// Makes the plugin's record for the function at an address.
     ///
     /// # Errors
-    /// [`InputError`], with the column, where the processor has no such register.
+    /// [`InputError`], with the column, if the processor lacks such a register.
     pub fn allocator(&self, entry: u64, isa: Isa) -> Result<Allocator, InputError> {
         let is_riscv = matches!(isa, Isa::Riscv32 | Isa::Riscv64);
         let words = Words { kind: self.kind, text: &self.text, at: 0 };
@@ -295,7 +295,7 @@ impl Rule {
     }
 }
 
-/// Number of an Arm register that arguments and results can be in.
+/// Number of an Arm register that can hold arguments and results.
 fn arm_register(name: &str) -> Option<u8> {
     let number = name.strip_prefix('r')?.parse().ok()?;
     (number <= 12).then_some(number)

@@ -1,8 +1,8 @@
-//! Embassy in an image: which functions its executors call to have a task go on.
+//! Finds Embassy in an image: the functions that its executors call to resume a task.
 //!
-//! An async task has no stack of its own. `TaskStorage<F>::poll` goes on with it, of which the compiler makes one
-//! function for each future F, and F is named by the task's function. Several tasks of one function share it. Rust's
-//! older mangling leaves F out of the symbol; then DWARF has it.
+//! An async task has no stack of its own. `TaskStorage<F>::poll` resumes it, and the compiler makes one such function
+//! for each future F. F is named after the task's function; several tasks of one function share it. Rust's older
+//! mangling leaves F out of the symbol; then DWARF has it.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use wire::request::Poll;
 use crate::image::symbols::demangle;
 use crate::image::symbols::dwarf::{Sections, Slice, Unit};
 
-/// Before and after F in the name of the function.
+/// Text before and after F in the function's name.
 const POLL: (&str, &str) = ("<embassy_executor::raw::TaskStorage<", ">>::poll");
 
-/// The same in the older mangling.
+/// Name of the function in the older mangling.
 const OLD_POLL: &str = "embassy_executor::raw::TaskStorage<F>::poll";
 
-/// Before and after F in DWARF's name of the function.
+/// Text before and after F in DWARF's name of the function.
 const DWARF_POLL: (&str, &str) = ("poll<", ">");
 
-/// Between the names of tasks whose functions the compiler has found to be the same.
+/// Separator between the names of tasks whose functions the compiler has merged.
 const OR: &str = " or ";
 
-/// References that are followed from a function to its name.
+/// Most references that are followed from a function to its name.
 const MAX_HOPS: usize = 8;
 
-/// Looks for the functions; `elf` is the file with the symbols.
+/// Finds the functions; `elf` is the file with the symbols.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<Poll> {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Vec::new() };
     let mut names: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -61,7 +61,7 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<Poll> {
     polls.collect()
 }
 
-/// The futures of functions without a name, by DWARF: address and name.
+/// Finds the futures of functions without a name by DWARF: address and name.
 fn futures(file: &object::File<'_>, names: &BTreeMap<u64, Vec<String>>) -> Vec<(u64, String)> {
     let Ok(Some(sections)) = Sections::load(file, &(u64::MAX..u64::MAX), &[]) else { return Vec::new() };
     let dwarf = sections.dwarf();
@@ -88,7 +88,7 @@ fn futures(file: &object::File<'_>, names: &BTreeMap<u64, Vec<String>>) -> Vec<(
     found
 }
 
-/// A function's name, or that of what it defines or is an instance of.
+/// Name of a function, or of its declaration or abstract origin.
 fn name<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     units: &[Unit<'a>],
@@ -118,10 +118,11 @@ fn name<'a>(
     None
 }
 
-/// The name of a task by that of its future: `app::__blink_task::__blink_task_inner_function::{closure#0}` is `blink`.
+/// Name of a task by its future's name: `app::__blink_task::__blink_task_inner_function::{closure#0}` is `blink`.
 fn task_name(future: &str) -> String {
     let function = segments(future).into_iter().rev().find(|segment| !segment.starts_with('{')).unwrap_or(future);
-    // embassy-executor-macros puts what it is given into functions of its own; older versions into the second only.
+    // embassy-executor-macros wraps the task's code into two functions of its own; older versions name only the
+    // second so.
     let inner = function.strip_prefix("__").and_then(|name| {
         name.strip_suffix("_task_inner_function")
             .or_else(|| name.strip_suffix("_task"))
@@ -134,7 +135,7 @@ fn task_name(future: &str) -> String {
     }
 }
 
-/// The parts of a path; `::` within brackets divide nothing.
+/// Splits a path into its parts; `::` within brackets does not count.
 fn segments(path: &str) -> Vec<&str> {
     let (mut segments, mut depth, mut start) = (Vec::new(), 0_i32, 0);
     for (at, byte) in path.bytes().enumerate() {

@@ -1,31 +1,30 @@
-//! The kernel in an image, if one that is known is there: where it keeps the running task, and what tells that it
-//! changes.
+//! Kernel in an image, if it is a known one: its variable for the running task, and the code that changes it.
 //!
-//! Each kernel has one file here, and becomes the one record that the plugin is asked with
-//! ([`wire::request::Kernel`]; of an executor without stacks [`wire::request::Poll`]s). Nothing else knows which
-//! kernel it is.
+//! Each kernel has a file here, and is turned into the record that the plugin gets ([`wire::request::Kernel`]; an
+//! executor without stacks into [`wire::request::Poll`]s). No other code knows which kernel it is.
 
 pub mod embassy;
 pub mod freertos;
 
 pub use freertos::STACK_END_ADVICE;
 
-/// How a kernel is looked for: the file with the symbols, the load bias, whether its code is Arm's. Returns the
-/// kernel, if it is there, and what could not be read, one sentence per cause.
+/// Search for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Returns the
+/// kernel, if found, and warnings about unreadable parts, one sentence per cause.
 type Find = fn(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>);
 
-/// The kernels that are known, in the order in which they are looked for.
+/// Known kernels, in the order of the search.
 const KNOWN: [Find; 1] = [|elf, load_bias, arm| {
     let (kernel, warnings) = freertos::find(elf, load_bias, arm);
     (kernel.map(|kernel| kernel.request()), warnings)
 }];
 
-/// Where the kernel of an image says why a task does not execute, where that is known.
+/// Layout of the kernel's data that tell why a task does not execute, if known.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
     freertos::waits(elf, load_bias, arm)
 }
 
-/// Looks for a kernel. Also says what could not be read of those that seem to be there, one sentence per cause.
+/// Searches for a kernel. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
+/// cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
     let mut all_warnings = Vec::new();
     for find in KNOWN {

@@ -1,4 +1,4 @@
-//! The table's header: found in the image by its magic, and believed only when all of it makes sense.
+//! Header of the in-target table: found in the image by its magic, and accepted only if all of it makes sense.
 
 use std::ops::Range;
 
@@ -9,35 +9,35 @@ use crate::text::number::Hex;
 
 const MAGIC: &[u8; 8] = b"\x7fmcount\n";
 
-/// The version of the format that is read here.
+/// Version of the format that is read here.
 const VERSION: u64 = 1;
 
 /// Size of a header.
 const BYTES: usize = 32;
 
-/// Headers are aligned.
+/// Alignment of a header in bytes.
 const ALIGNMENT: u64 = 4;
 
 /// Size of the state before its first ignored range.
 const FIXED_BYTES: u64 = 16;
 
-/// No microcontroller has more memory for its counts; a header that says so is none.
+/// Largest plausible state: no microcontroller has more memory for its counts.
 const MAX_STATE_BYTES: u64 = 16 << 20;
 
-/// Offsets of the two distances, which count from themselves.
+/// Offsets of the header's two distances, each relative to its own address.
 const STATE_DISTANCE: u64 = 20;
 const ENTRY_POINT_DISTANCE: u64 = 24;
 
-/// Where and how a firmware counts.
+/// Header of the in-target table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Where it is itself, load bias included.
+    /// Address of the header itself, load bias included.
     pub address: u64,
     /// Size of a pointer in the table.
     pub pointer_bytes: u8,
-    /// What the table counts.
+    /// Kind of entries in the table.
     pub mode: Mode,
-    /// How its updates are protected.
+    /// Protection of the table's updates.
     pub protection: Protection,
     /// Size of an entry.
     pub entry_bytes: u16,
@@ -45,23 +45,22 @@ pub struct Header {
     pub ignore_ranges: u16,
     /// Number of entries.
     pub capacity_entries: u32,
-    /// Where the state is in memory, load bias included.
+    /// Addresses of the state in memory, load bias included.
     pub state: Range<u64>,
     /// Address of the runtime's function that the compiler calls, without Thumb's bit 0, load bias included.
     pub entry_point: u64,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// All headers by ascending address in their segments; the first is used.
+    /// All headers by ascending address within their segments; the first is used.
     pub headers: Vec<Header>,
-    /// What the user should know, each one sentence.
+    /// Warnings for the user, each one sentence.
     pub warnings: Vec<String>,
 }
 
-/// Looks for headers where the firmware sees them while it runs. `arch` is the processor family, where
-/// that is known.
+/// Searches for headers at their addresses in the running firmware. `arch` is the processor family, if known.
 pub fn find(segments: &[Segment], arch: Option<Arch>, load_bias: u64) -> Found {
     let mut found = Found::default();
     for segment in segments {
@@ -95,7 +94,7 @@ pub fn find(segments: &[Segment], arch: Option<Arch>, load_bias: u64) -> Found {
 }
 
 impl Header {
-    /// Reads one that begins with the magic. `bytes` may go on after it.
+    /// Reads a header that begins with the magic. `bytes` may continue after it.
     fn parse(bytes: &[u8], address: u64, arch: Option<Arch>) -> Result<Header, String> {
         let bytes = bytes.get(..BYTES).ok_or("its header is cut short")?;
         let mut fields = Reader { bytes: &bytes[MAGIC.len()..] };
@@ -134,7 +133,7 @@ impl Header {
         if entries == 0 {
             return Err("it has no entries".to_owned());
         }
-        // All three are far from 2^64. The ranges leave the entries aligned as they need it.
+        // All three terms are far below 2^64. The ranges leave the entries aligned as needed.
         let sum_bytes = FIXED_BYTES + ignore_ranges * 2 * pointer_bytes + entries * entry_bytes;
         if sum_bytes != state_bytes {
             return Err(format!("it is said to have {state_bytes} bytes, and its parts have {sum_bytes}"));
@@ -142,7 +141,7 @@ impl Header {
         if state_bytes > MAX_STATE_BYTES {
             return Err(format!("it is said to have {state_bytes} bytes, more than {MAX_STATE_BYTES}"));
         }
-        // Files for 2-byte pointers have 32-bit addresses, too.
+        // Files with 2-byte pointers have 32-bit addresses as well.
         let is_64_bit = arch.map_or(pointer_bytes == 8, Arch::is_64_bit);
         let last = if is_64_bit { u64::MAX } else { u32::MAX.into() };
         let target = |offset: u64, distance: u64| {
@@ -174,7 +173,7 @@ impl Header {
 pub(super) mod tests {
     use super::*;
 
-    /// A header's bytes, with the state 0x1000 after its own field and the function 0x20 before its own.
+    /// Bytes of a header, with the state 0x1000 after its own field and the function 0x20 before its own.
     pub(in super::super) fn header(
         pointer_bytes: u8,
         mode: u8,

@@ -1,8 +1,8 @@
-//! The in-target table: what firmware that links `targets/mcount/` counted itself.
+//! In-target table: the counts that firmware makes itself by linking `targets/mcount/`.
 //!
-//! A constant [`Header`] in the image says where in RAM the table is, so no symbols are needed. The memory
-//! is copied when the window opens and when the run ends (see [`wire::SNAPSHOT_END`]), and read into a
-//! [`Table`], which [`crate::profile::InTarget`] keeps.
+//! A constant [`Header`] in the image gives the table's place in RAM, so no symbols are needed. The memory is copied
+//! when the window opens and when the run ends (see [`wire::SNAPSHOT_END`]), and decoded into a [`Table`], which
+//! [`crate::profile::InTarget`] keeps.
 
 mod header;
 mod table;
@@ -10,8 +10,8 @@ mod table;
 pub use header::{Found, Header, find};
 pub use table::Malformed;
 
-/// Reads little-endian numbers one after the other. What is beyond the end reads as zero: lengths are
-/// checked before one is made.
+/// Reader of little-endian numbers, one after the other. Bytes beyond the end read as zero: lengths are checked
+/// before a reader is made.
 struct Reader<'a> {
     bytes: &'a [u8],
 }

@@ -1,5 +1,4 @@
-//! The table itself: a copy of the target's memory, read, and what was counted before the window taken
-//! away from it.
+//! Decodes the table from a copy of the target's memory, and subtracts the counts from before the window.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +6,7 @@ use std::fmt;
 use super::{Header, Reader};
 use crate::profile::in_target::{Before, Hot, Mode, Table, TableArc};
 
-/// A table that no runtime leaves behind.
+/// Error: contents that no runtime writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
 
@@ -19,20 +18,20 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// The target's counters have 32 bits and wrap.
+/// Range of the target's counters: they have 32 bits and wrap.
 const WRAP: u64 = 1 << 32;
 
-/// What an entry counted between two values. The sum of an arc's two entries may exceed 32 bits.
+/// Growth of an entry between two values. The sum of an arc's two entries may exceed 32 bits.
 fn since(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or_else(|| now.wrapping_sub(before) % WRAP)
 }
 
 impl Table {
-    /// Reads a copy of the state that `header` describes.
+    /// Decodes a copy of the state that `header` describes.
     ///
     /// # Errors
-    /// When it has another size, or holds what no runtime writes: something else lies there, or the
-    /// firmware has overwritten it.
+    /// When it has another size, or contents that no runtime writes: other data are there, or the firmware has
+    /// overwritten it.
     pub fn read(header: &Header, bytes: &[u8]) -> Result<Table, Malformed> {
         let wanted = header.state_bytes();
         if bytes.len() as u64 != wanted {
@@ -109,7 +108,7 @@ impl Table {
         self.hottest.sort_by_key(|hot| (std::cmp::Reverse(hot.hits), hot.callee));
     }
 
-    /// Takes away what the same table had counted as the window opened.
+    /// Subtracts the counts that the same table had when the window opened.
     #[must_use]
     pub fn since(mut self, opening: &Table) -> Table {
         self.resets = self.resets.wrapping_sub(opening.resets);
@@ -131,8 +130,8 @@ impl Table {
         let counted: BTreeMap<_, _> = opening.hottest.iter().map(|hot| (hot.callee, hot.hits)).collect();
         for hot in &mut self.hottest {
             let before = counted.get(&hot.callee).copied().unwrap_or(0);
-            // A function that loses its entry has its hits dropped. With fewer dropped it has kept its entry; else,
-            // with fewer hits than before, it has a new one.
+            // A function that loses its entry has its hits dropped. If too few hits were dropped for that, it has
+            // kept its entry. Otherwise, with fewer hits than before, its entry is new.
             let replaced = u64::from(dropped) >= before && hot.hits < before;
             hot.hits = if replaced { hot.hits } else { since(before, hot.hits) };
         }
@@ -141,7 +140,7 @@ impl Table {
 
         self.dropped = match self.mode {
             Mode::Arcs => dropped,
-            // What lost its entry has had hits from before the window dropped, too.
+            // A function that lost its entry has had hits from before the window dropped as well.
             Mode::Hottest => {
                 let hits: u64 = self.hottest.iter().map(|hot| hot.hits).sum();
                 u64::from(self.calls).saturating_sub(hits) as u32
@@ -165,7 +164,7 @@ mod tests {
         crate::image::mcount::find(&[segment], None, 0).headers.remove(0)
     }
 
-    /// A state's bytes from numbers and their sizes.
+    /// Bytes of a state, from numbers and their sizes.
     fn state(header: &Header, counters: [u32; 4], ranges: &[(u64, u64)], entries: &[&[(u64, usize)]]) -> Vec<u8> {
         let mut bytes: Vec<u8> = counters.into_iter().flat_map(u32::to_le_bytes).collect();
         let put =
@@ -190,7 +189,7 @@ mod tests {
         TableArc { caller, callee, count }
     }
 
-    /// An arcs table of 4-byte pointers.
+    /// Arcs table with 4-byte pointers.
     fn arcs_table(counters: [u32; 4], arcs: &[(u64, u64, u64)]) -> Table {
         let header = header(4, 1, 12, 0, 8);
         let entries: Vec<[(u64, usize); 3]> =
@@ -199,7 +198,7 @@ mod tests {
         Table::read(&header, &state(&header, counters, &[], &entries)).unwrap()
     }
 
-    /// A hottest table of 4-byte pointers.
+    /// Hottest table with 4-byte pointers.
     fn hottest_table(counters: [u32; 4], hottest: &[(u64, u64)]) -> Table {
         let header = header(4, 2, 12, 0, 8);
         let entries: Vec<[(u64, usize); 4]> =
@@ -225,9 +224,9 @@ mod tests {
                 &[(0, 0), (0x40, 0x80), (0x90, 0x94)],
                 &[
                     &[(5, 4), padding, (high | 0x31, p), (0x22, p)],
-                    // Taken, and not yet published.
+                    // An entry that is taken, but not yet published.
                     &[(0, 4), padding, (0, p), (0x22, p)],
-                    // Empty.
+                    // An empty entry.
                     &[(0, 4), padding, (0, p), (0, p)],
                     &[(u32::MAX.into(), 4), padding, (0x11, p), (0x22, p)],
                     &[(2, 4), padding, (0x11, p), (0x22, p)],
@@ -319,7 +318,7 @@ mod tests {
         let window = end.since(&opening);
         assert_eq!(window.before, Before::Subtracted);
         assert_eq!((window.dropped, window.ignored, window.resets), (1, 2, 0));
-        // One arc's counter wrapped, one is now counted in two entries, one was not called.
+        // The counter of one arc wrapped, another arc now has two entries, a third was not called.
         assert_eq!(window.arcs, [arc(0x11, 0x21, 3), arc(0x11, 0x41, 0x20), arc(0x51, 0x21, 9)]);
         assert_eq!(window.used_entries, 5);
     }
@@ -339,7 +338,7 @@ mod tests {
         let window = end.since(&opening);
         assert_eq!(hits(&window), [(0x31, 40), (0x21, 10)]);
         assert_eq!((window.calls, window.dropped), (55, 5));
-        // A counter that wrapped: no function lost as many hits as it had.
+        // A wrapped counter: no function lost as many hits as it had.
         let opening = hottest_table([0, 0, 0, u32::MAX], &[(0x21, u32::MAX.into())]);
         let window = hottest_table([0, 0, 0, 9], &[(0x21, 9)]).since(&opening);
         assert_eq!((hits(&window), window.calls, window.dropped), (vec![(0x21, 10)], 10, 0));
@@ -353,7 +352,7 @@ mod tests {
         let window = end.since(&opening);
         assert_eq!(hits(&window), [(0x41, 6), (0x21, 4)]);
         assert_eq!((window.calls, window.dropped), (12, 2));
-        // The same, and it may have kept its entry for all that can be seen.
+        // The function may have kept its entry: the counts cannot exclude it.
         let opening = hottest_table([0, 0, 0, 12], &[(0x21, 10), (0x31, 2)]);
         let end = hottest_table([12, 0, 0, 27], &[(0x21, 15)]);
         let window = end.since(&opening);

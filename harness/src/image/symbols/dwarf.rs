@@ -1,5 +1,5 @@
-//! What DWARF says about an address: lines, inlined functions, where a function is defined. All of it
-//! is welcome and none of it is needed, so every failure is a value.
+//! DWARF about an address: lines, inlined functions, the place of a function's definition. All of it is optional, so
+//! every failure is a value.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,40 +17,40 @@ use object::{Object as _, ObjectSection as _};
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 
-/// Thumb's and compressed RISC-V's instructions begin at even addresses.
+/// Alignment of Thumb's and compressed RISC-V's instructions in bytes.
 const CODE_ALIGNMENT: usize = 2;
 
-/// References that are followed from a function to its declaration.
+/// Most references that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
 
-/// No function that the linker discards is larger; code above is never mistaken for one.
+/// Largest function that the linker may have discarded to address 0; code above is never taken for one.
 const DISCARDED_BYTES: u64 = 1 << 20;
 
-/// The debug sections by name, decompressed where they were compressed.
+/// Debug sections by name, decompressed.
 pub(crate) struct Sections<'data>(BTreeMap<&'static str, Cow<'data, [u8]>>);
 
-/// One frame, as DWARF has it.
+/// Frame of an address, from DWARF.
 pub(super) struct Place<'a> {
-    /// Linkage name, or the name in the source where there is none.
+    /// Linkage name, or the name in the source if there is none.
     pub(super) function: Option<&'a [u8]>,
-    /// Directory and file name joined as DWARF spells them.
+    /// Directory and file name, joined as DWARF spells them.
     pub(super) file: Option<&'a str>,
     /// Line in that file.
     pub(super) line: Option<u32>,
 }
 
-/// DWARF that can be asked.
+/// Debug information, ready for look-ups.
 pub(super) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
     sections: Arc<gimli::Dwarf<Slice<'a>>>,
 }
 
 impl<'data> Sections<'data> {
-    /// The debug sections of a file; None when it has none. `first` is where its first function is,
-    /// `names` are the names of that.
+    /// Loads the debug sections of a file; None when it has none. `first` is the address range of its first function,
+    /// `names` are that function's names.
     ///
     /// # Errors
-    /// When one is outside the file or cannot be decompressed.
+    /// When a section is outside the file or cannot be decompressed.
     pub(crate) fn load(
         elf: &object::File<'data>,
         first: &Range<u64>,
@@ -80,20 +80,18 @@ impl<'data> Sections<'data> {
         dwarf
     }
 
-    /// Mends what GNU tools leave behind. `first` is where the image's first function is, `names` are
+    /// Corrects errors that GNU tools leave behind. `first` is the range of the image's first function, `names` are
     /// its names.
     ///
-    /// * The linker keeps the debug information of functions that `--gc-sections` has discarded and
-    ///   places all of them at address 0: on a Cortex-M whose flash is there, on top of those that are
-    ///   left.
-    /// * The RISC-V linker makes code shorter, and the assembler's own ranges do not know: a file in
-    ///   assembly seems to contain the start of what comes after it.
+    /// * The linker keeps the debug information of functions that `--gc-sections` has discarded, and places all of
+    ///   them at address 0. On a Cortex-M whose flash is there, they overlap the real functions.
+    /// * The RISC-V linker makes code shorter, and the assembler's own ranges are not updated. A file in assembly
+    ///   then seems to contain the start of the code after it.
     ///
-    /// Both are taken out, and the units concerned get their ranges from their lines, which are right.
-    /// addr2line must not have two units to choose from: it looks for the frames of the second in the
-    /// files of the first.
+    /// Both are removed, and the units concerned get their ranges from their lines, which are right. addr2line must
+    /// not have two units to choose from: it would look for the frames of the second in the files of the first.
     fn mend(&mut self, first: &Range<u64>, names: &[&str]) {
-        // What is at the end of these sections is an empty list.
+        // Each of these sections ends with an empty list, appended here.
         let mut empty_lists = [0; 2];
         for (offset, section) in empty_lists.iter_mut().zip([SectionId::DebugRanges, SectionId::DebugRngLists]) {
             let bytes = self.0.entry(section.name()).or_default().to_mut();
@@ -104,7 +102,7 @@ impl<'data> Sections<'data> {
         {
             let dwarf = self.dwarf();
             let mut headers = dwarf.units();
-            // Damage ends the search; the look-ups will tell about it.
+            // Damage ends the search; the look-ups will report it.
             while let Ok(Some(header)) = headers.next() {
                 if let Ok(unit) = dwarf.unit(header) {
                     mender.unit(&unit.unit_ref(&dwarf), &dwarf.debug_line);
@@ -131,18 +129,18 @@ struct Patch {
     bytes: Vec<u8>,
 }
 
-/// Collects what [`Sections::mend`] writes.
+/// Collector of the bytes that [`Sections::mend`] writes.
 struct Mender<'m> {
     first: &'m Range<u64>,
     names: &'m [&'m str],
     /// Offsets of empty lists in `.debug_ranges` and `.debug_rnglists`.
     empty_lists: [u32; 2],
-    /// Offsets of units that have something at address 0.
+    /// Offsets of units that have code at address 0.
     kept_units: Vec<usize>,
     patches: Vec<Patch>,
 }
 
-/// What an entry says about its addresses, each with where it says so.
+/// Addresses of an entry, each with the position of its attribute.
 #[derive(Default)]
 struct Extent<'a> {
     at_zero: bool,
@@ -154,12 +152,12 @@ struct Extent<'a> {
 }
 
 impl Mender<'_> {
-    /// Whether there is code where the linker places what it has discarded.
+    /// Whether the image has code at the addresses of discarded functions.
     fn is_low(&self) -> bool {
         self.first.start < DISCARDED_BYTES
     }
 
-    /// Looks through one unit; None where it is damaged.
+    /// Searches one unit; None if it is damaged.
     fn unit<'a>(&mut self, unit: &UnitRef<'_, Slice<'a>>, debug_line: &gimli::DebugLine<Slice<'a>>) -> Option<()> {
         let offset = unit.header.debug_info_offset()?.0;
         let mut entries = unit.entries_raw(None).ok()?;
@@ -179,7 +177,7 @@ impl Mender<'_> {
             });
         }
 
-        // Of assembly there is no telling which of its code is left.
+        // For assembly, debug information does not tell which code is left.
         let mut kept = is_assembly && self.first.start == 0;
         while !entries.is_empty() {
             let Some(abbreviation) = entries.read_abbreviation().ok()? else { continue };
@@ -244,7 +242,7 @@ impl Mender<'_> {
         Some(())
     }
 
-    /// Finds the address ranges at 0 of all units that have nothing there (DWARF 5, 6.1.2).
+    /// Finds the address ranges at 0 of all units without code there (DWARF 5, 6.1.2).
     fn ranges(&mut self, aranges: Slice<'_>) -> Option<()> {
         let mut sets = aranges;
         while !sets.is_empty() {
@@ -270,7 +268,7 @@ impl Mender<'_> {
         Some(())
     }
 
-    /// Moves an address to the end of the address space, where other linkers place what is discarded.
+    /// Moves an address to the end of the address space, where other linkers place discarded code.
     fn bury(&mut self, section: SectionId, start: usize, address_bytes: usize) {
         self.patches.push(Patch { section, start, bytes: vec![0xff; address_bytes] });
     }
@@ -350,10 +348,10 @@ impl<'a> Dwarf<'a> {
         Ok(Dwarf { context: Context::from_arc_dwarf(sections.clone())?, sections })
     }
 
-    /// The lines of a range of code: address, bytes, file, line.
+    /// Lines of a range of code: address, bytes, file, line.
     pub(super) fn lines(&self, range: Range<u64>) -> Vec<(u64, u64, String, u32)> {
         let mut lines: Vec<(u64, u64, String, u32)> = Vec::new();
-        // Not addr2line's own iterator: damaged tables make it panic.
+        // addr2line's own iterator is not used: damaged tables make it panic.
         for start in range.step_by(CODE_ALIGNMENT) {
             let location = self.context.find_location(start).ok().flatten();
             let named = location.and_then(|location| Some((location.file?, location.line.filter(|&line| line > 0)?)));
@@ -370,7 +368,7 @@ impl<'a> Dwarf<'a> {
         lines
     }
 
-    /// What compiled the units, and with which options.
+    /// Compilers of the units, with their options.
     pub(super) fn producers(&self) -> BTreeSet<String> {
         let mut producers = BTreeSet::new();
         let mut headers = self.sections.units();
@@ -385,7 +383,7 @@ impl<'a> Dwarf<'a> {
         producers
     }
 
-    /// The closures that Rust has made of async functions and blocks, by demangled path.
+    /// Closures that Rust has made of async functions and blocks, by demangled path.
     pub(super) fn async_bodies(&self) -> BTreeSet<String> {
         let mut bodies = BTreeSet::new();
         let mut headers = self.sections.units();
@@ -397,10 +395,10 @@ impl<'a> Dwarf<'a> {
         bodies
     }
 
-    /// The frames at an address, outermost first, and whether split DWARF would have told more.
+    /// Frames at an address, outermost first, and whether split DWARF would have more.
     ///
     /// # Errors
-    /// When what describes the address is damaged.
+    /// When the address's debug information is damaged.
     pub(super) fn frames(&self, address: u64) -> Result<(Vec<Place<'_>>, bool), gimli::Error> {
         let mut split = false;
         let mut lookup = self.context.find_frames(address);
@@ -422,8 +420,8 @@ impl<'a> Dwarf<'a> {
                 line: location.and_then(|location| location.line),
             });
         }
-        // The innermost frame's line is the address's own. Where the unit that has the function has no line,
-        // another one may: assemblers forget that the linker made their code shorter.
+        // The innermost frame's line is the address's own. If the function's unit lacks a line, another unit may have
+        // one: assemblers do not notice that the linker made their code shorter.
         if let Some(place) = places.first_mut().filter(|place| place.file.is_none() && place.line.is_none())
             && let Some(location) = self.context.find_location(address)?
         {
@@ -439,7 +437,7 @@ impl<'a> Dwarf<'a> {
         Some((location.file?.to_owned(), location.line))
     }
 
-    /// File and line where the function that starts at an address is defined.
+    /// File and line of the definition of the function that starts at an address.
     pub(super) fn definition_at(&self, address: u64) -> Option<(String, u32)> {
         let offset = {
             let mut frames = self.context.find_frames(address).skip_all_loads().ok()?;
@@ -461,7 +459,7 @@ impl<'a> Dwarf<'a> {
                     Some(value) => value.udata_value(),
                     None => None,
                 };
-                // An index counts in its own unit's files.
+                // A file index refers to the files of its own unit.
                 file = index.and_then(|index| path(&unit, unit.line_program.as_ref()?.header(), index));
             }
             line = line.or_else(|| entry.attr_value(gimli::DW_AT_decl_line)?.udata_value());
@@ -477,7 +475,7 @@ impl<'a> Dwarf<'a> {
         Some((file?, u32::try_from(line?).ok().filter(|&line| line > 0)?))
     }
 
-    /// What an entry is an instance of: in the same unit, or in another one (link-time optimisation).
+    /// Abstract origin of an entry: in the same unit, or in another one (link-time optimisation).
     fn origin(
         &self,
         unit: &UnitRef<'_, Slice<'a>>,
@@ -504,7 +502,7 @@ impl<'a> Dwarf<'a> {
     }
 }
 
-/// A file of the line program, joined as addr2line joins those of its frames, so that one file has one
+/// Path of a line program's file, joined as addr2line joins its frames' paths, so that each file has a single
 /// spelling.
 fn path<'a>(unit: &UnitRef<'_, Slice<'a>>, header: &LineProgramHeader<Slice<'a>>, index: u64) -> Option<String> {
     let file = header.file(index)?;

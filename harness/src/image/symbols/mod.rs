@@ -1,18 +1,16 @@
-//! Names of addresses: from the ELF symbol table which function, from DWARF which line and which
-//! inlined functions.
+//! Names of addresses: the function from the ELF symbol table, line and inlined functions from DWARF.
 //!
-//! The table is our own because a symbol table has more to it than a search by address:
+//! The symbol table is read here, because it takes more than a search by address:
 //!
-//! * Thumb function symbols have bit 0 set; mapping symbols (`$t`, `$d`, `$xrv64…`) and assembler
-//!   labels (`.L1`) are no functions; start-up code written in assembly has no type and no size.
-//! * A function ends where the next one starts: functions never overlap here. An address inside several
-//!   belongs to the one that starts last.
-//! * An untyped label names code only where no function does. A global or weak one is a function and
-//!   extends to the next symbol; local ones after it are taken for labels inside it (FreeRTOS's
-//!   `freertos_risc_v_trap_handler` has eight) and are functions only where nothing else names the code.
+//! * Thumb function symbols have bit 0 set. Mapping symbols (`$t`, `$d`, `$xrv64…`) and assembler labels (`.L1`) are
+//!   not functions. Start-up code written in assembly has no type and no size.
+//! * A function ends where the next one starts: functions never overlap here. An address inside several belongs to
+//!   the one that starts last.
+//! * An untyped label names code only where no function does. A global or weak one is a function and extends to the
+//!   next symbol. Local ones after it are taken for labels inside it (FreeRTOS's `freertos_risc_v_trap_handler` has
+//!   eight), and are functions only if no other symbol names the code.
 //!
-//! The symbol table decides what a function is called; DWARF may know it by another name (aliases,
-//! folded and cloned functions).
+//! The symbol table decides a function's name; DWARF may have another one (aliases, folded and cloned functions).
 
 pub(crate) mod dwarf;
 mod search;
@@ -35,31 +33,31 @@ pub use search::{
     without_template_arguments,
 };
 
-/// The functions of one firmware image, where it was loaded.
+/// Functions of one firmware image, at their loaded addresses.
 pub struct Symbols<'data> {
     elf: Option<object::File<'data>>,
     load_bias: u64,
-    /// By address, load bias included; they do not overlap.
+    /// Functions by address, load bias included, without overlap.
     functions: Vec<Extent<'data>>,
-    /// Everything that names code, aliases and inner labels included, by address and preference.
+    /// All symbols of code, aliases and inner labels included, by address and preference.
     labels: Vec<Label<'data>>,
-    /// What the assembler says is data among the code, load bias included, by address.
+    /// Data among the code, from the assembler's mapping symbols; load bias included, by address.
     data: Vec<Range<u64>>,
-    /// Code that was not compiled but written over what was, load bias included: DWARF is not about it.
+    /// Code that was written over the compiled code (stubs), load bias included: DWARF does not apply to it.
     patched: Vec<Range<u64>>,
-    /// Where the image has bytes, load bias included.
+    /// Addresses at which the image has bytes, load bias included.
     image: Vec<Range<u64>>,
     warnings: Vec<String>,
 }
 
-/// A function's name and place.
+/// Name and address range of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extent<'data> {
     range: Range<u64>,
     name: Cow<'data, str>,
 }
 
-/// A symbol that names code.
+/// Symbol that names code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Label<'data> {
     // The order of the fields is the order of preference at one address.
@@ -85,12 +83,12 @@ enum Binding {
     Local,
 }
 
-/// Addresses in one section where the assembler says that code, or data, starts.
+/// Addresses in one section at which code (true) or data (false) starts, according to the assembler.
 type Mapping = BTreeMap<u64, bool>;
 
 impl<'data> Symbols<'data> {
-    /// Reads the symbol table of an ELF file (the firmware, or the file given with `--symbols`); without
-    /// one nothing has a name. Damage costs names and is told by [`Symbols::names`].
+    /// Reads the symbol table of an ELF file (the firmware, or the file given with `--symbols`). Without a file all
+    /// addresses are nameless. Damage costs names and is reported by [`Symbols::names`].
     pub fn new(elf: Option<&'data [u8]>, load_bias: u64, arm: bool) -> Self {
         let mut symbols = Symbols {
             elf: None,
@@ -137,20 +135,21 @@ impl<'data> Symbols<'data> {
         self.functions.iter().map(|function| function.range.clone()).collect()
     }
 
-    /// Names in the symbol table and first addresses of all functions, those of several names with each; by address.
+    /// Names in the symbol table with the first addresses of their functions; a function with several names comes
+    /// once for each.
     pub fn entries(&self) -> impl Iterator<Item = (&str, u64)> {
         let is_first =
             |address| self.functions.binary_search_by_key(&address, |function| function.range.start).is_ok();
         self.labels.iter().map(|label| (&*label.name, label.address)).filter(move |&(_, address)| is_first(address))
     }
 
-    /// Address and size of what the symbol table calls so, data or a place, load bias included.
+    /// Address and size of the symbol with this name, data or code, load bias included.
     pub fn symbol(&self, name: &str) -> Option<(u64, u64)> {
         let symbol = self.elf.as_ref()?.symbol_by_name(name)?;
         Some((symbol.address().wrapping_add(self.load_bias), symbol.size()))
     }
 
-    /// The variable that an address lies in, and its first address, load bias included; of several the shortest.
+    /// Variable that contains an address, and its first address, load bias included; among several the shortest.
     pub fn variable_at(&self, address: u64) -> Option<(&str, u64)> {
         let wanted = address.wrapping_sub(self.load_bias);
         let symbols = self.elf.as_ref()?.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Data);
@@ -160,21 +159,21 @@ impl<'data> Symbols<'data> {
         Some((variable.name().ok()?, variable.address().wrapping_add(self.load_bias)))
     }
 
-    /// Addresses of the data among the code (literal pools, jump tables), sorted, where mapping symbols tell.
+    /// Addresses of the data among the code (literal pools, jump tables), sorted, if mapping symbols tell.
     pub fn data(&self) -> &[Range<u64>] {
         &self.data
     }
 
-    /// Says that code was written over the image's, load bias included, and which of it is data: it belongs to the same
-    /// functions, has no source lines and nothing inlined.
+    /// Marks code that was written over the image's, load bias included, and the data in it. It belongs to the same
+    /// functions, but has no source lines and no inlined functions.
     pub fn patch(&mut self, code: &[Range<u64>], data: &[Range<u64>]) {
         self.patched.extend_from_slice(code);
         self.data.extend(data.iter().filter(|range| !range.is_empty()).cloned());
         self.data.sort_by_key(|range| (range.start, range.end));
     }
 
-    /// Says where the image has bytes, load bias included: where nothing in it has a name, an address there names the
-    /// function that begins at it.
+    /// Sets the addresses at which the image has bytes, load bias included. In an image without any names, such an
+    /// address names the function that begins at it.
     pub fn place(&mut self, image: Vec<Range<u64>>) {
         self.image = image;
     }
@@ -183,14 +182,13 @@ impl<'data> Symbols<'data> {
         self.patched.iter().any(|range| range.contains(&address))
     }
 
-    /// The function whose code contains an address.
+    /// Function whose code contains an address.
     fn function_at(&self, address: u64) -> Option<&Extent<'data>> {
         extent_at(&self.functions, address)
     }
 
-    /// Names all functions and lines of the image, and with more detail what was measured: `executed`
-    /// instructions (sorted) with the functions inlined there. Then what could not be read, one sentence per
-    /// cause.
+    /// Names all functions and lines of the image. `executed` instructions (sorted) also get the functions inlined
+    /// there. Also returns warnings about unreadable parts, one sentence per cause.
     pub fn names(&self, executed: &[u64]) -> (Names, Vec<String>) {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
@@ -264,7 +262,7 @@ impl<'data> Symbols<'data> {
         (writer.finish(functions), warnings)
     }
 
-    /// The names of functions beside those that they are shown by, by address.
+    /// Other names of functions than the shown ones, by address.
     fn aliases(&self) -> Vec<Alias> {
         let aliases = self.labels.iter().filter_map(|label| {
             let function = self.function_at(label.address)?;
@@ -293,10 +291,10 @@ impl<'data> Symbols<'data> {
     }
 }
 
-/// A name as its language writes it: C++ with its arguments (and without the return type that is part of
-/// a template's mangled name), Rust without the hash at the end.
+/// Demangles a name into its language's syntax: C++ with its arguments (without the return type that is part of a
+/// template's mangled name), Rust without the hash at the end.
 pub fn demangle(name: &str) -> Cow<'_, str> {
-    // C names may look like a mangling that has lost its underscore.
+    // C names may look like a mangled name that has lost its underscore.
     if !["_Z", "_R", "_GLOBAL__"].iter().any(|prefix| name.starts_with(prefix)) {
         return Cow::Borrowed(name);
     }
@@ -306,7 +304,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a symbol table says of code.
+/// Contents of a symbol table that concern code.
 struct Read<'data> {
     /// Symbols that name code, sorted.
     labels: Vec<Label<'data>>,
@@ -369,7 +367,7 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
             .get(&section)
             .and_then(|mapping| mapping.range(..=address).next_back())
             .is_some_and(|(_, &is_code)| !is_code);
-        // Of a stripped image's labels only those are left that others refer to: how far they reach is not known.
+        // A stripped image keeps only labels that others refer to: their extent is not known.
         let is_left_over = !has_symtab && symbol.size() == 0;
         if kind == Kind::Untyped && (is_data || is_left_over) {
             continue;
@@ -402,8 +400,8 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
     Read { labels, bounds, data }
 }
 
-/// Whether a name is a mapping symbol's, and then whether code starts there ("ELF for the Arm
-/// Architecture", 5.5.5; "RISC-V ELF psABI", Mapping Symbol).
+/// Kind of a mapping symbol: true for code, false for data; None for other names ("ELF for the Arm Architecture",
+/// 5.5.5; "RISC-V ELF psABI", Mapping Symbol).
 fn mapping(name: &[u8]) -> Option<bool> {
     let rest = name.get(2..)?;
     let is_code = match &name[..2] {
@@ -415,14 +413,14 @@ fn mapping(name: &[u8]) -> Option<bool> {
         .then_some(is_code)
 }
 
-/// The functions among the labels: sorted, not overlapping.
+/// Functions among the labels: sorted, not overlapping.
 fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Extent<'data>> {
-    // A function without a size reaches to the next symbol that is not a local label.
+    // A function without a size extends to the next symbol that is not a local label.
     let mut bounds = objects.clone();
     let typed_or_global = |label: &&Label<'_>| label.kind == Kind::Function || label.binding != Binding::Local;
     bounds.extend(labels.iter().filter(typed_or_global).map(|label| label.address));
 
-    // In order of trust: what one pass has covered, the later ones do not cut.
+    // Passes in order of trust: later passes do not cut what an earlier one has covered.
     let passes: [fn(&Label<'_>) -> bool; 4] = [
         |label| label.kind == Kind::Function && (label.size_bytes > 0 || label.binding != Binding::Local),
         |label| label.kind == Kind::Function,
@@ -453,13 +451,13 @@ fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Ext
     extents
 }
 
-/// The extent that contains an address, among sorted ones that do not overlap.
+/// Extent that contains an address, among sorted ones without overlap.
 fn extent_at<'e, 'data>(extents: &'e [Extent<'data>], address: u64) -> Option<&'e Extent<'data>> {
     let after = extents.partition_point(|extent| extent.range.start <= address);
     extents[..after].last().filter(|extent| extent.range.contains(&address))
 }
 
-/// Cuts sorted extents where the next one starts; what reaches beyond the next one belongs to that.
+/// Cuts sorted extents where the next one starts; addresses beyond that belong to the next one.
 fn separate(extents: &mut [Extent<'_>]) {
     let mut reach = 0;
     for index in 0..extents.len() {
@@ -470,15 +468,15 @@ fn separate(extents: &mut [Extent<'_>]) {
     }
 }
 
-/// Collects frames, each string and each list of frames once.
+/// Collector of frames, which stores each string and each list of frames once.
 #[derive(Default)]
 struct Writer<'a> {
     names: Names,
     strings: HashMap<Cow<'a, str>, u32>,
     stacks: HashMap<Vec<Frame>, u32>,
-    /// Linkage names of inlined functions that were demangled before.
+    /// Demangled linkage names of inlined functions.
     demangled: HashMap<&'a [u8], u32>,
-    /// The function of the address before, since addresses come in order.
+    /// Function of the last address, since addresses come in order.
     function: Option<(u64, u32)>,
 }
 
@@ -506,9 +504,9 @@ impl<'a> Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Adds one address: the function it is in by the symbol table, and what DWARF says.
+    /// Adds one address: its function by the symbol table, and its frames by DWARF.
     fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[Place<'a>]) {
-        // What is in no function has no name: DWARF alone would give it that of a neighbour.
+        // An address outside all functions has no name: DWARF alone would give it a neighbour's.
         let Some(function) = function else { return };
         let outermost = self.function_name(function);
         let mut frames = Vec::with_capacity(places.len().max(1));

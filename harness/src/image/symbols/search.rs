@@ -1,4 +1,4 @@
-//! Finds a function by the name that a person types.
+//! Finds a function by a name that a person types.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{Symbols, demangle};
 use crate::profile::Names;
 
-/// A place that was found by name.
+/// Place that was found by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Address of its first instruction, load bias included, without Thumb's bit 0.
@@ -18,41 +18,41 @@ pub struct Found {
     pub linkage_name: String,
 }
 
-/// Why a name names no function, or several. The message says what to type instead.
+/// Reason why a name does not name one function. The message says what to type instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotFound {
-    /// There are no symbols at all.
+    /// The image has no symbols at all.
     NoSymbols {
-        /// As it was typed.
+        /// Name as typed.
         wanted: String,
     },
-    /// No function is called so.
+    /// No function has this name.
     Missing {
-        /// As it was typed.
+        /// Name as typed.
         wanted: String,
-        /// Names that look like it, best first.
+        /// Similar names, best first.
         nearest: Vec<String>,
     },
-    /// Several functions are called so.
+    /// Several functions have this name.
     Ambiguous {
-        /// As it was typed.
+        /// Name as typed.
         wanted: String,
-        /// All of them, by address.
+        /// All of these functions, by address.
         candidates: Vec<Found>,
     },
-    /// An address at which the image has no code.
+    /// The image has no code at this address.
     NoCode {
-        /// As it was typed.
+        /// Address as typed.
         wanted: String,
     },
-    /// There are no symbols at all, and nothing of the image is at this address.
+    /// The image has no symbols at all, and no bytes at this address.
     NoBytes {
-        /// As it was typed.
+        /// Address as typed.
         wanted: String,
     },
 }
 
-/// Most candidates that a message lists.
+/// Largest number of candidates that a message lists.
 const MAX_LISTED: usize = 10;
 
 impl fmt::Display for NotFound {
@@ -97,13 +97,13 @@ impl fmt::Display for NotFound {
 impl std::error::Error for NotFound {}
 
 impl Symbols<'_> {
-    /// The function with this name, by address: one, or all instances of one generic. It is named as in the symbol
-    /// table (by any symbol of its address); else demangled, with or without its arguments, with or without the
-    /// path (and generic arguments) around it. `name#2` and `name@0x…` choose among several; `0x…` is an address
-    /// inside one; where there are no symbols, it is its first instruction's.
+    /// Finds the function with this name, or all instances of one generic, by address. A name in the symbol table
+    /// comes first (any symbol of the address). Otherwise the name is a demangled one, with or without its arguments,
+    /// and with or without the path (and generic arguments) around it. `name#2` and `name@0x…` choose among several.
+    /// `0x…` is an address inside a function; without symbols, it is the first instruction's.
     ///
     /// # Errors
-    /// When there is none, or there are different ones.
+    /// When there is no such function, or several different ones.
     pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
@@ -122,11 +122,12 @@ impl Symbols<'_> {
         among(wanted, labels, chosen, function_start)
     }
 
-    /// The functions of which a name matches a pattern, where `*` stands for any text and `?` for any character; by
-    /// address. Names are those that [`Symbols::find`] knows, and all else in the pattern stands for itself.
+    /// Finds the functions with a name that matches a pattern, where `*` stands for any text and `?` for any
+    /// character; by address. Names are those that [`Symbols::find`] accepts; all other characters stand for
+    /// themselves.
     ///
     /// # Errors
-    /// When there are no symbols.
+    /// When the image has no symbols.
     pub fn matching(&self, pattern: &str) -> Result<Vec<Found>, NotFound> {
         if self.functions.is_empty() {
             return Err(NotFound::NoSymbols { wanted: pattern.to_owned() });
@@ -146,7 +147,7 @@ impl Symbols<'_> {
         Ok(matching.collect())
     }
 
-    /// The function that begins at an address of the image, called by that, where no symbol names any.
+    /// Function that begins at an address of an image without symbols; the address is its name.
     fn nameless(&self, address: u64) -> Option<Found> {
         let is_there = self.functions.is_empty() && self.image.iter().any(|range| range.contains(&address));
         is_there.then(|| found(address, &format!("{address:#010x}")))
@@ -170,11 +171,11 @@ impl Symbols<'_> {
 }
 
 impl Names {
-    /// The same among the functions of a saved profile, which `FILE:NAME` names, too, where several files have
-    /// one. What is found begins at its function's first instruction.
+    /// Finds functions of a saved profile like [`Symbols::find`]. `FILE:NAME` also chooses among functions in several
+    /// files. Results are the first instructions of functions.
     ///
     /// # Errors
-    /// As [`Symbols::find`].
+    /// See [`Symbols::find`].
     pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
@@ -195,7 +196,7 @@ impl Names {
                 });
                 let there = there.map(|function| (&*function.linkage_name, function.start));
                 match among(name, there, found, function_start) {
-                    // Not one is in such a file: names of the whole image are nearer.
+                    // No such function is in such a file: names of the whole image are nearer.
                     Err(NotFound::NoSymbols { .. }) => same_name,
                     found => found,
                 }
@@ -204,7 +205,7 @@ impl Names {
         }
     }
 
-    /// A function, found by one of its names, as it is shown.
+    /// Function that was found by one of its names, with the name that is shown.
     fn of(&self, start: u64, linkage_name: &str) -> Found {
         match self.function_at(start) {
             Some(function) => Found {
@@ -217,14 +218,14 @@ impl Names {
     }
 }
 
-/// What `0x…` means, without Thumb's bit 0, which may have been copied along: no instruction is at an odd
-/// address. `Some(None)`: no number.
+/// Parses `0x…`, without Thumb's bit 0, which may have been copied along: no instruction is at an odd address.
+/// `Some(None)`: not a number.
 fn address(wanted: &str) -> Option<Option<u64>> {
     let digits = wanted.strip_prefix("0x").or_else(|| wanted.strip_prefix("0X"))?;
     Some(u64::from_str_radix(&digits.replace('_', ""), 16).ok().map(|address| address & !1))
 }
 
-/// The parts of `uart.c:init`; a `::` is none of its colons.
+/// Splits `uart.c:init`; the colons of a `::` do not count.
 fn file_and_name(wanted: &str) -> Option<(&str, &str)> {
     let bytes = wanted.as_bytes();
     let is_single =
@@ -233,17 +234,17 @@ fn file_and_name(wanted: &str) -> Option<(&str, &str)> {
     Some((&wanted[..colon], &wanted[colon + 1..]))
 }
 
-/// Which of several functions of one name is meant.
+/// Choice among several functions of one name.
 enum Choice {
     /// All instances of one generic.
     All,
-    /// `name#2`: by its number in the order of addresses, from 1.
+    /// `name#2`: the number in the order of addresses, from 1.
     Number(usize),
-    /// `name@0x…`: by an address inside it.
+    /// `name@0x…`: an address inside the function.
     Address(u64),
 }
 
-/// Name and choice: `sort#2`, `sort@0x8000`. The `#` of `{closure#2}` is no choice.
+/// Splits name and choice: `sort#2`, `sort@0x8000`. The `#` of `{closure#2}` is not a choice.
 fn choice(wanted: &str) -> (&str, Choice) {
     if let Some((name, digits)) = wanted.rsplit_once('#')
         && let Ok(number @ 1..) = digits.parse()
@@ -258,15 +259,15 @@ fn choice(wanted: &str) -> (&str, Choice) {
     (wanted, Choice::All)
 }
 
-/// One name of a function.
+/// Name of a function.
 struct Candidate<'a> {
     linkage_name: &'a str,
     name: String,
     address: u64,
 }
 
-/// Looks for a name among functions, given by linkage name and address; they are only demangled where those do not
-/// do.
+/// Searches for a name among functions, given by linkage name and address. Names are demangled only if no linkage
+/// name fits.
 fn among<'a>(
     wanted: &str,
     functions: impl Iterator<Item = (&'a str, u64)> + Clone,
@@ -300,7 +301,7 @@ fn among<'a>(
     chosen(wanted, choice, same, found, function_start)
 }
 
-/// The functions that all candidates stand for: instances of one, unless one is chosen.
+/// Functions of the candidates: the instances of one function, unless the choice names one.
 fn chosen(
     wanted: &str,
     choice: Choice,
@@ -308,7 +309,7 @@ fn chosen(
     found: impl Fn(&str, u64) -> Found,
     function_start: impl Fn(u64) -> Option<u64>,
 ) -> Result<Vec<Found>, NotFound> {
-    // Stable: of one address, the first of its names.
+    // Stable: among the names of one address, the first stays.
     candidates.sort_by_key(|candidate| candidate.address);
     candidates.dedup_by_key(|candidate| candidate.address);
     let is_one = candidates.len() == 1 || are_instances(candidates.iter().map(|one| (one.linkage_name, &*one.name)));
@@ -331,10 +332,10 @@ fn chosen(
     }
 }
 
-/// Which of these demangled names are called so, by index: the first reading that fits any. By the whole name, then
-/// without arguments, then without generic ones, then by the end of the path.
+/// Indices of the demangled names that `wanted` can mean. The first reading with a match counts: the whole name, then
+/// without arguments, then without generic arguments, then the end of the path.
 pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Vec<usize> {
-    // As tables write the bodies of async functions; not in round brackets, which are arguments.
+    // Tables write the bodies of async functions so; round brackets would be arguments.
     let is_async = wanted.contains(ASYNC);
     let wanted = wanted.replace(&format!(" {ASYNC}"), MARK).replace(ASYNC, MARK);
     let wanted = without_return_type(&wanted);
@@ -346,7 +347,7 @@ pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) ->
     let ends = |name: &str| name.strip_suffix(&squeezed).is_some_and(|outer| outer.ends_with("::"));
     let bare_end = |name: &str| ends(&squeeze(without_arguments(name)));
     let plain_end = |name: &str| paths(name).iter().any(|path| ends(path));
-    // `sort::<u32>` of `sort::<u32, u8>`.
+    // `sort::<u32>` also fits `sort::<u32, u8>`.
     let begun = generic_arguments(wanted);
     let stem = paths(wanted).swap_remove(0);
     let begins = |name: &str| {
@@ -365,8 +366,8 @@ pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) ->
     Vec::new()
 }
 
-/// Whether functions, given by linkage and demangled name, are instances of one generic function (or copies of one
-/// that Rust has made). Overloads, functions of one name in several files and methods of several types are not.
+/// Whether functions, given by linkage and demangled name, are instances of one generic function (or copies that Rust
+/// has made of one). Overloads, functions of one name in several files and methods of several types are not.
 pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + Clone) -> bool {
     let is_generic = |name: &str| {
         let name = without_arguments(name);
@@ -376,7 +377,7 @@ pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + C
     };
     let Some((_, first)) = functions.clone().next() else { return false };
     let common = generic(first);
-    // What is only inlined has no linkage name.
+    // A function that is only inlined has no linkage name.
     let blocks = functions.clone().filter(|(linkage_name, _)| !linkage_name.is_empty());
     let blocks: BTreeSet<Option<&str>> = blocks.map(|(linkage_name, _)| impl_block(linkage_name)).collect();
     let are_common = blocks.len() <= 1 && functions.clone().all(|(_, name)| generic(name) == common);
@@ -388,7 +389,7 @@ pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + C
     are_common && !are_overloads && (are_generic || are_copies)
 }
 
-/// Whether Rust has mangled a name, in either way: the older one ends in a hash.
+/// Whether a name is mangled by Rust, in either way: the older one ends in a hash.
 fn is_rust(linkage_name: &str) -> bool {
     let hash = linkage_name.strip_prefix("_ZN").and_then(|name| name.strip_suffix('E')).and_then(|name| {
         let start = name.len().checked_sub("17h0123456789abcdef".len())?;
@@ -397,8 +398,8 @@ fn is_rust(linkage_name: &str) -> bool {
     linkage_name.starts_with("_R") || hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What all instances of a generic have in common: the path without generic arguments. Those of a trait stay, since
-/// `<A as From<u8>>` and `<A as From<u16>>` are written apart.
+/// Common name of a generic's instances: the path without generic arguments. A trait's arguments stay, since `<A as
+/// From<u8>>` and `<A as From<u16>>` are separate functions in the source.
 pub fn generic(name: &str) -> String {
     let name = without_arguments(name);
     let Some((inside, rest)) = self_type(name) else { return plain(name) };
@@ -412,8 +413,8 @@ pub fn generic(name: &str) -> String {
     }
 }
 
-/// Which of a module's `impl` blocks a v0-mangled method is of
-/// (<https://doc.rust-lang.org/rustc/symbol-mangling/v0.html#path-inherent-impl>); None: it is in none.
+/// Disambiguator of a v0-mangled method's `impl` block within its module
+/// (<https://doc.rust-lang.org/rustc/symbol-mangling/v0.html#path-inherent-impl>); None: not in an `impl` block.
 fn impl_block(linkage_name: &str) -> Option<&str> {
     let mut rest = linkage_name.strip_prefix("_R")?;
     loop {
@@ -436,21 +437,20 @@ fn squeeze(name: &str) -> String {
     name.split_whitespace().collect()
 }
 
-/// A demangled name without its arguments and what comes after them, and without the return type
-/// that a function template has before it.
+/// Removes arguments, the text after them, and a function template's return type from a demangled name.
 pub fn without_arguments(name: &str) -> &str {
     let (_, name, _) = parts(name);
     name
 }
 
-/// A demangled C++ name without the return type that function templates have before it: what tells one
-/// function from another comes first.
+/// Removes the return type that function templates have before a demangled C++ name, so that the name's
+/// distinguishing part comes first.
 pub(super) fn without_return_type(name: &str) -> &str {
     let (return_type, ..) = parts(name);
     &name[return_type.len()..]
 }
 
-/// Return type (with the space after it), name, and arguments (with what comes after them).
+/// Splits a name into return type (with the space after it), name, and arguments (with the text after them).
 fn parts(name: &str) -> (&str, &str, &str) {
     let groups = groups(name);
     let arguments = groups.iter().find(|group| {
@@ -471,12 +471,12 @@ fn parts(name: &str) -> (&str, &str, &str) {
     if return_type.ends_with(" to ") { ("", head, arguments) } else { (return_type, name, arguments) }
 }
 
-/// A name with `<…>` for its outermost template arguments.
+/// Replaces a name's outermost template arguments by `<…>`.
 pub fn without_template_arguments(name: &str) -> String {
     let mut short = String::new();
     let mut rest = 0;
     for group in groups(name).into_iter().filter(|group| name[group.start..].starts_with('<')) {
-        // `<A as B>::f` is all that there is.
+        // `<A as B>::f` would lose its whole type.
         if group.start > 0 {
             short += &name[rest..group.start];
             short += "<…>";
@@ -486,23 +486,23 @@ pub fn without_template_arguments(name: &str) -> String {
     short + &name[rest..]
 }
 
-/// A name without generic arguments and white space.
+/// Removes generic arguments and white space from a name.
 fn plain(name: &str) -> String {
     let mut short = String::new();
     let mut rest = 0;
     for group in groups(name).into_iter().filter(|group| name[group.start..].starts_with('<')) {
         let before = &name[rest..group.start];
-        // Rust's turbofish, whose colons belong to it.
+        // The colons of Rust's turbofish belong to it.
         short += before.strip_suffix("::").unwrap_or(before);
         rest = group.end;
     }
     squeeze(&(short + &name[rest..]))
 }
 
-/// Most types inside each other that a path is looked for in.
+/// Deepest nesting of types in which a path is searched for.
 const MAX_NESTED: usize = 8;
 
-/// The paths that a name is typed by, without arguments of any kind; `<A as B>::f` by `A::f` and `B::f`.
+/// Paths by which a name can be typed, without arguments of any kind; for `<A as B>::f` these are `A::f` and `B::f`.
 fn paths(name: &str) -> Vec<String> {
     fn inner(name: &str, nested: usize) -> Vec<String> {
         let name = without_arguments(name);
@@ -516,7 +516,7 @@ fn paths(name: &str) -> Vec<String> {
         }
     }
     let mut paths = inner(name, 0);
-    // As it is written is a path, too, for what has no name of its own: `<&A as B>::f`; and `A<u8>::f`.
+    // The unchanged path fits, too, for types without a name of their own: `<&A as B>::f`; and `A<u8>::f`.
     let name = without_arguments(name);
     paths.push(squeeze(name));
     if let Some((inside, rest)) = self_type(name) {
@@ -526,20 +526,20 @@ fn paths(name: &str) -> Vec<String> {
     paths
 }
 
-/// The parts of `<T>::f`: what is in the brackets, and what comes after them.
+/// Splits `<T>::f` into the text in the brackets and the text after them.
 fn self_type(name: &str) -> Option<(&str, &str)> {
     let group = groups(name).into_iter().next().filter(|group| group.start == 0 && name.starts_with('<'))?;
     Some((&name[1..group.end - 1], &name[group.end..]))
 }
 
-/// The parts of `A as B`.
+/// Splits `A as B`.
 fn as_trait(inside: &str) -> Option<(&str, &str)> {
     let groups = groups(inside);
     let at = inside.match_indices(" as ").map(|(at, _)| at).find(|&at| is_outside(&groups, at))?;
     Some((&inside[..at], &inside[at + " as ".len()..]))
 }
 
-/// The generic arguments at the end of a name, each without white space.
+/// Generic arguments at the end of a name, each without white space.
 fn generic_arguments(name: &str) -> Vec<String> {
     let name = without_arguments(name).trim_end();
     let last = groups(name).pop().filter(|group| group.end == name.len() && name[group.start..].starts_with('<'));
@@ -555,14 +555,14 @@ fn generic_arguments(name: &str) -> Vec<String> {
     arguments
 }
 
-/// What stands behind the name of an async function where its body is meant.
+/// Mark after the name of an async function that stands for its body.
 const ASYNC: &str = "(async)";
 
-/// The same while names are compared.
+/// Mark of async bodies while names are compared.
 const MARK: &str = "{async}";
 
-/// A name in which the bodies of async functions read as those: `producer_task (async)` for
-/// `producer_task::{closure#0}`, and so inside of generic arguments. `is_body` says which closures are such.
+/// Marks the bodies of async functions in a name, also inside generic arguments: `producer_task (async)` for
+/// `producer_task::{closure#0}`. `is_body` tells which closures are such bodies.
 pub fn with_async_bodies(name: &str, is_body: impl Fn(&str) -> bool) -> String {
     marked_bodies(name, is_body, &format!(" {ASYNC}"))
 }
@@ -584,7 +584,7 @@ fn marked_bodies(name: &str, is_body: impl Fn(&str) -> bool, mark: &str) -> Stri
     text + &name[rest..]
 }
 
-/// Where the path at the end of a text begins.
+/// Start of the path at the end of a text.
 fn path_start(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, character) in text.char_indices().rev() {
@@ -599,8 +599,8 @@ fn path_start(text: &str) -> usize {
     0
 }
 
-/// A path without what Embassy's task macro puts around a task's body: `app::__blink_task::__blink_task_inner_function`
-/// is `app::blink`.
+/// Removes the wrapper of Embassy's task macro around a task's body from a path:
+/// `app::__blink_task::__blink_task_inner_function` becomes `app::blink`.
 fn without_wrapper(path: &str) -> String {
     let unwrapped = || {
         let (outer, inner) = path.rsplit_once("::")?;
@@ -612,19 +612,20 @@ fn without_wrapper(path: &str) -> String {
     unwrapped().unwrap_or_else(|| path.to_owned())
 }
 
-/// Whether a text ends in `operator`, or in that and signs of its name: `operator->`. Not one has more than three.
+/// Whether a text ends in `operator`, or in `operator` and signs of its name: `operator->`. An operator has at most
+/// three signs.
 fn is_after_operator(text: &str) -> bool {
     let signs = text.bytes().rev().take(3).take_while(|sign| b"<>=-".contains(sign)).count();
     text[..text.len() - signs].ends_with("operator")
 }
 
-/// Whether a place is in none of these [`groups`].
+/// Whether a place is outside all of these [`groups`].
 fn is_outside(groups: &[Range<usize>], at: usize) -> bool {
     let next = groups.partition_point(|group| group.end <= at);
     groups.get(next).is_none_or(|group| !group.contains(&at))
 }
 
-/// The outermost pairs of brackets in a demangled name, from the left.
+/// Outermost pairs of brackets in a demangled name, from the left.
 fn groups(name: &str) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut open: Vec<(usize, char)> = Vec::new();
@@ -632,7 +633,7 @@ fn groups(name: &str) -> Vec<Range<usize>> {
         let after_operator = is_after_operator(&name[..at]);
         match character {
             '<' | '>' if after_operator => {}
-            // The arrow of a function's type.
+            // The arrow of a function's type is not a bracket.
             '>' if name[..at].ends_with('-') => {}
             '(' | '<' | '{' | '[' => open.push((at, character)),
             ')' | '>' | '}' | ']' => {
@@ -655,7 +656,7 @@ fn groups(name: &str) -> Vec<Range<usize>> {
     groups
 }
 
-/// Names that contain what was typed, or differ in few letters.
+/// Names that contain the typed text, or differ from it in few letters.
 pub fn nearest<'n>(wanted: &str, all: impl Iterator<Item = &'n str>) -> Vec<String> {
     let typed = wanted.to_lowercase();
     let limit = (typed.chars().count() / 3).max(2);
@@ -679,8 +680,8 @@ pub fn nearest<'n>(wanted: &str, all: impl Iterator<Item = &'n str>) -> Vec<Stri
     near.iter().take(4).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Letters to insert, delete, replace or swap with their neighbour to make one name into the other; any
-/// number above the limit means "more".
+/// Edit distance: letters to insert, delete, replace or swap with their neighbour to turn one name into the other.
+/// Any number above the limit means "more".
 fn distance(one: &str, other: &str, limit: usize) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > limit {

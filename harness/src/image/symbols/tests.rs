@@ -1,4 +1,4 @@
-//! Symbol tables made by hand; `harness/tests/image/symbols.rs` reads those of real images.
+//! Hand-made symbol tables; `harness/tests/image/symbols.rs` reads those of real images.
 
 use super::*;
 
@@ -9,18 +9,18 @@ const LOCAL: u8 = 0;
 const GLOBAL: u8 = 1;
 const WEAK: u8 = 2;
 
-/// A symbol: name, address, size, type, binding; in `.text`, or `.data` where the address is in there.
+/// Symbol: name, address, size, type, binding; in `.data` if the address is in its range, otherwise in `.text`.
 type Sym<'a> = (&'a str, u32, u32, u8, u8);
 
 const TEXT: Range<u32> = 0x100..0x200;
 const DATA: Range<u32> = 0x2000..0x2100;
 
-/// A 32-bit Arm ELF file with these symbols and nothing else.
+/// Makes a 32-bit Arm ELF file with these symbols and nothing else.
 fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
     elf_with(SYMTAB, symbols)
 }
 
-/// Types of the sections with symbols: all of them, and those that a stripped image keeps because others refer to them.
+/// Section types of symbol tables: the full one, and the one that a stripped image keeps because others refer to it.
 const SYMTAB: u32 = 2;
 const DYNSYM: u32 = 11;
 
@@ -112,7 +112,7 @@ fn labels_left_over_in_a_stripped_image_name_nothing() {
     let symbols = [label, ("exported", 0x141, 0x10, FUNC, GLOBAL), ("_handler", 0x180, 8, NOTYPE, GLOBAL)];
     let kept = [("exported".to_owned(), 0x140, 0x150), ("_handler".to_owned(), 0x180, 0x188)];
     assert_eq!(ranges(&elf_with(DYNSYM, &symbols)), kept);
-    // With all symbols it is known how far a label reaches: to the next one.
+    // With the full table a label's extent is known: it ends at the next one.
     assert_eq!(ranges(&elf(&symbols))[0], ("__bss_start".to_owned(), 0x110, 0x140));
 }
 
@@ -246,7 +246,7 @@ fn without_symbols_an_address_of_the_image_is_a_functions_first_instruction() {
         let error = symbols.find(typed).unwrap_err().to_string();
         assert!(error.starts_with(&format!("no function is at {typed}: the image has no symbols, ")), "{error}");
     }
-    // Where functions have names, an address outside of all is a slip.
+    // If functions have names, an address outside of all is a mistake.
     let named = cpp();
     let mut symbols = Symbols::new(Some(&named), 0, true);
     symbols.place(vec![0x100..0x200, 0x200..0x400]);
@@ -331,8 +331,8 @@ fn what_is_not_found_is_answered_with_what_is_there() {
     assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
 }
 
-/// As rustc 1.96 mangles a generic function of three instances, methods of three types, one method that is there twice,
-/// two `impl`s of one type, an alias, and tasks' bodies.
+/// Symbols as rustc 1.96 mangles them: a generic function of three instances, methods of three types, one method that
+/// is there twice, two `impl`s of one type, an alias, and tasks' bodies.
 fn rust() -> Vec<u8> {
     elf(&[
         (

@@ -1,4 +1,4 @@
-//! DWARF call frame information: `.debug_frame` and `.eh_frame` (DWARF 5, 6.4).
+//! Reads DWARF call frame information: `.debug_frame` and `.eh_frame` (DWARF 5, 6.4).
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -15,20 +15,21 @@ use super::{Rules, section};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Functions begin at multiples of this, mostly.
+/// Usual alignment of functions, so the largest padding between two.
 const MAX_PADDING_BYTES: u64 = 4;
 
-/// DWARF's numbers of the registers that matter ("DWARF for the Arm Architecture"; "RISC-V ABIs
-/// Specification", DWARF Register Numbers).
+/// DWARF's numbers of the relevant registers ("DWARF for the Arm Architecture"; "RISC-V ABIs Specification", DWARF
+/// Register Numbers).
 struct Numbers {
     sp: Register,
     fp: Register,
-    /// RISC-V's t0, by which libgcc's save and restore routines say that they return.
+    /// RISC-V's t0, the return register of libgcc's save and restore routines.
     second_link: Option<Register>,
 }
 
-/// The pieces of code that have call frame information: start, end, rules; load bias included. A function's
-/// is taken where it begins: what the linker's --gc-sections discarded is left at address 0.
+/// Reads the pieces of code that have call frame information: start, end, rules; load bias included. An entry is
+/// accepted only at its function's start: entries of functions that the linker's --gc-sections discarded are left at
+/// address 0.
 pub(super) fn read(
     file: &object::File<'_>,
     isa: Isa,
@@ -69,14 +70,14 @@ pub(super) fn read(
             "the unwind information is damaged ({error}): some call stacks end at functions that it would cover"
         ));
     }
-    // Of several that claim one function, all but one were discarded: the longest is it, or nearest to it,
-    // as none is longer than the function.
+    // If several entries claim one function, all but one were discarded. The longest is the real one, or nearest to
+    // it, since none is longer than the function.
     found.sort_by_key(|&(start, end, _)| (start, Reverse(end)));
     found.dedup_by_key(|&mut (start, ..)| start);
     found
 }
 
-/// Addresses (without load bias) of the bytes that the file says may be executed.
+/// Addresses (without load bias) of the bytes that the file marks executable.
 fn executable(file: &object::File<'_>) -> Vec<Range<u64>> {
     file.segments()
         .filter(|segment| matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.contains(elf::PF_X)))
@@ -161,7 +162,7 @@ impl Reader<'_> {
         damage
     }
 
-    /// Where an entry for this code ends, if it is one for this image.
+    /// End of an entry for this code, if it is one for this image.
     fn accepted(&self, code: Range<u64>) -> Option<u64> {
         let is_at_zero = code.start == self.load_bias;
         if self.functions.is_empty() {
@@ -170,11 +171,11 @@ impl Reader<'_> {
             return (is_code && !is_at_zero).then_some(code.end);
         }
         let index = self.functions.binary_search_by_key(&code.start, |function| function.start).ok()?;
-        // At address 0, where discarded ones are left, only what is as long as the function, but for padding.
+        // At address 0, where discarded entries are left, accept only the function's own length, apart from padding.
         if is_at_zero && code.end.saturating_add(MAX_PADDING_BYTES) <= self.functions[index].end {
             return None;
         }
-        // Not beyond the next function: one of the same address was discarded.
+        // An entry that reaches beyond the next function was discarded, although its address is the same.
         let next = self.functions.get(index + 1).map_or(u64::MAX, |function| function.start);
         (code.end <= next).then_some(code.end)
     }
@@ -204,7 +205,7 @@ mod tests {
     fn at_address_0_only_the_whole_function_is_described() {
         assert!(accepted(0x1000, &FUNCTIONS, 0x1000..0x101e));
         assert!(!accepted(0x1000, &FUNCTIONS, 0x1000..0x1008));
-        // Elsewhere an entry may be for its beginning.
+        // At other addresses an entry may cover only the function's beginning.
         assert!(accepted(0, &FUNCTIONS, 0x1000..0x1008));
     }
 

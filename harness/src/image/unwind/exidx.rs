@@ -1,7 +1,6 @@
-//! Arm's exception tables: `.ARM.exidx` and `.ARM.extab` ("Exception Handling ABI for the Arm
-//! Architecture", sections 6, 7 and 10.3). They say how to leave a function's body; in the first
-//! instruction nothing is saved yet, and stacks are taken at the starts of blocks, of which a prologue has
-//! no other.
+//! Reads Arm's exception tables: `.ARM.exidx` and `.ARM.extab` ("Exception Handling ABI for the Arm Architecture",
+//! sections 6, 7 and 10.3). They describe how to leave a function's body. At the first instruction nothing is saved
+//! yet. Stacks are taken at the starts of blocks, and a prologue has no other block start.
 
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ const SP: u32 = 13;
 const LR: u32 = 14;
 const FP: u32 = 7;
 
-/// The functions that have such tables: start, end, rules; load bias included.
+/// Reads the functions that have such tables: start, end, rules; load bias included.
 pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u64>]) -> Vec<(u64, u64, Rules)> {
     let Some((address, index)) = section(file, ".ARM.exidx") else { return Vec::new() };
     let (table_address, table) = section(file, ".ARM.extab").unwrap_or_default();
@@ -38,8 +37,8 @@ pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u
     let mut found = Vec::new();
     for (number, &(start, body)) in entries.iter().enumerate() {
         let Some(body) = body else { continue };
-        // The linker leaves out an entry that says the same as the one before; after the last one, which
-        // linkers make to say where the code ends, nothing follows.
+        // The linker leaves out an entry that equals the one before. After the last one, which linkers add to mark
+        // the end of the code, nothing follows.
         let end = entries.get(number + 1).map_or(start.saturating_add(1), |&(next, _)| next);
         let first = functions.partition_point(|function| function.start < start);
         let covered = functions[first..].iter().take_while(|function| function.start < end);
@@ -50,19 +49,19 @@ pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u
     found
 }
 
-/// A 31-bit offset from where it stands (prel31).
+/// Resolves a 31-bit offset from its own address (prel31).
 fn relative(at: u64, word: u32) -> u64 {
     let offset = ((word << 1) as i32) >> 1;
     at.wrapping_add_signed(offset.into()) & 0xffff_ffff
 }
 
-/// The three opcodes of the short form.
+/// Three opcodes of the short form.
 fn inline(word: u32) -> Vec<u8> {
     word.to_be_bytes()[1..].to_vec()
 }
 
-/// The opcodes of an entry in `.ARM.extab`: personality routines 0 to 2, or a language's own, whose data
-/// gcc writes in the form of routine 1.
+/// Opcodes of an entry in `.ARM.extab`: personality routines 0 to 2, or a language's own, whose data gcc writes in
+/// the form of routine 1.
 fn out_of_line(entry: &[u8]) -> Option<Vec<u8>> {
     let words: Vec<u32> = entry.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).take(64).collect();
     let (&first, rest) = words.split_first()?;
@@ -81,8 +80,8 @@ fn out_of_line(entry: &[u8]) -> Option<Vec<u8>> {
     Some(opcodes)
 }
 
-/// Executes the opcodes (table 4 there) on an unknown stack pointer: where the frame ends, and where in it
-/// lr and r7 are.
+/// Executes the opcodes (table 4 there) on an unknown stack pointer. The result gives the frame's end and the places
+/// of lr and r7 in it.
 fn rule(opcodes: &[u8]) -> Option<Rule> {
     let mut base = Base::StackPointer;
     let mut vsp = 0_i32;
@@ -101,14 +100,14 @@ fn rule(opcodes: &[u8]) -> Option<Rule> {
             0x40..=0x7f => vsp = vsp.checked_sub((((low & 0x3f) as i32) << 2) + 4)?,
             0x80..=0x8f => {
                 let mask = (low & 0xf) << 12 | u32::from(bytes.next()?) << 4;
-                // Zero: refuse to unwind. Popping sp itself has no fixed place.
+                // Zero means "refuse to unwind". A popped sp has no fixed place.
                 if mask == 0 || mask >> SP & 1 == 1 {
                     return None;
                 }
                 pop(mask, &mut vsp);
             }
             0x97 => (base, vsp) = (Base::FramePointer, 0),
-            // vsp = another register.
+            // vsp = another register: unsupported.
             0x90..=0x9f => return None,
             0xa0..=0xaf => {
                 let registers = (1 << ((low & 7) + 1)) - 1;
@@ -128,7 +127,7 @@ fn rule(opcodes: &[u8]) -> Option<Rule> {
                 }
                 vsp = vsp.checked_add(0x204)?.checked_add(value.checked_mul(4)?)?;
             }
-            // Double registers, as FSTMFDX saves them, and as VPUSH does.
+            // Double registers, saved by FSTMFDX, or by VPUSH.
             0xb3 => vsp = vsp.checked_add(i32::from(bytes.next()? & 0xf) * 8 + 12)?,
             0xb8..=0xbf => vsp = vsp.checked_add((low as i32 & 7) * 8 + 12)?,
             0xc8 | 0xc9 => vsp = vsp.checked_add(i32::from(bytes.next()? & 0xf) * 8 + 8)?,
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_has_no_fixed_place_is_no_rule() {
-        // The last is larger than memory.
+        // The last one is larger than memory.
         let too_large = [0xb2, 0xfe, 0xfe, 0xff, 0xff, 0x01, 0x3f];
         for opcodes in [&[0x80, 0x00][..], &[0x9b], &[0xa2, 0xb2], &[0x82, 0x00], &[0xff], &[0x84], &too_large] {
             assert_eq!(rule(opcodes), None, "{opcodes:x?}");

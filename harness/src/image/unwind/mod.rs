@@ -1,9 +1,10 @@
-//! How to walk the firmware's stacks, from whatever its ELF says about that: a sorted table for the plugin.
+//! Rules for walking the firmware's stacks, made from all unwind information of its ELF: a sorted table for the
+//! plugin.
 //!
-//! In order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; the
-//! instructions themselves ([`code`]), for assembly and for images without debug information; and with them Arm's
-//! exception tables ([`exidx`]), which hold at a function's calls and know what the instructions do not say.
-//! What none of them covers has no rule, and stacks end there and say so.
+//! The sources in order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; then the
+//! instructions themselves ([`code`]), for assembly and for images without debug information. Arm's exception tables
+//! ([`exidx`]) supplement the latter: they hold at a function's calls and know facts that the instructions do not
+//! show. Code that no source covers has no rule; stacks end there with that reason.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,19 +20,19 @@ mod cfi;
 mod code;
 mod exidx;
 
-/// The plugin's table, and what was found on the way.
+/// Table for the plugin, with warnings.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Rules by address (load bias included), sorted.
     pub rows: Vec<Row>,
-    /// Entries (load bias included, sorted) of functions that never return and so do not keep their return
-    /// address: they have rules, none of which saves it, and they call.
+    /// Entries (load bias included, sorted) of functions that never return and so do not keep their return address:
+    /// no rule of theirs saves it, and they make calls.
     pub forgetful: Vec<u64>,
-    /// What could not be read, one sentence per cause.
+    /// Warnings about unreadable parts, one sentence per cause.
     pub warnings: Vec<String>,
 }
 
-/// At a function's first instruction: nothing is saved yet.
+/// Rule at a function's first instruction: nothing is saved yet.
 const ENTRY: Rule = Rule {
     base: Base::StackPointer,
     cfa_offset_bytes: 0,
@@ -39,7 +40,7 @@ const ENTRY: Rule = Rule {
     frame_pointer: Saved::Register,
 };
 
-/// Rules of one function or piece of code, by address; up to the piece's end.
+/// Rules of one function or piece of code, by address; the last one holds up to the piece's end.
 type Rules = BTreeMap<u64, Option<Rule>>;
 
 /// Makes the table. `elf` is the file with the symbols, `segments` the image's code (without load bias),
@@ -61,7 +62,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         tables = read.map(|(start, end, rules)| (start, (end, rules))).collect();
     }
     code::mend_middles(&code, functions, &mut known);
-    // gcc describes a function in assembly of its own (`naked`) as one that does nothing.
+    // gcc describes a function in assembly (`naked`) as a function that does nothing.
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
     };
@@ -103,7 +104,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
 }
 
 impl Table {
-    /// Says of a function (load bias included) that its code was replaced by some that returns and touches no stack.
+    /// Notes that a function (load bias included) was replaced by code that returns and leaves the stack alone.
     pub fn stub(&mut self, function: &Range<u64>) {
         let before =
             |rows: &[Row], pc: u64| rows[..rows.partition_point(|row| row.pc <= pc)].last().and_then(|row| row.rule);
@@ -117,8 +118,8 @@ impl Table {
     }
 }
 
-/// What a function's instructions say and, where they say nothing, its exception table. The table alone where
-/// they contradict it at a call, for which it was made.
+/// Joins the rules from a function's instructions with its exception table, which fills gaps. At a call, for which it
+/// was made, the table wins if the two contradict each other.
 fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rules) -> Rules {
     for &pc in table.keys() {
         rules.insert(pc, rule_at(&rules, pc));
@@ -142,7 +143,7 @@ fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rul
     rules
 }
 
-/// The image's code, by address with load bias.
+/// Code of the image, by address with load bias.
 struct Code<'a> {
     isa: Isa,
     segments: &'a [Segment],
@@ -164,21 +165,21 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The rule that holds at an address.
+/// Rule that holds at an address.
 fn rule_at(rules: &Rules, pc: u64) -> Option<Rule> {
     *rules.range(..=pc).next_back()?.1
 }
 
-/// `push {lr}`, which gcc -pg puts before its call of the runtime.
+/// Encoding of `push {lr}`, which gcc -pg puts before its call of the runtime.
 const PUSH_LR: u16 = 0xb500;
 
-/// Where a function calls the runtime after that push, and how much deeper the stack was before it.
+/// Address of a function's call of the runtime after that push, and the stack's depth before it.
 fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
     if code.isa.is_riscv() {
         return None;
     }
     let mut pc = function.start;
-    // By the instructions so far: the prologue is straight.
+    // Depth by the instructions so far: the prologue is straight code.
     let mut depth_bytes = 0;
     while pc < function.end {
         let bytes = code.bytes(pc)?;
@@ -198,7 +199,7 @@ fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
     None
 }
 
-/// gcc's unwind information does not know of that push, which the runtime takes back: while it is called,
+/// Corrects gcc's unwind information, which leaves out that push. The runtime pops it. While the runtime is called,
 /// the stack is a word deeper and the return address lies there.
 fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     let Some((call, depth_bytes)) = mcount_call(code, &function) else { return };
@@ -206,7 +207,7 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if before != after {
         return;
     }
-    // A nested function saves its static chain around all this, which gcc does not say either.
+    // A nested function saves its static chain around all this, which gcc leaves out as well.
     let on_sp = before.base == Base::StackPointer;
     let unsaid_bytes = if on_sp { depth_bytes - before.cfa_offset_bytes } else { 0 };
     let deeper = Rule {
@@ -219,7 +220,7 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     };
     let next = code.next(call);
     if let Some(back) = rule_at(rules, next) {
-        // The static chain is taken back by one instruction, or by several that go through r7.
+        // The static chain is removed by one instruction, or by several that go through r7.
         let (mut pc, mut left_bytes) = (next, unsaid_bytes);
         while left_bytes > 0
             && pc < function.end
@@ -234,8 +235,9 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     rules.insert(call, Some(deeper));
 }
 
-/// libgcc's `_Unwind_RaiseException` and its like save all registers and hand them to the unwinder, which writes those
-/// of each caller that it visits over them: the return address among them no longer says where the call was.
+/// Marks the saved registers as lost in libgcc's `_Unwind_RaiseException` and similar functions. They save all
+/// registers and hand them to the unwinder, which overwrites them with those of each caller it visits. The saved
+/// return address is then no longer the call's.
 fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if !code::saves_all_registers(code, &function) {
         return;
@@ -251,10 +253,11 @@ fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     }
 }
 
-/// Whether a function calls and nowhere saves its own return address.
+/// Whether a function makes calls and never saves its own return address.
 fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     let keeps = |rule: &Option<Rule>| rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_)));
-    // What the runtime takes back is not saved, and its call is none of the function's.
+    // The word that the runtime pops is not a saved return address, and the call of the runtime does not count as the
+    // function's.
     let mcount = mcount_call(code, &function).map(|(call, _)| call).filter(|&call| {
         let back = code.next(call);
         !keeps(&rule_at(rules, back))
@@ -275,7 +278,7 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     false
 }
 
-/// The bytes of a section, decompressed where they were compressed.
+/// Bytes of a section, decompressed.
 fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::borrow::Cow<'data, [u8]>)> {
     let section = file.section_by_name(name)?;
     Some((section.address(), section.uncompressed_data().ok()?))

@@ -1,5 +1,5 @@
-//! What DWARF says about FreeRTOS: the layout of the structure that `pxCurrentTCB` points to, and where a
-//! compiler has inlined the functions that change that variable.
+//! FreeRTOS by its DWARF: the layout of the structure that `pxCurrentTCB` points to, and the places where a compiler
+//! has inlined the functions that change that variable.
 
 use std::ops::Range;
 
@@ -8,29 +8,29 @@ use addr2line::gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
 use super::Layout;
 use crate::image::symbols::dwarf::{Slice, Unit};
 
-/// Most characters of a task's name that are believed.
+/// Longest plausible name of a task, in bytes.
 const MAX_NAME_BYTES: u64 = 256;
 
-/// Types, or declarations, that are followed from one entry.
+/// Most types, or declarations, that are followed from one entry.
 const MAX_HOPS: usize = 16;
 
-/// What was found.
+/// Result of the search.
 #[derive(Default)]
 pub(super) struct Described {
     pub(super) layout: Option<Layout>,
-    /// Addresses in code of functions that are, or have inlined, one of those asked for; as the file has
-    /// them, each the start of a piece of code.
+    /// Addresses of functions that are, or have inlined, one of the functions searched for. They are without load
+    /// bias, each the start of a piece of code.
     pub(super) switchers: Vec<u64>,
-    /// Why a layout was not believed.
+    /// Reason why a layout was rejected as implausible.
     pub(super) implausible: Option<&'static str>,
-    /// The first error; what it is about was left out.
+    /// First error; the entry that it concerns was left out.
     pub(super) damage: Option<gimli::Error>,
 }
 
-/// Debug information that is searched.
+/// Search through debug information.
 pub(super) struct Scan<'d, 'a> {
     dwarf: &'d gimli::Dwarf<Slice<'a>>,
-    /// In the order of their offsets; then those of types (DWARF 4).
+    /// Units in the order of their offsets, followed by type units (DWARF 4).
     units: Vec<Unit<'a>>,
     pointer_bytes: u64,
     found: Described,
@@ -38,14 +38,14 @@ pub(super) struct Scan<'d, 'a> {
 
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// An entry: the index of its unit, and its offset there.
+/// Entry: the index of its unit, and its offset there.
 type At = (usize, UnitOffset);
 
-/// A member of a structure.
+/// Member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) offset: u64,
-    /// Its size; of an array of bytes their number.
+    /// Size in bytes; for an array of bytes its length.
     pub(super) bytes: Option<u64>,
 }
 
@@ -61,12 +61,12 @@ impl<'d, 'a> Scan<'d, 'a> {
         self.first_with(structures.collect(), wanted)
     }
 
-    /// Members of a structure of that name.
+    /// Members of the structure of that name.
     pub(super) fn members_of(&self, structure: &str, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
         self.first_with(self.definitions(structure), wanted)
     }
 
-    /// Members of the first structure that has one of these names.
+    /// Members of the first structure that has a member with one of these names.
     fn first_with(&self, structures: Vec<At>, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
         let members = structures.into_iter().filter_map(|structure| self.members(structure, wanted).ok());
         members.into_iter().find(|members: &Vec<Option<Member>>| members.iter().any(Option::is_some))
@@ -109,7 +109,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         scan
     }
 
-    /// Looks for the structure that one of the variables called `current` points to, and for functions.
+    /// Searches for the structure that one of the variables called `current` points to, and for the functions.
     pub(super) fn run(mut self, current: &[&str], is_switcher: &dyn Fn(&str) -> bool) -> Described {
         let mut variables = Vec::new();
         for index in 0..self.units.len() {
@@ -119,7 +119,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         self.found.switchers.sort_unstable();
         self.found.switchers.dedup();
         for variable in variables {
-            // The ports declare the variable as a pointer to anything.
+            // The ports declare the variable as a pointer to any type.
             if self.found.layout.is_none() {
                 let result = self.variable(variable);
                 self.keep(result);
@@ -128,7 +128,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         self.found
     }
 
-    /// The value, or its error put aside.
+    /// Returns the value; keeps the first error for the result.
     fn keep<T>(&mut self, result: gimli::Result<T>) -> Option<T> {
         result.map_err(|error| self.found.damage.get_or_insert(error)).ok()
     }
@@ -141,7 +141,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         variables: &mut Vec<At>,
     ) -> gimli::Result<()> {
         let unit = &self.units[index];
-        // The functions that an entry is in, with code: depth, and where each piece of that code starts.
+        // Enclosing functions of the current entry that have code: depth, and the starts of the code's pieces.
         let mut functions: Vec<(isize, Vec<u64>)> = Vec::new();
         let mut switchers = Vec::new();
         let mut entries = unit.entries();
@@ -168,7 +168,7 @@ impl<'d, 'a> Scan<'d, 'a> {
                     }
                 }
                 gimli::DW_TAG_inlined_subroutine => {
-                    // Those of a function that the linker has discarded are nowhere.
+                    // An inlined call in a function that the linker has discarded has no place.
                     if let Some((_, pieces)) = functions.last()
                         && self.name(index, entry).is_some_and(is_switcher)
                     {
@@ -183,7 +183,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         result
     }
 
-    /// Where the pieces of an entry's code start.
+    /// Starts of the pieces of an entry's code.
     fn pieces(&self, unit: &Unit<'a>, entry: &Entry<'a>) -> Vec<u64> {
         let mut pieces = Vec::new();
         if let Ok(mut ranges) = self.dwarf.die_ranges(unit, entry) {
@@ -201,7 +201,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         std::str::from_utf8(name.slice()).ok()
     }
 
-    /// An entry's name, or that of what it is an instance of or defines.
+    /// Name of an entry, or of its declaration or abstract origin.
     fn name(&self, mut unit: usize, entry: &Entry<'a>) -> Option<&'a str> {
         let mut instance = None;
         for _ in 0..MAX_HOPS {
@@ -219,7 +219,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         None
     }
 
-    /// What an attribute in a unit refers to.
+    /// Entry that an attribute of a unit refers to.
     fn target(&self, unit: usize, reference: AttributeValue<Slice<'a>>) -> Option<At> {
         match reference {
             AttributeValue::UnitRef(offset) => Some((unit, offset)),
@@ -248,7 +248,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         self.target(unit, entry.attr_value(attribute)?)
     }
 
-    /// Takes the layout from what a variable points to.
+    /// Takes the layout from the type that a variable points to.
     fn variable(&mut self, at: At) -> gimli::Result<()> {
         for structure in self.structures(at)? {
             match self.layout(structure)? {
@@ -263,14 +263,14 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(())
     }
 
-    /// The structure that a variable points to, through typedefs, qualifiers and arrays; where that is only
-    /// declared, all of its name.
+    /// Structure that a variable points to, through typedefs, qualifiers and arrays. If it is only declared, all
+    /// structures of its name.
     fn structures(&self, variable: At) -> gimli::Result<Vec<At>> {
         let mut at = variable;
         for hop in 0..MAX_HOPS {
             let entry = self.units[at.0].entry(at.1)?;
             if is_structure(entry.tag()) {
-                // DWARF 4 and 5 may keep it in a unit of its own (DWARF 5, 7.32).
+                // DWARF 4 and 5 may keep the structure in a unit of its own (DWARF 5, 7.32).
                 if let Some(definition) = self.attribute_target(at.0, &entry, gimli::DW_AT_signature) {
                     return Ok(vec![definition]);
                 }
@@ -291,7 +291,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(Vec::new())
     }
 
-    /// Every complete structure of a name.
+    /// All complete structures of a name.
     fn definitions(&self, name: &str) -> Vec<At> {
         let mut found = Vec::new();
         for (index, unit) in self.units.iter().enumerate() {
@@ -305,7 +305,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         found
     }
 
-    /// Reads the members of a structure. None: it is not a control block. An error: no such one can be.
+    /// Reads the members of a structure. None: it is not a control block. Inner error: its members are implausible.
     fn layout(&self, structure: At) -> gimli::Result<Option<Result<Layout, &'static str>>> {
         let (mut name, mut stack, mut stack_end) = (None, None, None);
         let unit = &self.units[structure.0];
@@ -336,7 +336,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(Some(self.check(size, name.zip(name_bytes), stack, stack_end)))
     }
 
-    /// The offset of a member that is a pointer.
+    /// Offset of a member that is a pointer.
     fn pointer(&self, (offset, kind): (Option<u64>, Option<At>)) -> gimli::Result<Option<u64>> {
         let kind = kind.map_or(Ok(None), |kind| self.size(kind))?;
         Ok(offset.filter(|_| kind == Some((gimli::DW_TAG_pointer_type, self.pointer_bytes))))
@@ -376,7 +376,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(Layout { name, stack: stack.start, stack_end: stack_end.map(|end| end.start) })
     }
 
-    /// What a type is, without names and qualifiers, and its size.
+    /// Tag of a type without names and qualifiers, and its size.
     fn size(&self, mut at: At) -> gimli::Result<Option<(DwTag, u64)>> {
         for _ in 0..MAX_HOPS {
             let entry = self.units[at.0].entry(at.1)?;
@@ -393,7 +393,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(None)
     }
 
-    /// The length of a type that is an array of characters.
+    /// Length of a type that is an array of characters.
     fn characters(&self, mut at: At) -> gimli::Result<Option<u64>> {
         for _ in 0..MAX_HOPS {
             let entry = self.units[at.0].entry(at.1)?;
@@ -408,7 +408,7 @@ impl<'d, 'a> Scan<'d, 'a> {
         Ok(None)
     }
 
-    /// How many elements an array type of one dimension has.
+    /// Number of elements of an array type with one dimension.
     fn elements(&self, array: At) -> gimli::Result<Option<u64>> {
         let mut tree = self.units[array.0].entries_tree(Some(array.1))?;
         let mut children = tree.root()?.children();
@@ -434,8 +434,8 @@ fn is_declaration(entry: &Entry<'_>) -> bool {
     matches!(entry.attr_value(gimli::DW_AT_declaration), Some(AttributeValue::Flag(true)))
 }
 
-/// Where a member starts: a number, or before DWARF 3 an expression that adds it (DWARF 5, 5.7.6). No
-/// attribute means 0.
+/// Offset of a member: a number, or before DWARF 3 an expression that adds it (DWARF 5, 5.7.6). A missing attribute
+/// means 0.
 fn offset(unit: &Unit<'_>, member: &Entry<'_>) -> Option<u64> {
     match member.attr_value(gimli::DW_AT_data_member_location) {
         None => Some(0),

@@ -1,35 +1,35 @@
-//! FreeRTOS's lists of tasks: where they are in an image, and what being in one says of a task's state.
+//! FreeRTOS's lists of tasks: their addresses in an image, and the state of the tasks in each.
 //!
-//! A list's layout depends on the width of a pointer and of the tick count, which its size tells; where in a control
-//! block the list's item is, each item tells by naming its owner.
+//! A list's layout depends on the width of a pointer and of the tick count, which the list's size shows. The offset
+//! of the list's item in a control block need not be known, because each item names its owner.
 
 use super::{CURRENT, Table};
 
-/// What a kernel's lists say of a task.
+/// State of a task, by the list that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It executes.
+    /// The task executes.
     Running,
-    /// It could execute.
+    /// The task could execute.
     Ready,
-    /// It waits for something, or for a time.
+    /// The task waits for an event, or for a time.
     Blocked,
-    /// It was suspended.
+    /// The task was suspended.
     Suspended,
-    /// It was deleted, and its memory is not yet given back.
+    /// The task was deleted, and its memory is not yet freed.
     Deleted,
 }
 
-/// Where the lists are, and how they are laid out. Addresses include the load bias.
+/// Addresses and layout of the lists. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists {
-    /// Address of the pointer to the running task's control block, or of the first of several cores'.
+    /// Address of the pointer to the running task's control block, or of the first core's such pointer.
     pub current: u64,
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
     /// Size of a pointer.
     pub pointer_bytes: u64,
-    /// Addresses of the lists, and what they hold tasks of.
+    /// Addresses of the lists, with the state of the tasks in each.
     pub lists: Vec<(u64, State)>,
     /// Offset, in a list, of the item that ends it.
     pub end: u64,
@@ -43,7 +43,7 @@ pub struct Lists {
     pub item_bytes: u64,
 }
 
-/// Lists by the names of their variables (tasks.c), in the order in which a task that is in two is shown.
+/// Lists by the names of their variables (tasks.c). A task that is in two lists has the state of the earlier one.
 const LISTS: [(&str, State); 6] = [
     ("xTasksWaitingTermination", State::Deleted),
     ("xPendingReadyList", State::Ready),
@@ -53,7 +53,7 @@ const LISTS: [(&str, State); 6] = [
     ("xSuspendedTaskList", State::Suspended),
 ];
 
-/// Most priorities that are believed.
+/// Largest plausible number of priorities.
 const MAX_LISTS: u64 = 256;
 
 pub(super) fn find(table: &Table<'_>, pointer_bytes: u32) -> Option<Lists> {
@@ -61,7 +61,8 @@ pub(super) fn find(table: &Table<'_>, pointer_bytes: u32) -> Option<Lists> {
     let word = u64::from(pointer_bytes);
     let variable = |name: &str| table.variable(name, |bytes| bytes > 0);
     let list_bytes = u64::from(variable("xPendingReadyList")?.bytes);
-    // Number of items, index, and the end: value, next, previous; of builds without small ends owner and container.
+    // Number of items, index, and the end item: value, next, previous; without small end items also owner and
+    // container.
     let value_bytes = match (list_bytes / word, word) {
         (5 | 7, _) => word,
         // 64-bit ticks.

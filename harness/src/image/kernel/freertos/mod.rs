@@ -1,7 +1,7 @@
-//! FreeRTOS in an image: which variable names the running task, which code changes it, and where a task's
-//! control block keeps its name and stack. All of it depends on the kernel's version and configuration and
-//! on the compiler, so nothing is built in: variables and functions are found by their symbols, the layout
-//! through DWARF.
+//! FreeRTOS in an image: the variable that names the running task, the code that changes it, and the places of a
+//! task's name and stack in its control block. All of this depends on the kernel's version and configuration and on
+//! the compiler, so nothing is built in. Variables and functions are found by their symbols, the layout through
+//! DWARF.
 
 mod control_block;
 pub mod lists;
@@ -20,17 +20,17 @@ use crate::image::symbols::dwarf::Sections;
 pub struct Kernel {
     /// Address of `pxCurrentTCB`, or of the first element of `pxCurrentTCBs`.
     pub current: u64,
-    /// Elements there: 1, or the cores of an SMP kernel.
+    /// Number of elements there: 1, or the cores of an SMP kernel.
     pub cores: u32,
     /// Size of a pointer.
     pub pointer_bytes: u32,
-    /// `xSchedulerRunning`.
+    /// Variable `xSchedulerRunning`.
     pub running: Option<Variable>,
-    /// Addresses of the variables that hold the idle tasks. A kernel that never reads them may have none.
+    /// Addresses of the variables that hold the idle tasks. A kernel that never reads them may lack them.
     pub idle: Vec<u64>,
-    /// The functions that the idle tasks begin with.
+    /// Functions in which the idle tasks begin.
     pub idle_entries: Vec<u64>,
-    /// The control block; None without DWARF, and then tasks have no names.
+    /// Layout of the control block; None without DWARF, and then tasks have no names.
     pub layout: Option<Layout>,
     /// Code that may store to `pxCurrentTCB` or `xSchedulerRunning`, sorted, disjoint.
     pub switchers: Vec<Range<u64>>,
@@ -38,15 +38,15 @@ pub struct Kernel {
     pub delete: Option<u64>,
 }
 
-/// What to do where the kernel does not keep the ends of stacks.
+/// Advice for a kernel that does not keep the ends of stacks.
 pub const STACK_END_ADVICE: &str =
     "the kernel does not keep where stacks end: build it with configRECORD_STACK_HIGH_ADDRESS=1";
 
-/// tskSTACK_FILL_BYTE.
+/// FreeRTOS's tskSTACK_FILL_BYTE.
 const PAINT: u8 = 0xa5;
 
 impl Kernel {
-    /// What the plugin needs of it: facts that any kernel could have.
+    /// Converts to the plugin's record, which any kernel could fill in.
     pub fn request(&self) -> wire::request::Kernel {
         let layout = self.layout.as_ref();
         let sized = |start: u64, bytes: u32| -> Range<u64> { start..start.saturating_add(bytes.into()) };
@@ -61,7 +61,7 @@ impl Kernel {
             stack: layout.map(|layout| layout.stack),
             stack_end: layout.and_then(|layout| layout.stack_end).map(|offset| wire::request::StackEnd {
                 offset,
-                // It is the last word's address.
+                // The member holds the last word's address.
                 plus_bytes: self.pointer_bytes.into(),
             }),
             paint: Some(PAINT),
@@ -71,45 +71,44 @@ impl Kernel {
     }
 }
 
-/// A variable of the firmware's.
+/// Variable of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its address.
+    /// First address.
     pub address: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u32,
 }
 
 /// Byte offsets in a control block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// `pcTaskName`.
+    /// Offsets of `pcTaskName`.
     pub name: Range<u64>,
-    /// `pxStack`, the stack's lowest address.
+    /// Offset of `pxStack`, the stack's lowest address.
     pub stack: u64,
-    /// `pxEndOfStack`, its highest, where the build has it (configRECORD_STACK_HIGH_ADDRESS).
+    /// Offset of `pxEndOfStack`, the stack's highest address, if the build has it (configRECORD_STACK_HIGH_ADDRESS).
     pub stack_end: Option<u64>,
 }
 
 /// Variables that hold the running task: one, or one per core.
 const CURRENT: [&str; 2] = ["pxCurrentTCB", "pxCurrentTCBs"];
 
-/// Functions of tasks.c that assign `pxCurrentTCB`, an element of `pxCurrentTCBs` or `xSchedulerRunning`
-/// (V11.2.0), and those that have one of them inlined although nothing but DWARF would say so. vTaskDelete
-/// only reads.
+/// Functions of tasks.c that assign `pxCurrentTCB`, an element of `pxCurrentTCBs` or `xSchedulerRunning` (V11.2.0),
+/// and their callers that may have them inlined, since only DWARF would show that. vTaskDelete only reads.
 const SWITCHERS: [&str; 17] = [
-    // The choice of the next task: by the macro taskSELECT_HIGHEST_PRIORITY_TASK, by a function on SMP kernels.
+    // Choice of the next task: by the macro taskSELECT_HIGHEST_PRIORITY_TASK, by a function on SMP kernels.
     "vTaskSwitchContext",
     "prvSelectHighestPriorityTask",
-    // Before the scheduler runs: a new task may become the current one, a suspended one leaves none.
+    // Before the scheduler runs: a new task may become the current one, and suspending one may leave none.
     "prvAddNewTaskToReadyList",
     "vTaskSuspend",
-    // The scheduler's start (the second on SMP kernels), and its end.
+    // Start of the scheduler (the second function on SMP kernels), and its end.
     "vTaskStartScheduler",
     "prvCreateIdleTasks",
     "vTaskEndScheduler",
     "vTaskResetState",
-    // V8 and older had in this what is prvAddNewTaskToReadyList since V9. V10 is like V11 in all of these.
+    // Up to V8 this function contained the code of V9's prvAddNewTaskToReadyList. V10 is like V11 in all of these.
     "xTaskGenericCreate",
     // Callers of prvAddNewTaskToReadyList, which is static.
     "xTaskCreate",
@@ -122,11 +121,11 @@ const SWITCHERS: [&str; 17] = [
     "xTaskCreateRestrictedStaticAffinitySet",
 ];
 
-/// Most cores that are believed.
+/// Largest plausible number of cores.
 const MAX_CORES: u64 = 64;
 
-/// Looks for FreeRTOS; `elf` is the file with the symbols. Also says what could not be read, one sentence
-/// per cause.
+/// Searches for FreeRTOS; `elf` is the file with the symbols. Also returns warnings about unreadable parts, one
+/// sentence per cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
     let pointer_bytes = if file.is_64() { 8 } else { 4 };
@@ -150,7 +149,7 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         idle: idle
             .flat_map(|(start, count)| (0..count).map(move |n| start + u64::from(n) * u64::from(pointer_bytes)))
             .collect(),
-        // The second is what the idle tasks of an SMP kernel's other cores begin with (V11).
+        // The idle tasks of an SMP kernel's other cores begin in the second function (V11).
         idle_entries: ["prvIdleTask", "prvPassiveIdleTask"].iter().filter_map(|name| table.entry(name)).collect(),
         layout: described.layout,
         switchers: table.switchers(&extents, inlined),
@@ -159,13 +158,13 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
     (Some(kernel), warnings)
 }
 
-/// Looks for the lists of tasks of FreeRTOS; None: they are not there, or not laid out as any version's.
+/// Searches for FreeRTOS's lists of tasks; None: they are missing, or their layout is no version's.
 pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists::Lists> {
     let file = object::File::parse(elf?).ok()?;
     lists::find(&Table::read(&file, load_bias, arm), if file.is_64() { 8 } else { 4 })
 }
 
-/// Where the lists and control blocks say why a task does not execute; None: neither symbols nor DWARF tell.
+/// Layout of the lists and control blocks that tells why a task does not execute; None: symbols or DWARF lack it.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
     let file = object::File::parse(elf?).ok()?;
     let table = Table::read(&file, load_bias, arm);
@@ -175,7 +174,7 @@ pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::time
     waits::find(&table, &sections.dwarf(), pointer_bytes)
 }
 
-/// The debug information of the code that is there.
+/// Debug information of the code that is in the image.
 fn sections<'a>(
     file: &object::File<'a>,
     table: &Table<'_>,
@@ -188,7 +187,7 @@ fn sections<'a>(
     Sections::load(file, &first, &names)
 }
 
-/// Asks DWARF. Every failure costs something that is said here and nowhere else.
+/// Reads the layout from DWARF. Every failure costs details only, and becomes a warning.
 fn describe(
     file: &object::File<'_>,
     table: &Table<'_>,
@@ -233,18 +232,18 @@ fn describe(
     (described, warnings)
 }
 
-/// The symbols of an image that name something in it.
+/// Symbols of an image that name a place in it.
 struct Table<'a> {
     symbols: Vec<Symbol<'a>>,
     load_bias: u64,
 }
 
-/// A named piece of the image.
+/// Named piece of the image.
 struct Symbol<'a> {
     full_name: &'a str,
-    /// Without what compilers append to clones: `.constprop.0`, `.lto_priv.0`.
+    /// Name without the endings that compilers append to clones: `.constprop.0`, `.lto_priv.0`.
     name: &'a str,
-    /// Not beyond the section's end; load bias included.
+    /// Addresses, cut at the section's end; load bias included.
     range: Range<u64>,
     is_code: bool,
     is_local: bool,
@@ -255,10 +254,10 @@ impl<'a> Table<'a> {
         let mut symbols: Vec<Symbol<'a>> =
             file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)).collect();
         if file.symbols().next().is_none() {
-            // A stripped static-pie still has these.
+            // A stripped static-pie still has its dynamic symbols.
             symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)));
         }
-        // Among namesakes the kernel's own is the global one; its clones come after it.
+        // Among namesakes the kernel's own symbol is the global one; its clones come after it.
         symbols.sort_by_key(|symbol| (symbol.is_local, symbol.full_name.len(), symbol.range.start));
         Table { symbols, load_bias }
     }
@@ -270,7 +269,7 @@ impl<'a> Table<'a> {
         Some(Variable { address: found.range.start, bytes: bytes(found) as u32 })
     }
 
-    /// Address and number of the pointers in a variable: one, or an array.
+    /// Address and number of the pointers in a variable: a single one, or an array.
     fn pointers(&self, name: &str, pointer_bytes: u32) -> Option<(u64, u32)> {
         let unit = u64::from(pointer_bytes);
         let is_size = |bytes: u64| bytes.is_multiple_of(unit) && (1..=MAX_CORES).contains(&(bytes / unit));
@@ -278,21 +277,21 @@ impl<'a> Table<'a> {
         Some((address, bytes / pointer_bytes))
     }
 
-    /// Where a function starts: the function itself, no part that was moved out of it.
+    /// Start of a function: of the function itself, not of a part that was split off.
     fn entry(&self, name: &str) -> Option<u64> {
         let is_part = |full: &str| full.contains(".part.") || full.contains(".cold");
         let mut functions = self.symbols.iter().filter(|symbol| symbol.is_code && symbol.name == name);
         functions.find(|symbol| !is_part(symbol.full_name)).map(|symbol| symbol.range.start)
     }
 
-    /// The code of the functions by name, and of those that start or continue at `inlined` addresses.
+    /// Code of the functions by name, and of those that start or continue at `inlined` addresses.
     fn switchers(&self, extents: &[Range<u64>], inlined: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let around = |address: u64| {
             let after = extents.partition_point(|extent| extent.start <= address);
             extents[..after].last().filter(|extent| extent.contains(&address)).cloned()
         };
         let named = self.symbols.iter().filter(|symbol| symbol.is_code && SWITCHERS.contains(&symbol.name));
-        // A symbol inside a function cuts its extent, one without a size has nothing else.
+        // A symbol inside a function cuts its extent, and one without a size has nothing but an extent: take both.
         let mut ranges: Vec<Range<u64>> =
             named.flat_map(|symbol| [Some(symbol.range.clone()), around(symbol.range.start)]).flatten().collect();
         ranges.extend(inlined.filter_map(around));

@@ -1,5 +1,5 @@
-//! Where FreeRTOS says why a task does not execute: by the lists that its control block's two items are in, and by the
-//! state of its notifications. Offsets are those of DWARF; what it does not have is not asked for.
+//! FreeRTOS's data that tell why a task does not execute: the lists that its control block's two items are in, and
+//! the state of its notifications. Offsets are from DWARF; members that it lacks are not asked for.
 
 use addr2line::gimli;
 use wire::timeline::{Objects, State, Waits};
@@ -8,10 +8,10 @@ use super::control_block::{Member, Scan};
 use super::{CURRENT, Table, lists};
 use crate::image::symbols::dwarf::Slice;
 
-/// Most entries of the queues' registry.
+/// Largest plausible number of entries in the queues' registry.
 const MAX_NAMES: u64 = 1 << 12;
 
-/// Where all of that is; None: it is not known.
+/// Finds this layout; None: it is not known.
 pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_bytes: u32) -> Option<Waits> {
     let lists = lists::find(table, pointer_bytes)?;
     let word = u64::from(pointer_bytes);
@@ -46,7 +46,7 @@ pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_b
     })
 }
 
-/// What being in a list of that kind says.
+/// State of the tasks in a list of that kind.
 fn of(state: lists::State) -> Option<State> {
     match state {
         lists::State::Running => None,
@@ -57,7 +57,7 @@ fn of(state: lists::State) -> Option<State> {
     }
 }
 
-/// The table of the queues' names (queue.c): its address and its entries, two pointers each.
+/// Table of the queues' names (queue.c): its address and number of entries, two pointers each.
 fn registry(table: &Table<'_>, word: u64) -> Option<(u64, u64)> {
     let is_size = |bytes: u64| bytes.is_multiple_of(2 * word) && (1..=MAX_NAMES).contains(&(bytes / (2 * word)));
     let found = table.variable("xQueueRegistry", is_size)?;

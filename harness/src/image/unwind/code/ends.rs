@@ -1,5 +1,5 @@
-//! Functions that are parts of an epilogue which others share: nothing calls them, and they take more off the stack than
-//! they have put on it. Others jump there, or run into them.
+//! Finds functions that are shared parts of epilogues: nothing calls them, and they take more off the stack than they
+//! have put on it. Other functions jump to them, or run into them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -10,20 +10,20 @@ use super::super::Code;
 use super::state::State;
 use super::{Links, execute};
 
-/// Starts of such functions. One may run into the next and that into the one behind it: what was found out about a
-/// function is not found out again for those before it.
+/// Starts of such functions. Each may run into the next one, so results are kept: a function is analysed once, not
+/// again for each one before it.
 pub(super) fn of_others(code: &Code<'_>, functions: &[&Range<u64>], links: &Links) -> BTreeSet<u64> {
     let mut known = Known::default();
     let is_end =
         |function: &&&Range<u64>| !links.is_called(function.start) && known.is_end(code, functions, function);
-    // The last one first: the others run into what is known.
+    // The last one first: the others run into analysed ones.
     functions.iter().rev().filter(is_end).map(|function| function.start).collect()
 }
 
-/// By where a function starts and what holds as it is run into: whether more is taken off the stack from there on.
+/// Result by a function's start and the state on arrival: whether more is taken off the stack from there on.
 #[derive(Default)]
 struct Known {
-    /// Where the same holds as when it is entered: most do little before they return.
+    /// Results for the state of a normal entry, the most frequent case: most functions do little before they return.
     entered: HashMap<u64, bool>,
     others: HashMap<(u64, State), bool>,
 }
@@ -71,7 +71,8 @@ mod tests {
     use super::super::testing::{looks, of_code};
     use super::*;
 
-    /// The instructions that are looked at in functions of these two instructions, which all run into the next.
+    /// Counts the looks at instructions in this many functions of these two instructions, each of which runs into the
+    /// next.
     fn looks_at(functions: u64, body: [u16; 2]) -> u64 {
         let halves: Vec<u16> = (0..functions).flat_map(|_| body).collect();
         let segments = of_code(&halves);
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn functions_that_run_into_each_other_are_not_followed_to_the_end_for_each() {
-        // Two c.nop; c.li a0, 1 and c.li a1, 2: what holds at the next start is not what holds as it is entered.
+        // Two c.nop; c.li a0, 1 and c.li a1, 2, after which the state at the next start differs from an entry's.
         for body in [[1, 1], [0x4505, 0x4589]] {
             let (few, many) = (looks_at(500, body), looks_at(1000, body));
             assert!(many <= few * 2 + few / 2, "{body:x?}: {few} looks for 500 functions, {many} for 1000");
@@ -94,7 +95,8 @@ mod tests {
 
     #[test]
     fn what_takes_off_more_than_there_is_is_found_through_what_runs_into_it() {
-        // c.nop; c.nop; c.addi sp, 16: of the last, and of those before it. c.addi sp, -16 makes a frame first.
+        // c.nop; c.nop; c.addi sp, 16: the last one and those before it are found. c.addi sp, -16 makes a frame
+        // first.
         let segments = of_code(&[1, 1, 0x0141, 0x8082, 0x1141, 0x0141]);
         let code = Code { isa: Isa::Riscv64, segments: &segments, load_bias: 0, hints: Default::default() };
         let all = [0..2, 2..4, 4..8, 8..12];

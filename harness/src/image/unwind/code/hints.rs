@@ -1,23 +1,23 @@
-//! What the symbol table says of code beyond where functions are: data among it, and runtime functions that treat the
-//! stack or their return address in a way of their own.
+//! Hints from the symbol table about code: data among it, and runtime functions that treat the stack or their return
+//! address in a special way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionIndex, SectionKind};
 
-/// Hints; without symbols there are none.
+/// Hints for following code; empty without symbols.
 #[derive(Debug, Default)]
 pub(in super::super) struct Hints {
-    /// What the assembler says is data, load bias included, sorted.
+    /// Data according to the assembler, load bias included, sorted.
     pub(super) data: Vec<Range<u64>>,
-    /// gcc's runtime for -pg, which takes the word back that was pushed before its call.
+    /// Address of gcc's -pg runtime, which pops the word that was pushed before its call.
     pub(super) mcount: Option<u64>,
-    /// libgcc's switches for processors without table branches, which go on by the table behind their call.
+    /// libgcc's switches for processors without table branches; they continue by the table after their call.
     pub(super) switches: BTreeMap<u64, Entry>,
 }
 
-/// What a switch's table holds: distances from its start in halfwords; words count bytes.
+/// Entry of a switch's table: distance from the table's start in halfwords; words count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Byte { is_signed: bool },
@@ -26,11 +26,11 @@ pub(super) enum Entry {
 }
 
 impl Hints {
-    /// The hints of an Arm image's symbols.
+    /// Reads the hints from an Arm image's symbols.
     pub(in super::super) fn read(file: &object::File<'_>, load_bias: u64) -> Hints {
         let mut hints = Hints::default();
         let mut marks: BTreeMap<u64, bool> = BTreeMap::new();
-        // Debug information has marks, too, at addresses that are none.
+        // Debug sections have mapping symbols, too, whose values are not addresses.
         let is_code = |index: SectionIndex| {
             file.section_by_index(index).is_ok_and(|section| section.kind() == SectionKind::Text)
         };
@@ -63,7 +63,7 @@ impl Hints {
         }
         let mut marks = marks.into_iter().peekable();
         while let Some((start, is_data)) = marks.next() {
-            // The last one reaches to the next function: no code is followed into it.
+            // The last mark extends to the next function; code is not followed into it.
             let end = marks.peek().map_or(start.saturating_add(4), |&(next, _)| next);
             if is_data {
                 hints.data.push(start..end);
@@ -76,7 +76,7 @@ impl Hints {
         self.data_end(address).is_some()
     }
 
-    /// Where data ends that an address lies in.
+    /// End of the data that contain an address.
     pub(super) fn data_end(&self, address: u64) -> Option<u64> {
         let after = self.data.partition_point(|range| range.start <= address);
         self.data[..after].last().filter(|range| range.contains(&address)).map(|range| range.end)

@@ -1,14 +1,14 @@
-//! Functions without unwind information: their instructions say how deep the stack is at each of them and where the
-//! return address and the frame pointer are kept.
+//! Rules for functions without unwind information, from their instructions: the stack's depth at each one, and the
+//! places of the return address and the frame pointer.
 //!
-//! The code is followed from each function's start along its jumps, with what is known of the stack ([`state`]); where
-//! an instruction sets the stack pointer to something unknown (another stack), nothing is known from there on;
-//! where two ways meet, what both of them say. A jump into another such function goes on
-//! there: it may be no more than a label, or a part that several functions share.
+//! The code is followed from each function's start along its jumps, with the known part of the stack's state
+//! ([`state`]). After an instruction that sets the stack pointer to an unknown value (another stack), nothing is
+//! known. Where two ways meet, only facts common to both remain. A jump into another such function continues there:
+//! it may be just a label, or a part that several functions share.
 //!
-//! What nothing leads to that could be seen (the cases of a computed jump, where a longjmp lands) has the frame that
-//! the function's body has, if that fits ([`Walk::adopt`]). Where nothing fits, nothing is said: a stack that is cut is
-//! honest, one that skips a caller is not.
+//! Code that no visible jump leads to (cases of a computed jump, targets of a longjmp) gets the frame of the
+//! function's body, if that fits ([`Walk::adopt`]). If no frame fits, there is no rule: a stack that is cut is
+//! honest, a stack that skips a caller is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -31,13 +31,13 @@ use hints::Entry;
 /// Longest piece of millicode: RISC-V's largest, which saves thirteen registers, has 20 instructions.
 const MAX_MILLICODE: usize = 64;
 
-/// How often the code is followed again, each time knowing of more calls that they do not come back.
+/// Most passes over the code; each pass knows of more calls that do not return.
 const MAX_ROUNDS: usize = 8;
 
-/// Different frames of one function that are tried where it is not known which one holds.
+/// Most frames of one function that are tried where the right one is not known.
 const MAX_SHAPES: usize = 8;
 
-/// Rules for the functions among `functions` for which `known` has none: start, end, rules.
+/// Makes rules for the functions among `functions` for which `known` has none: start, end, rules.
 pub(super) fn read<'a>(
     code: &Code<'_>,
     functions: &[Range<u64>],
@@ -80,8 +80,8 @@ pub(super) fn read<'a>(
 }
 
 impl Code<'_> {
-    /// Where a Thumb table branch can lead (Armv7-M ARM A7.7.185): its table lies behind it, and ends where the
-    /// assembler says or, if it does not, where the nearest case begins. Also the table itself.
+    /// Cases of a Thumb table branch (Armv7-M ARM A7.7.185), and the table itself. The table follows the branch, and
+    /// ends where the assembler says or else where the nearest case begins.
     fn cases(&self, pc: u64, bytes: &[u8]) -> (Vec<u64>, Range<u64>) {
         let Some(&[first, low, second, high]) = bytes.first_chunk::<4>() else { return (Vec::new(), pc..pc) };
         let entry = match (first, low, second, high) {
@@ -94,7 +94,7 @@ impl Code<'_> {
         self.table(pc + 4, entry)
     }
 
-    /// The places that a table of distances leads to.
+    /// Targets of a table of distances, and the table itself.
     fn table(&self, start: u64, entry: Entry) -> (Vec<u64>, Range<u64>) {
         let start = if entry == Entry::Word { (start + 3) & !3 } else { start };
         let (mut cases, mut at, mut end) = (Vec::new(), start, self.hints.data_end(start).unwrap_or(u64::MAX));
@@ -113,7 +113,7 @@ impl Code<'_> {
             let case = start.wrapping_add_signed(distance_bytes);
             at += entry_bytes;
             if case >= start {
-                // No case lies in the table: this is behind it.
+                // A case cannot lie in the table, so this entry is behind it.
                 if case < at {
                     break;
                 }
@@ -124,7 +124,7 @@ impl Code<'_> {
         (cases, start..at)
     }
 
-    /// The places that a table of addresses leads to.
+    /// Targets of a table of addresses, and the table itself.
     fn pointers(&self, start: u64) -> (Vec<u64>, Range<u64>) {
         let (mut cases, mut at, mut end) = (Vec::new(), start, self.hints.data_end(start).unwrap_or(u64::MAX));
         while at < end
@@ -151,8 +151,8 @@ impl Code<'_> {
     }
 }
 
-/// Whether an instruction only raises an exception, so that what is behind it is reached by others:
-/// `__builtin_trap`, and what gcc puts where a program has no meaning.
+/// Whether an instruction only raises an exception, so that the code after it is reached by other ways:
+/// `__builtin_trap`, and gcc's mark for undefined behaviour.
 fn is_trap(code: &Code<'_>, pc: u64, bytes: &[u8]) -> bool {
     let Some(low) = bytes.first_chunk().map(|&half| u16::from_le_bytes(half)) else { return false };
     let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
@@ -169,8 +169,8 @@ fn is_trap(code: &Code<'_>, pc: u64, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a function calls by the second link register: millicode, or outlined code. Where that makes or takes back
-/// the frame, LLVM's unwind information is silent.
+/// Whether a function calls through the second link register: millicode, or outlined code. LLVM's unwind information
+/// leaves out that such calls make or remove the frame.
 pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
     let mut pc = function.start;
     while code.isa.is_riscv()
@@ -185,16 +185,17 @@ pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
     false
 }
 
-/// How functions are entered.
+/// Ways in which functions are entered.
 #[derive(Default)]
 struct Links {
-    /// By a call: as their callers' frames are of no concern to them, it does not matter what else jumps there.
+    /// Entered by a call. Other jumps to them do not matter, since a called function does not depend on its callers'
+    /// frames.
     called: BTreeSet<u64>,
-    /// By a call that leaves its return address in the second link register.
+    /// Entered by a call that leaves its return address in the second link register.
     millicode: BTreeSet<u64>,
-    /// By a jump, or because the function before runs into them.
+    /// Entered by a jump, or because the function before runs into them.
     reached: BTreeSet<u64>,
-    /// By a jump of a function that has unwind information, with what that says there.
+    /// Entered by a jump from a function that has unwind information, with the rule there.
     from_known: Vec<(u64, Rule)>,
 }
 
@@ -207,7 +208,7 @@ impl Links {
         let mut pc = function.start;
         let mut falls_through = true;
         let mut upper = None;
-        // What holds in an epilogue, of which LLVM does not say that it takes the frame back.
+        // State in an epilogue for which LLVM does not say that it removes the frame.
         let mut unsaid: Option<State> = None;
         while pc < function.end {
             let Some(bytes) = code.bytes(pc) else { break };
@@ -258,31 +259,31 @@ impl Links {
     }
 }
 
-/// How an instruction was reached.
+/// Way in which an instruction was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
     Flow,
-    /// By the call there coming back.
+    /// By the return of the call at this address.
     AfterCall(u64),
 }
 
-/// What an instruction leads to; all of it for an IT block.
+/// Successors of an instruction, or of a whole IT block.
 #[derive(Default)]
 struct Step {
-    /// What holds at the other instructions of an IT block.
+    /// States at the other instructions of an IT block.
     inside: Vec<(u64, Option<State>)>,
-    /// The instruction behind.
+    /// Next instruction in memory.
     falls: Option<(u64, Option<State>, Edge)>,
     jumps: Vec<(u64, Option<State>)>,
-    /// The same with an unknown stack, to where another function starts: what others know there holds.
+    /// Jumps with an unknown stack to another function's start, whose state other jumps determine.
     unknown: Vec<(u64, Option<State>)>,
-    /// It returns, or leaves as a tail call does.
+    /// States at returns and tail calls.
     leaves: Vec<Option<State>>,
-    /// It jumps to where the code does not say.
+    /// States at jumps with an unknown target.
     computed: Vec<Option<State>>,
-    /// What is behind an instruction that only traps.
+    /// Instruction after one that only traps, with its state.
     behind_trap: Option<(u64, Option<State>)>,
-    /// It takes more off the stack than there is.
+    /// Whether it takes more off the stack than there is.
     is_too_much: bool,
     /// Data that it refers to.
     data: Option<Range<u64>>,
@@ -293,19 +294,19 @@ struct Walk<'a> {
     unknown: &'a [&'a Range<u64>],
     never: BTreeSet<u64>,
     links: Links,
-    /// Starts of parts of an epilogue that others share.
+    /// Starts of epilogue parts that others share.
     ends_of_others: BTreeSet<u64>,
-    /// Calls that do not come back, although what they call may return.
+    /// Calls that do not return here, although the called function may return elsewhere.
     ends: BTreeSet<u64>,
-    /// What holds at each instruction that was reached.
+    /// State at each instruction that was reached.
     states: BTreeMap<u64, Option<State>>,
-    /// How those were reached first that are behind a call.
+    /// Call after which an instruction was first reached, by the instruction.
     came_by: BTreeMap<u64, u64>,
-    /// What is behind traps.
+    /// States after traps.
     behind_traps: BTreeMap<u64, Option<State>>,
-    /// Jumps to where the code does not say.
+    /// States at jumps with an unknown target.
     computed: BTreeMap<u64, Option<State>>,
-    /// What holds at functions' starts where nothing that jumps there knows the stack.
+    /// States at functions' starts when no jump there knows the stack.
     lost: BTreeMap<u64, Option<State>>,
     /// Addresses of data among the code: literals, tables.
     data: BTreeSet<u64>,
@@ -344,7 +345,7 @@ impl<'a> Walk<'a> {
                 break;
             }
         }
-        // What others end in is told by them.
+        // Shared parts come last, since the others determine their states.
         let (ends, others): (Vec<_>, Vec<_>) =
             self.unknown.iter().partition(|function| self.is_end_of_others(function.start));
         for function in others.into_iter().chain(ends) {
@@ -369,7 +370,8 @@ impl<'a> Walk<'a> {
         self.data.contains(&pc) || self.code.hints.is_data(pc)
     }
 
-    /// Follows each function from its start. What others only jump to or run into may be a label of theirs: last.
+    /// Follows each function from its start. Functions that are only jumped to or run into may be labels of others:
+    /// they come last.
     fn follow_all(&mut self) {
         let isa = self.code.isa;
         for &(target, rule) in &self.links.from_known {
@@ -390,7 +392,7 @@ impl<'a> Walk<'a> {
                 let is_millicode = if is_called {
                     !self.links.called.contains(&start)
                 } else {
-                    // A part that this firmware does not call: others of its kind run into the same code.
+                    // Millicode that this firmware does not call: called parts of its kind run into the same code.
                     !is_later && self.millicode(start, State::millicode(isa)).is_some_and(|end| end.1)
                 };
                 let entry = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
@@ -413,7 +415,7 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 if both.is_none() && state.is_some() {
-                    // One of the two ways is none: a call came back that does not.
+                    // One of the two ways is impossible: a call was assumed to return that does not.
                     let by_call =
                         if let Edge::AfterCall(call) = edge { Some(call) } else { self.came_by.get(&pc).copied() };
                     self.ends.extend(by_call);
@@ -437,8 +439,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A function that makes a frame is no label of the one before, which ends in a call that does not come back and,
-    /// perhaps, in data.
+    /// Whether code after a call is a function of its own: it is called, or makes a frame. Then the function before
+    /// it ends in a call that does not return, perhaps followed by data.
     fn is_own(&self, pc: u64) -> bool {
         self.is_called(pc) || self.code.bytes(pc).is_some_and(|bytes| deepens(self.code, bytes) > 0)
     }
@@ -454,7 +456,7 @@ impl<'a> Walk<'a> {
         Some(step)
     }
 
-    /// An IT block: two ways through it, one for its condition and one for the contrary.
+    /// Follows an IT block on two ways, one for its condition and one for the contrary.
     fn conditional(&self, pc: u64, bytes: &[u8], count: u8, state: Option<State>, step: &mut Step) {
         let low = bytes.first_chunk().map_or(0, |&half| u32::from(u16::from_le_bytes(half)));
         let mut ways = [Some((state, Edge::Flow)); 2];
@@ -481,7 +483,7 @@ impl<'a> Walk<'a> {
         step.falls = meet(&ways).map(|state| (at, state, edge.unwrap_or(Edge::Flow)));
     }
 
-    /// One instruction, which executes.
+    /// Follows a single instruction that executes.
     fn one(&self, pc: u64, bytes: &[u8], insn: Insn, state: Option<State>, step: &mut Step) {
         let code = self.code;
         let next = pc + u64::from(insn.len_bytes);
@@ -491,7 +493,7 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
-        // Nothing enters here: this is a part of an epilogue that others share.
+        // This is no entry: it is a part of an epilogue that others share.
         if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
             step.is_too_much = true;
             return;
@@ -503,7 +505,7 @@ impl<'a> Walk<'a> {
             step.data = Some(word..word + 4);
         }
         let constant = |reg: u8, offset: i32| match state?.get(reg.into()) {
-            // Bit 0 says that it is Thumb.
+            // Bit 0 marks Thumb code.
             Value::Constant(value) => Some(u64::from(value.wrapping_add(offset) as u32 & !1)),
             _ => None,
         };
@@ -554,7 +556,7 @@ impl<'a> Walk<'a> {
         }
         let is_start = other.is_some_and(|other| other.start == target);
         let is_called = self.is_called(target);
-        // Start-up code that has set its stack, or the start of a task, goes on in a function that was not called.
+        // Start-up code that has set its stack, or the start of a task, continues in a function that was not called.
         let is_set = |state: State| {
             let is_constant = |register: usize| matches!(state.get(register), Value::Constant(_));
             is_constant(state.roles.sp) || is_constant(state.roles.link)
@@ -581,7 +583,7 @@ impl<'a> Walk<'a> {
             after.clobber();
         }
         if let Some(target) = target {
-            // Without Thumb-2, compilers jump far by `bl`.
+            // Without Thumb-2, compilers use `bl` for far jumps.
             if function.is_some_and(|function| function.contains(&target) && target != function.start) {
                 step.jumps.push((target, after));
                 return;
@@ -606,15 +608,15 @@ impl<'a> Walk<'a> {
             after.clobber();
             after.set(after.roles.sp, Value::Unknown);
         }
-        // What a function calls at its very end does not come back.
+        // A call at a function's very end does not return.
         let is_last = self.function_of(next) != function;
         if !is_last && !self.ends.contains(&pc) {
             step.falls = Some((next, after, Edge::AfterCall(pc)));
         }
     }
 
-    /// What millicode leaves: it is straight, and returns by the second link register; whether it does, and where that
-    /// still says where to. None: it is something else.
+    /// State after millicode, which is straight code and returns through the second link register; the flag tells
+    /// whether it has returned and the register still holds its return address. None: it is not millicode.
     fn millicode(&self, target: u64, mut state: State) -> Option<(State, bool)> {
         let code = self.code;
         let second = state.roles.second_link?;
@@ -638,7 +640,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Finds out what holds in a function's code that nothing leads to that was seen.
+    /// Determines the state in parts of a function that no visible jump leads to.
     fn adopt(&mut self, function: &Range<u64>) {
         let mut pc = function.start;
         let mut shapes: Option<Shapes> = None;
@@ -665,7 +667,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The frames that a function has where it calls, branches and jumps, most frequent first.
+    /// Frames of a function at its calls, branches and jumps, most frequent first.
     fn shapes(&self, function: &Range<u64>) -> Shapes {
         let mut counts: Vec<(State, usize)> = Vec::new();
         for (&pc, state) in self.states.range(function.start..function.end) {
@@ -696,7 +698,7 @@ impl<'a> Walk<'a> {
         Shapes { computed, body: counts.into_iter().map(|(shape, _)| shape).take(MAX_SHAPES).collect() }
     }
 
-    /// What holds from such an instruction on.
+    /// States from such an instruction on.
     fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Found> {
         if let Some(Some(state)) = self.behind_traps.get(&pc)
             && let Some((found, _)) = self.tried(function, pc, *state)
@@ -706,7 +708,7 @@ impl<'a> Walk<'a> {
         let try_all = |shapes: &[State]| -> Vec<_> {
             shapes.iter().filter_map(|shape| self.tried(function, pc, *shape)).collect()
         };
-        // A computed jump leads there, of whose frame there is only one.
+        // A computed jump leads there, and all such jumps have the same frame.
         let mut found = try_all(&shapes.computed);
         if let [one] = &mut found[..]
             && (shapes.computed.len() == 1 || one.1)
@@ -718,8 +720,9 @@ impl<'a> Walk<'a> {
         if let [one] = &mut found[..] { Some(std::mem::take(&mut one.0)) } else { None }
     }
 
-    /// Follows code that nothing leads to as if that held there. None: that contradicts what is known, or a return
-    /// would not find what it needs. With whether something agrees: a jump to where the same is known, a return.
+    /// Follows code that nothing leads to, assuming a state. None: the state contradicts known ones, or a return
+    /// would not find its address. The flag tells whether something confirms the state: a jump to code with the same
+    /// state, or a return.
     fn tried(&self, function: &Range<u64>, start: u64, state: State) -> Option<(Found, bool)> {
         let mut fits = false;
         let mut states: BTreeMap<u64, Option<State>> = BTreeMap::new();
@@ -728,7 +731,7 @@ impl<'a> Walk<'a> {
             if self.is_data(pc) {
                 continue;
             }
-            // What several functions share is known by the others.
+            // Code that several functions share is known from the others.
             if let Some(known) = self.states.get(&pc) {
                 if let (Some(known), Some(state)) = (known, state)
                     && known.rule().is_some()
@@ -770,25 +773,26 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What holds at instructions that were found.
+/// States at instructions that were found.
 type Found = Vec<(u64, Option<State>)>;
 
-/// The frames of a function's body.
+/// Frames of a function's body.
 struct Shapes {
-    /// At its jumps to where the code does not say.
+    /// Frames at its jumps with an unknown target.
     computed: Vec<State>,
     body: Vec<State>,
 }
 
-/// gcc 12 says nothing of the epilogues that it makes for processors without Thumb-2, nor between two steps of
-/// one: the stack shrinks, and the rule stays. Follows the instructions from such a place to the function's end or next jump.
+/// Corrects gcc 12, which does not describe the epilogues it makes for processors without Thumb-2, nor the steps
+/// within one: the stack shrinks, and the rule stays. Follows the instructions from such a place to the function's
+/// end or next jump.
 pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if code.isa.is_riscv() {
         return;
     }
     let said = rules.clone();
     let rule_at = |pc: u64| said.range(..=pc).next_back().and_then(|(_, rule)| *rule);
-    // What holds now, where that is not what is said.
+    // Corrected rule, while it differs from the stated one.
     let mut mended: Option<Rule> = None;
     let mut pc = function.start;
     while pc < function.end
@@ -801,7 +805,7 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
             let mut state = State::at(code.isa, before);
             execute(code, pc, bytes, &mut state);
             let after = state.rule();
-            // An epilogue takes off at most the frame: this is assembly.
+            // An epilogue removes at most the frame, so this is hand-written assembly.
             if after.is_some_and(|after| after.cfa_offset_bytes < 0) {
                 return;
             }
@@ -813,8 +817,9 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
     }
 }
 
-/// LLVM says nothing of most epilogues, and where one is in a function's middle, what it says of the code behind
-/// is wrong: by the frame pointer, that is the caller's frame. What the instructions have taken back by then is no more.
+/// Corrects LLVM, which does not describe most epilogues. After one in a function's middle, its rule for the
+/// following code is wrong: by the frame pointer, it finds the caller's frame. The rule that follows from the
+/// instructions replaces it where they have already restored a value that it expects on the stack.
 pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mut BTreeMap<u64, (u64, Rules)>) {
     let is_suspect = |function: &Range<u64>| {
         let Some((end, rules)) = known.get(&function.start) else { return false };
@@ -845,7 +850,7 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
         let Some((end, rules)) = known.get_mut(&start).filter(|_| suspects.contains(&start)) else { continue };
         let said = rules.clone();
         let mut pc = start;
-        // Behind `mov sp, r7` an epilogue pops r7, and the frame is where it was no more.
+        // An epilogue pops r7 after `mov sp, r7`; from then on the frame is no longer there.
         let (mut has_ended, mut has_popped) = (false, false);
         while pc < *end
             && let Some(bytes) = code.bytes(pc)
@@ -869,13 +874,13 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
     }
 }
 
-/// Thumb `add sp, register`: without Thumb-2 a large frame is made and taken back so.
+/// Whether it is Thumb `add sp, register`, which makes and removes large frames on processors without Thumb-2.
 fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
 
-/// Whether a function begins by pushing where its caller's stack ends, lr, and then all of r0 to r7, as libgcc's
-/// unwinder does. The last alone says nothing: LLVM pushes registers to make room.
+/// Whether a function begins like libgcc's unwinder: it pushes the end of its caller's stack, lr, and then all of r0
+/// to r7. The last push alone proves nothing, since LLVM pushes registers to make room.
 pub(super) fn saves_all_registers(code: &Code<'_>, function: &Range<u64>) -> bool {
     if code.isa.is_riscv() {
         return false;
@@ -904,7 +909,7 @@ pub(super) fn saves_all_registers(code: &Code<'_>, function: &Range<u64>) -> boo
     false
 }
 
-/// Whether what the instructions did has taken something back that is said to be there still.
+/// Whether the instructions have restored a value that the stated rule still expects on the stack.
 fn takes_back(said: &Rule, followed: &Rule) -> bool {
     let registers = [(said.return_addr, followed.return_addr), (said.frame_pointer, followed.frame_pointer)];
     let is_back = |&(said, followed): &(Saved, Saved)| matches!((said, followed), (Saved::AtCfa(_), Saved::Register));
@@ -912,14 +917,14 @@ fn takes_back(said: &Rule, followed: &Rule) -> bool {
     followed.base == Base::StackPointer && (registers.iter().any(is_back) || is_shallower)
 }
 
-/// How much deeper an instruction makes the stack.
+/// Bytes by which an instruction makes the stack deeper.
 pub(super) fn deepens(code: &Code<'_>, bytes: &[u8]) -> i32 {
     let mut state = State::entry(code.isa);
     execute(code, 0, bytes, &mut state);
     state.depth_bytes().unwrap_or(0)
 }
 
-/// What an instruction does to a state, but for where it goes.
+/// Applies an instruction to a state, apart from its flow of control.
 fn execute(code: &Code<'_>, pc: u64, bytes: &[u8], state: &mut State) {
     let (low, high) = halves(bytes);
     if code.isa.is_riscv() {
@@ -929,7 +934,7 @@ fn execute(code: &Code<'_>, pc: u64, bytes: &[u8], state: &mut State) {
     }
 }
 
-/// The first two halfwords; missing ones are zero.
+/// First two halfwords; missing ones are zero.
 fn halves(bytes: &[u8]) -> (u32, u32) {
     let half =
         |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&half| u16::from_le_bytes(half));
@@ -946,7 +951,7 @@ fn sign_extended(value: u32, width: u32) -> i32 {
 
 #[cfg(test)]
 pub(super) mod testing {
-    //! Code for tests, and how often it is looked at: what takes long is told by that, not by a clock.
+    //! Code for tests, with a count of looks at it: run time is judged by that, not by a clock.
 
     use std::cell::Cell;
 
@@ -956,19 +961,19 @@ pub(super) mod testing {
         static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// The bytes of an instruction are asked for.
+    /// Counts a look at an instruction's bytes.
     pub(in super::super) fn look() {
         LOOKS.set(LOOKS.get() + 1);
     }
 
-    /// What `work` makes, and how often it looks at code.
+    /// Result of `work`, and its number of looks at code.
     pub(super) fn looks<T>(work: impl FnOnce() -> T) -> (T, u64) {
         let before = LOOKS.get();
         let made = work();
         (made, LOOKS.get() - before)
     }
 
-    /// These halfwords, from address 0 on.
+    /// Makes a segment of these halfwords, from address 0 on.
     pub(super) fn of_code(halves: &[u16]) -> Vec<Segment> {
         let data: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         let mem_bytes = data.len() as u64;

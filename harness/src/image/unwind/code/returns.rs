@@ -1,4 +1,4 @@
-//! Which functions come back: what is behind a call of one that does not is not reached by it.
+//! Finds functions that never return: the code after a call of one is not reached by it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use decode::{Flow, decode};
 use super::super::Code;
 use super::is_trap;
 
-/// Entries of the functions that never return: no way through them ends in a return, or in what may be one.
+/// Entries of the functions that never return: no way through them ends in a return, or in a possible one.
 pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> {
     let mut returns = vec![false; functions.len()];
-    // By function: the ways that go on if it returns.
+    // Ways that continue if a function returns, by function.
     let mut waiting: Vec<Vec<(usize, Way)>> = vec![Vec::new(); functions.len()];
     let mut seen: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); functions.len()];
     let start = |(index, function): (usize, &Range<u64>)| (index, Way::On(function.start, 0));
     let mut open: Vec<(usize, Way)> = functions.iter().enumerate().map(start).collect();
-    // A way that waits goes on where it stopped: from its function's start, one with many calls would be followed anew
-    // for each of them.
+    // A waiting way continues where it stopped. From its function's start, a function with many calls would be
+    // followed again for each of them.
     while let Some((index, way)) = open.pop() {
         if returns[index] {
             continue;
@@ -35,17 +35,18 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
     never.map(|(function, _)| function.start).collect()
 }
 
-/// A way through a function.
+/// Way through a function.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// It goes on at this instruction, from which on so many are conditional.
+    /// Continues at this instruction; so many instructions from there on are conditional.
     On(u64, u8),
-    /// It has left the function, by a jump into another or by running into it.
+    /// Has left the function, by a jump into another or by running into it.
     Left,
 }
 
-/// Whether a function may return by a way, as far as those that it calls are known to; else `needs` are those that
-/// matter, and what goes on if they return. `seen` is what other ways have come to.
+/// Whether a function may return by a way, given the functions that are known to return. Otherwise `needs` gets the
+/// functions that matter, each with the way that continues if it returns. `seen` has the instructions that other ways
+/// have reached.
 fn may_return(
     code: &Code<'_>,
     functions: &[Range<u64>],
@@ -60,7 +61,7 @@ fn may_return(
         after.checked_sub(1).filter(|&index| functions[index].contains(&address))
     };
     let Way::On(pc, conditional) = way else { return true };
-    // Instructions, and how many from there on are conditional.
+    // Instructions, with the number of conditional ones from there on.
     let mut open = vec![(pc, conditional)];
     while let Some((pc, conditional)) = open.pop() {
         if !function.contains(&pc) {
@@ -93,7 +94,7 @@ fn may_return(
                 open.push((target, 0));
                 true
             }
-            // libgcc's switches go on by the table behind their call.
+            // libgcc's switches continue by the table after their call.
             Flow::Call { target } if let Some(&entry) = code.hints.switches.get(&target) => {
                 open.extend(code.table(next, entry).0.into_iter().map(|case| (case, 0)));
                 false
@@ -109,7 +110,7 @@ fn may_return(
             },
             Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => return true,
         };
-        // What a function calls at its very end does not come back.
+        // A call at a function's very end does not return.
         let is_call = insn.flow.is_call();
         if (falls || conditional > 0) && !(is_call && next >= function.end) {
             open.push((next, left));
@@ -125,14 +126,15 @@ mod tests {
     use super::super::testing::{looks, of_code};
     use super::*;
 
-    /// `jal ra` to that many bytes before or behind.
+    /// Encodes `jal ra` to that many bytes before or after.
     fn call(distance_bytes: i32) -> [u16; 2] {
         let bits = |high: u32, low: u32| (distance_bytes as u32 >> low) & ((1 << (high - low + 1)) - 1);
         let word = bits(20, 20) << 31 | bits(10, 1) << 21 | bits(11, 11) << 20 | bits(19, 12) << 12 | 1 << 7 | 0x6f;
         [word as u16, (word >> 16) as u16]
     }
 
-    /// So many functions that return, and behind them one that does not: in a loop, it calls each of them or not.
+    /// Counts the looks at code with many functions that return, and after them one that does not: in a loop, it
+    /// calls each of them or not.
     fn looks_at(callees: i32) -> u64 {
         let start = callees * 2;
         let mut halves = vec![0x8082; callees as usize];
@@ -142,7 +144,7 @@ mod tests {
             halves.extend(call(callee * 2 - (start + callee * 8 + 4)));
         }
         let mut back = call(-callees * 8);
-        // As a jump it does not link.
+        // As a jump, the instruction does not link.
         back[0] &= !0x80;
         halves.extend(back);
         let segments = of_code(&halves);

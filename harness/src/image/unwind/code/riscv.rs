@@ -1,5 +1,5 @@
-//! What RISC-V's instructions do to the stack: "RV32I Base Integer Instruction Set" and "C Extension for Compressed
-//! Instructions".
+//! Effects of RISC-V's instructions on the stack: "RV32I Base Integer Instruction Set" and "C Extension for
+//! Compressed Instructions".
 
 use super::state::{State, Value};
 use super::{bits, sign_extended};
@@ -10,7 +10,7 @@ pub(super) fn execute(pc: u64, low: u32, word: u32, state: &mut State) {
     if low & 3 == 3 { full(pc, word, state) } else { compressed(low, state) }
 }
 
-/// The register by which an instruction jumps without a link.
+/// Register through which an instruction jumps without a link.
 pub(super) fn jumps_by(bytes: &[u8]) -> Option<usize> {
     let low = u32::from(u16::from_le_bytes(*bytes.first_chunk()?));
     let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
@@ -90,7 +90,7 @@ fn shifted(value: Value, by: u32) -> Value {
 fn compressed(low: u32, state: &mut State) {
     let wide = state.roles.word_bytes == 8;
     let (rd, rs2) = (bits(low, 11, 7) as usize, bits(low, 6, 2) as usize);
-    // The registers x8 to x15 of the shorter fields.
+    // Registers x8 to x15, in the shorter fields.
     let (low_rd, low_rs1) = (bits(low, 4, 2) as usize + 8, bits(low, 9, 7) as usize + 8);
     let six = sign_extended(bits(low, 12, 12) << 5 | bits(low, 6, 2), 6);
     match (low & 3, bits(low, 15, 13)) {

@@ -1,18 +1,18 @@
-//! What is known of the stack at an instruction: which registers hold a place in the frame, a constant, or what the
-//! caller had in them, and where in the frame the return address and the caller's frame pointer are kept.
+//! Known state of the stack at an instruction: registers that hold a place in the frame, a constant, or the caller's
+//! value, and the places in the frame of the return address and the caller's frame pointer.
 
 use decode::Isa;
 use wire::unwind::{Base, Rule, Saved};
 
-/// What a register holds.
+/// Value of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Value {
     Unknown,
-    /// A number; addresses beyond 32 bits are none.
+    /// Number of at most 32 bits; wider addresses are not tracked.
     Constant(i32),
     /// The canonical frame address plus so many bytes.
     Frame(i32),
-    /// Where the function returns to.
+    /// Return address of the function.
     ReturnAddr,
     /// The caller's frame pointer.
     CallersFrame,
@@ -29,7 +29,7 @@ impl Value {
     }
 }
 
-/// The registers with a part in the calling convention.
+/// Registers with a role in the calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Roles {
     pub(super) sp: usize,
@@ -37,13 +37,13 @@ pub(super) struct Roles {
     pub(super) link: usize,
     /// RISC-V's second link register, which millicode and outlined code return by.
     pub(super) second_link: Option<usize>,
-    /// What a call may change, as a mask.
+    /// Mask of the registers that a call may change.
     pub(super) clobbered: u32,
     pub(super) word_bytes: i32,
 }
 
 const THUMB: Roles = Roles { sp: 13, fp: 7, link: 14, second_link: None, clobbered: 0x500f, word_bytes: 4 };
-/// ra, t0 to t6 and a0 to a7.
+/// The mask holds ra, t0 to t6 and a0 to a7.
 const RISCV: Roles = Roles { sp: 2, fp: 8, link: 1, second_link: Some(5), clobbered: 0xf003_fce2, word_bytes: 4 };
 const RISCV64: Roles = Roles { word_bytes: 8, ..RISCV };
 
@@ -57,19 +57,19 @@ impl Roles {
     }
 }
 
-/// What holds at an instruction.
+/// Known state at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) roles: &'static Roles,
     registers: [Value; 32],
-    /// Where in the frame the return address is kept.
+    /// Place of the return address in the frame.
     return_addr: Option<i32>,
-    /// Where in the frame the caller's frame pointer is kept.
+    /// Place of the caller's frame pointer in the frame.
     frame_pointer: Option<i32>,
 }
 
 impl State {
-    /// At a function's first instruction.
+    /// State at a function's first instruction.
     pub(super) fn entry(isa: Isa) -> State {
         let roles = Roles::of(isa);
         let mut registers = [Value::Unknown; 32];
@@ -79,7 +79,7 @@ impl State {
         State { roles, registers, return_addr: None, frame_pointer: None }
     }
 
-    /// The same of one that returns by RISC-V's second link register.
+    /// State at the first instruction of a function that returns through RISC-V's second link register.
     pub(super) fn millicode(isa: Isa) -> State {
         let mut state = State::entry(isa);
         if let Some(second) = state.roles.second_link {
@@ -89,7 +89,7 @@ impl State {
         state
     }
 
-    /// Where a rule holds.
+    /// State in which a rule holds.
     pub(super) fn at(isa: Isa, rule: Rule) -> State {
         let roles = Roles::of(isa);
         let mut state = State { registers: [Value::Unknown; 32], ..State::entry(isa) };
@@ -108,7 +108,7 @@ impl State {
         state
     }
 
-    /// The rule that says the same. By the stack pointer while that is known.
+    /// Equivalent rule; based on the stack pointer while that is known.
     pub(super) fn rule(&self) -> Option<Rule> {
         let Roles { sp, fp, link, second_link, .. } = *self.roles;
         let (base, cfa_offset_bytes) = match (self.registers[sp], self.registers[fp]) {
@@ -131,7 +131,7 @@ impl State {
         Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer })
     }
 
-    /// What both say, where two ways meet. None: they contradict each other, so that one of them is never gone.
+    /// Common facts where two ways meet. None: the states contradict each other, so one of the ways is impossible.
     pub(super) fn and(&self, other: &State) -> Option<State> {
         let mut both = *self;
         for (value, other) in both.registers.iter_mut().zip(&other.registers) {
@@ -142,7 +142,7 @@ impl State {
         let sp = self.roles.sp;
         if let (Value::Frame(one), Value::Frame(two)) = (self.registers[sp], other.registers[sp])
             && one != two
-            // Dynamic frames come and go where the frame pointer says the rest.
+            // Dynamic frames change the stack pointer; the frame pointer then has the fixed place.
             && both.registers[self.roles.fp].plus(0) == Value::Unknown
         {
             return None;
@@ -153,7 +153,7 @@ impl State {
         (is_known(&both) || !is_known(self) || !is_known(other)).then_some(both)
     }
 
-    /// What matters of it for all of a function's body: constants and copies are of one place only.
+    /// Part of the state that matters for the function's whole body: constants and copies belong to one place only.
     pub(super) fn shape(&self) -> State {
         let mut shape = *self;
         for (register, value) in shape.registers.iter_mut().enumerate() {
@@ -170,7 +170,7 @@ impl State {
         self.registers[register]
     }
 
-    /// How much deeper the stack is than at the entry.
+    /// Bytes by which the stack is deeper than at the entry.
     pub(super) fn depth_bytes(&self) -> Option<i32> {
         match self.registers[self.roles.sp] {
             Value::Frame(at) => at.checked_neg(),
@@ -179,7 +179,7 @@ impl State {
     }
 
     pub(super) fn set(&mut self, register: usize, value: Value) {
-        // Only where it is back in its register is it no longer in the frame: gcc's unwind information says so, too.
+        // Only a value that is back in its register has left the frame; gcc's unwind information says so, too.
         if register == self.roles.link && value == Value::ReturnAddr {
             self.return_addr = None;
         }
@@ -193,7 +193,7 @@ impl State {
         self.set(register, self.registers[register].plus(bytes));
     }
 
-    /// memory[address] = register
+    /// Executes memory[address] = register.
     pub(super) fn store(&mut self, address: Value, register: usize) {
         let Value::Frame(at) = address else { return };
         let value = self.registers[register];
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// register = memory[address]
+    /// Executes register = memory[address].
     pub(super) fn load(&mut self, address: Value, register: usize) {
         let value = match address {
             Value::Frame(at) if self.return_addr == Some(at) => Value::ReturnAddr,
@@ -218,7 +218,7 @@ impl State {
         self.set(register, value);
     }
 
-    /// What a call may have changed.
+    /// Forgets the registers that a call may change.
     pub(super) fn clobber(&mut self) {
         for register in 0..32 {
             if self.roles.clobbered >> register & 1 == 1 {
@@ -227,7 +227,7 @@ impl State {
         }
     }
 
-    /// Whether a jump out of the function leaves the stack and its return address as they came: a return, a tail
+    /// Whether a jump out of the function leaves stack and return address as they were at the entry: a return, a tail
     /// call.
     pub(super) fn has_restored(&self) -> bool {
         let sp = self.roles.sp;

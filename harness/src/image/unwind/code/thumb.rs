@@ -1,4 +1,4 @@
-//! What Thumb's instructions do to the stack: Armv7-M Architecture Reference Manual, A5 and A7.7.
+//! Effects of Thumb's instructions on the stack: Armv7-M Architecture Reference Manual, A5 and A7.7.
 
 use super::bits;
 use super::state::{State, Value};
@@ -7,13 +7,13 @@ const SP: usize = 13;
 const LR: usize = 14;
 const PC: usize = 15;
 
-/// `low` is the first halfword, `literal` reads a word of the image.
+/// Applies an instruction to the state: `low` is its first halfword, `literal` reads a word of the image.
 pub(super) fn execute(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Option<u32>, state: &mut State) {
     let literal = |address: u64| literal(address).map_or(Value::Unknown, |word| Value::Constant(word as i32));
     if low < 0xe800 { narrow(pc, low, literal, state) } else { wide(pc, low, high, literal, state) }
 }
 
-/// Where the word is that the instruction reads by pc, if it is such a one.
+/// Address of the word that the instruction reads relative to pc, if it does so.
 pub(super) fn literal_address(pc: u64, low: u32, high: u32) -> Option<u64> {
     let base = (pc + 4) & !3;
     match low {
@@ -27,7 +27,7 @@ pub(super) fn literal_address(pc: u64, low: u32, high: u32) -> Option<u64> {
     }
 }
 
-/// A5.2, "16-bit Thumb instruction encoding".
+/// Applies a 16-bit instruction: A5.2, "16-bit Thumb instruction encoding".
 fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) {
     let (rd, rn, high_rd) = (bits(low, 2, 0) as usize, bits(low, 5, 3) as usize, bits(low, 10, 8) as usize);
     let rm = bits(low, 8, 6) as usize;
@@ -85,7 +85,7 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
         0xa0..=0xa7 => state.set(high_rd, Value::Unknown),
         0xa8..=0xaf => state.set(high_rd, state.get(SP).plus((low & 0xff) as i32 * 4)),
         0xb0 => state.add(SP, (low & 0x7f) as i32 * if low & 0x80 == 0 { 4 } else { -4 }),
-        // hlt, which calls the host
+        // hlt, a semihosting call
         0xba if low & 0xc0 == 0x80 => {}
         // sxth and its like; rev and its like
         0xb2 | 0xba => state.set(rd, Value::Unknown),
@@ -120,7 +120,7 @@ fn pop(mask: u32, state: &mut State) {
     multiple(SP, mask, true, true, true, state);
 }
 
-/// A load or store of several registers, lowest first.
+/// Executes a load or store of several registers, lowest first.
 fn multiple(base: usize, mask: u32, is_up: bool, is_load: bool, writes_back: bool, state: &mut State) {
     let total_bytes = mask.count_ones() as i32 * 4;
     let start = state.get(base).plus(if is_up { 0 } else { -total_bytes });
@@ -130,7 +130,7 @@ fn multiple(base: usize, mask: u32, is_up: bool, is_load: bool, writes_back: boo
         let address = start.plus(index as i32 * 4);
         match (is_load, register) {
             (true, PC) => {
-                // Returns by what it loads.
+                // The loaded pc is the return address.
                 state.load(address, LR);
             }
             (true, _) => state.load(address, register),
@@ -142,7 +142,7 @@ fn multiple(base: usize, mask: u32, is_up: bool, is_load: bool, writes_back: boo
     }
 }
 
-/// A5.3, "32-bit Thumb instruction encoding".
+/// Applies a 32-bit instruction: A5.3, "32-bit Thumb instruction encoding".
 fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mut State) {
     let rn = bits(low, 3, 0) as usize;
     let (rt, rd) = (bits(high, 15, 12) as usize, bits(high, 11, 8) as usize);
@@ -233,7 +233,7 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
             };
             set(state, rd, value);
         }
-        // msr, to what may be the current stack pointer: MSP, and CONTROL, which chooses; mrs
+        // msr to a register that may be or choose the current stack pointer: MSP, CONTROL; mrs
         0x79 if low & 0xfff0 == 0xf380 => match high & 0xff {
             8 => state.set(SP, state.get(rn)),
             20 => state.set(SP, Value::Unknown),
@@ -265,7 +265,7 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
             match (is_load, is_word) {
                 (true, true) => state.load(address, if rt == PC { LR } else { rt }),
                 (true, false) => set(state, rt, Value::Unknown),
-                // A part of what is kept there would be lost; no compiler does that.
+                // A store over part of the kept value would lose it; no compiler does that.
                 (false, true) => state.store(address, rt),
                 (false, false) => {}
             }
@@ -284,7 +284,7 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
     }
 }
 
-/// ThumbExpandImm (A5.3.2).
+/// Decodes a modified immediate: ThumbExpandImm (A5.3.2).
 fn modified_immediate(encoded: u32) -> u32 {
     let byte = encoded & 0xff;
     match encoded >> 8 {
