@@ -82,7 +82,7 @@ impl Debugger {
     pub(crate) fn open(
         request: &Request,
         records: &str,
-        (api, vcpus): (i64, u32),
+        vcpus: u32,
         main_thread: &MainThread,
     ) -> io::Result<Option<Debugger>> {
         if !request.is_debugged {
@@ -103,11 +103,11 @@ impl Debugger {
             last_hits: VecDeque::new(),
             accessed: None,
             // What is typed takes QEMU's main thread.
-            copier: Copier::find(api)
+            copier: Copier::find()
                 .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
             // Leaving blocks ends the turn of one of several vCPUs.
-            editions: Editions::find(api).filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
+            editions: Editions::find().filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
         }))

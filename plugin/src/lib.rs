@@ -83,11 +83,11 @@ mod translate;
 mod wait;
 
 fn install(installation: qemu::Installation) {
-    let qemu::Installation { id, api, vcpus, arguments } = installation;
+    let qemu::Installation { id, vcpus, arguments } = installation;
     qemu::die_with_parent();
     // The only argument; the harness is the only caller.
     let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus, api) {
+    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus) {
         qemu::say(&why);
         refuse(dir, refusal);
         qemu::exit(1);

@@ -131,11 +131,11 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets the plugin up as the request in a directory asks, in a QEMU with this plugin API; called
-/// once, before any vCPU exists.
-pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
+/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists.
+pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
+    qemu::choose(request.qemu);
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
@@ -144,7 +144,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
-    let told = if vcpus > 1 { Vcpus::find(vcpus, api) } else { None };
+    let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
     // Where each may be of a kind of its own, and what it is called depends on that.
     if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
         return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
@@ -159,7 +159,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     }
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
-    let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
+    let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let mut state = State {
         guest,
@@ -168,7 +168,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
-        turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
+        turns: if vcpus > 1 { qemu::Turns::find() } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -183,11 +183,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         heap: Heap::new(&request),
         timeline: Timeline::new(&request),
         // Of several it is not known which one's instructions the time is that of.
-        sleep: request
-            .timeline
-            .as_ref()
-            .filter(|_| vcpus == 1)
-            .and_then(|wanted| Sleep::new(wanted.sleep_shift?, api)),
+        sleep: request.timeline.as_ref().filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
@@ -196,7 +192,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
         input,
-        guard: Guard::find(vcpus, api, main_thread),
+        guard: Guard::find(vcpus, main_thread),
         semihosting: request.semihosting,
         handles: Handles::new(),
         clocks: Clocks::new(),

@@ -21,6 +21,8 @@ pub struct Facts {
     pub symbols_sha256: Option<String>,
     /// QEMU's own version line's number, as `10.0.2`.
     pub qemu_version: String,
+    /// Whether QEMU was used beyond its plugin API.
+    pub tricks: Tricks,
     /// QEMU machine.
     pub machine: String,
     /// QEMU CPU, when not the machine's own.
@@ -94,6 +96,18 @@ impl Facts {
     pub fn is_arm(&self) -> bool {
         self.isa().is_some_and(|isa| !isa.is_riscv())
     }
+}
+
+/// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tricks {
+    /// As far as it shows what is needed: its version is one that was looked at.
+    Used,
+    /// It was not: its version is none that was looked at.
+    UnknownVersion,
+    /// It was not: the user had said so.
+    Off,
 }
 
 /// A function that was made to return at once.

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_uint};
 
-use super::raw::{
+use super::api::raw::{
     self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
 };
-use super::register_file::RegisterFile;
-use super::versions::{self, Description};
+use super::api::versions::{self, Description};
+use super::beyond::register_file::RegisterFile;
 
 /// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
 /// of an abort relies on.

@@ -11,17 +11,16 @@
 //! | `read_register` returns | a length | same | a bool | same |
 //! | a register's description | 24 bytes | same | same | 32 bytes |
 //! | `translate_vaddr` | is missing | is there | same | same |
+//! | `write_register` | is missing | is there | same | same |
 //! | a Cortex-M's `wfe` | goes on | same | sleeps | same |
 //!
-//! What `read_register` returns is not looked at, a description's size is asked of glib, and `translate_vaddr` is
-//! looked up by name ([`super::address`]).
+//! What `read_register` returns is not looked at, a description's size is asked of glib, and functions that not all have
+//! are looked up by name ([`super::later`]).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
-
-use wire::api::{NEWEST, OLDEST};
 
 use super::raw::{GByteArray, Register, Tb};
 
@@ -32,20 +31,13 @@ const CALLBACKS_HAVE_DATA: c_int = 7;
 static CURRENT: AtomicI32 = AtomicI32::new(0);
 
 /// Chooses the column; before anything else in here is used.
-pub(super) fn choose(current: c_int) {
+pub(in crate::qemu) fn choose(current: c_int) {
     CURRENT.store(current, Ordering::Relaxed);
 }
 
 /// QEMU's current version.
-pub(super) fn current() -> c_int {
+pub(in crate::qemu) fn current() -> c_int {
     CURRENT.load(Ordering::Relaxed)
-}
-
-/// Whether QEMU's functions that are none of the plugin API's are known to have the types that are written down here for
-/// those of them that it shows, by its current version: 9.2 and 10.0 (4) and 11.1 (7) were looked at, those between
-/// lie between.
-pub(super) fn is_known(api: i64) -> bool {
-    (i64::from(OLDEST)..=i64::from(NEWEST)).contains(&api)
 }
 
 /// The first version whose QEMU has Cortex-M processors sleep at a `wfe`. It is no matter of the plugin API, but came
@@ -67,20 +59,20 @@ unsafe extern "C" {
     fn qemu_plugin_register_vcpu_init_cb();
     fn qemu_plugin_register_atexit_cb();
     // A length or a bool: neither is declared, for neither is looked at.
-    pub(super) fn qemu_plugin_read_register(register: *mut Register, to: *mut GByteArray);
+    pub(in crate::qemu) fn qemu_plugin_read_register(register: *mut Register, to: *mut GByteArray);
 }
 
 /// A register's description as it begins in all versions.
 #[repr(C)]
-pub(super) struct Description {
-    pub(super) handle: *mut Register,
-    pub(super) name: *const c_char,
+pub(in crate::qemu) struct Description {
+    pub(in crate::qemu) handle: *mut Register,
+    pub(in crate::qemu) name: *const c_char,
     /// Of GDB's target description that it is of, or null.
-    pub(super) feature: *const c_char,
+    pub(in crate::qemu) feature: *const c_char,
 }
 
 /// Has a function called with every block that QEMU translates. `id` is the plugin's.
-pub(super) fn on_translate(
+pub(in crate::qemu) fn on_translate(
     id: u64,
     by_id: extern "C" fn(u64, *mut Tb),
     by_data: extern "C" fn(*mut Tb, *mut c_void),
@@ -98,7 +90,11 @@ pub(super) fn on_translate(
 }
 
 /// Has a function called with every new vCPU.
-pub(super) fn on_vcpu_init(id: u64, by_id: extern "C" fn(u64, c_uint), by_data: extern "C" fn(c_uint, *mut c_void)) {
+pub(in crate::qemu) fn on_vcpu_init(
+    id: u64,
+    by_id: extern "C" fn(u64, c_uint),
+    by_data: extern "C" fn(c_uint, *mut c_void),
+) {
     let function = qemu_plugin_register_vcpu_init_cb as *const ();
     if callbacks_have_data() {
         type Function = unsafe extern "C" fn(u64, extern "C" fn(c_uint, *mut c_void), *mut c_void);
@@ -112,7 +108,7 @@ pub(super) fn on_vcpu_init(id: u64, by_id: extern "C" fn(u64, c_uint), by_data: 
 }
 
 /// Has a function called as QEMU exits in an orderly way.
-pub(super) fn on_exit(id: u64, by_id: extern "C" fn(u64, *mut c_void), by_data: extern "C" fn(*mut c_void)) {
+pub(in crate::qemu) fn on_exit(id: u64, by_id: extern "C" fn(u64, *mut c_void), by_data: extern "C" fn(*mut c_void)) {
     let function = qemu_plugin_register_atexit_cb as *const ();
     if callbacks_have_data() {
         type Function = unsafe extern "C" fn(u64, extern "C" fn(*mut c_void), *mut c_void);

@@ -9,9 +9,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem;
 
-use super::raw::symbol;
+use wire::trick::SLEEP;
+
+use super::symbol;
 use super::vcpu::with_none_current;
-use super::versions;
 
 /// `qemu_clock_get_ns` (include/qemu/timer.h), and its clock that stands still while the machine does.
 type GetNs = unsafe extern "C" fn(c_int) -> i64;
@@ -24,14 +25,11 @@ pub(crate) struct AccountedTime {
 }
 
 impl AccountedTime {
-    /// None: this QEMU does not show it, or is not known. `api` is QEMU's current plugin API.
-    pub(crate) fn find(api: i64) -> Option<AccountedTime> {
-        if !versions::is_known(api) {
-            return None;
-        }
-        symbol(c"current_cpu")?;
-        let get_ns = symbol(c"qemu_clock_get_ns")?;
-        // SAFETY: in a QEMU of this API the function of this name has this type; the program itself exports it and
+    /// None: this QEMU does not show it, or is not known.
+    pub(crate) fn find() -> Option<AccountedTime> {
+        symbol(&SLEEP, c"current_cpu")?;
+        let get_ns = symbol(&SLEEP, c"qemu_clock_get_ns")?;
+        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself exports it and
         // stays loaded.
         Some(AccountedTime { get_ns: unsafe { mem::transmute::<*mut c_void, GetNs>(get_ns) } })
     }

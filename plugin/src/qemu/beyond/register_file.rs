@@ -10,7 +10,10 @@
 
 use std::ptr;
 
-use super::{abort, streams, vcpu};
+use wire::trick::REGISTERS;
+
+use super::{is_on, vcpu};
+use crate::qemu::{abort, streams};
 
 /// How much of an object is looked at. The registers come after what all kinds of vCPUs have, some 10 KB.
 const LOOKED_AT_BYTES: usize = 64 << 10;
@@ -37,7 +40,7 @@ const READS_PER_TRY: u32 = 8;
 const READS_PER_AUDIT: [u32; 2] = [1 << 6, 1 << 14];
 
 /// The registers of one vCPU.
-pub(super) struct RegisterFile {
+pub(in crate::qemu) struct RegisterFile {
     /// How many of them, from the first one, are in a row.
     count: usize,
     stage: Stage,
@@ -77,14 +80,14 @@ struct Place {
 }
 
 impl RegisterFile {
-    /// So many registers of a vCPU, whose place is not known yet; 0: it is not looked for.
-    pub(super) fn new(count: usize) -> RegisterFile {
-        let stage = if count == 0 { Stage::Unknown } else { Stage::Sought(Search::default()) };
+    /// So many registers of a vCPU, whose place is not known yet; 0: it is not looked for, nor in a QEMU that is not known.
+    pub(in crate::qemu) fn new(count: usize) -> RegisterFile {
+        let stage = if count == 0 || !is_on(&REGISTERS) { Stage::Unknown } else { Stage::Sought(Search::default()) };
         RegisterFile { count, stage, reads_left: READS_PER_TRY }
     }
 
     /// A register, where its place is known; inside callbacks of the vCPU. None also where it is time to compare.
-    pub(super) fn get(&mut self, number: u8) -> Option<u64> {
+    pub(in crate::qemu) fn get(&mut self, number: u8) -> Option<u64> {
         let Stage::Found { place, .. } = self.stage else { return None };
         if usize::from(number) >= self.count || self.reads_left == 0 {
             return None;
@@ -96,7 +99,7 @@ impl RegisterFile {
     }
 
     /// A register is about to be asked for. Whether [`RegisterFile::compare`] is to follow.
-    pub(super) fn is_time(&mut self) -> bool {
+    pub(in crate::qemu) fn is_time(&mut self) -> bool {
         if matches!(self.stage, Stage::Unknown) {
             return false;
         }
@@ -105,12 +108,12 @@ impl RegisterFile {
     }
 
     /// How many of them are in a row.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::qemu) fn count(&self) -> usize {
         self.count
     }
 
     /// Compares with what the API says of all of them now, each of so many bytes.
-    pub(super) fn compare(&mut self, values: &[u64], value_bytes: usize) {
+    pub(in crate::qemu) fn compare(&mut self, values: &[u64], value_bytes: usize) {
         let object = vcpu::current().map_or(0, |object| object as usize);
         match &mut self.stage {
             Stage::Sought(search) => {

@@ -1,4 +1,4 @@
-//! Functions of the plugin's that QEMU calls, and the C trampolines to them. Translation is in [`super::api`].
+//! Functions of the plugin's that QEMU calls, and the C trampolines to them. Translation is in [`super::block`].
 
 use std::ffi::{c_uint, c_void};
 
@@ -29,7 +29,7 @@ pub(crate) trait Hook {
     const CALL: ExecCallback;
 }
 
-pub(super) extern "C" fn trampoline<H: Hook>(vcpu: c_uint, id: *mut c_void) {
+pub(in crate::qemu) extern "C" fn trampoline<H: Hook>(vcpu: c_uint, id: *mut c_void) {
     H::CALL(vcpu, id as usize);
 }
 
@@ -39,7 +39,12 @@ pub(crate) trait AccessHook {
     const CALL: AccessCallback;
 }
 
-pub(super) extern "C" fn access_trampoline<H: AccessHook>(vcpu: c_uint, access: u32, vaddr: u64, id: *mut c_void) {
+pub(in crate::qemu) extern "C" fn access_trampoline<H: AccessHook>(
+    vcpu: c_uint,
+    access: u32,
+    vaddr: u64,
+    id: *mut c_void,
+) {
     // SAFETY: the access is the one QEMU passed to this very callback.
     let value = unsafe { raw::qemu_plugin_mem_get_value(access) };
     // SAFETY: the width says which member of the union was written; of 16 bytes these are the low half.
@@ -68,7 +73,7 @@ pub(crate) fn on_vcpu_init<V: VcpuHook>(id: u64) {
         by_data::<V>(vcpu, std::ptr::null_mut());
     }
     extern "C" fn by_data<V: VcpuHook>(vcpu: c_uint, _: *mut c_void) {
-        super::abort::let_aborts_in();
+        crate::qemu::abort::let_aborts_in();
         V::CALL(vcpu);
     }
     versions::on_vcpu_init(id, by_id::<V>, by_data::<V>);

@@ -8,9 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::raw::symbol;
-use super::vcpu;
-use super::versions;
+use wire::trick::EDITIONS;
+
+use super::{symbol, vcpu};
 
 /// `CPU_LOG_TB_NOCHAIN` (include/qemu/log.h).
 const NO_CHAIN: c_int = 1 << 13;
@@ -37,13 +37,11 @@ pub(crate) enum Edition {
 
 impl Editions {
     /// None: only a QEMU that shows its functions to modules of its own has them for us, and this one does not or is not
-    /// known. `api` is QEMU's current plugin API.
-    pub(crate) fn find(api: i64) -> Option<Editions> {
-        if !versions::is_known(api) {
-            return None;
-        }
-        let (words, flags, leave) = (symbol(c"qemu_loglevel")?, symbol(c"curr_cflags")?, symbol(c"cpu_exit")?);
-        // SAFETY: in a QEMU of this API the functions of these names have these types, and the variable is an int that
+    /// known.
+    pub(crate) fn find() -> Option<Editions> {
+        let find = |name| symbol(&EDITIONS, name);
+        let (words, flags, leave) = (find(c"qemu_loglevel")?, find(c"curr_cflags")?, find(c"cpu_exit")?);
+        // SAFETY: in the releases of the table's row the functions of these names have these types, and the variable is an int that
         // is there as long as the program, aligned as one. Other threads only read it.
         unsafe {
             Some(Editions {

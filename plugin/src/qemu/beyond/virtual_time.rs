@@ -14,8 +14,8 @@ pub(crate) fn answers() -> u64 {
     ANSWERS.load(Ordering::Relaxed)
 }
 
-/// Takes the clocks over. Where that cannot be done, because this QEMU shows none of its functions or was linked
-/// otherwise, nothing is changed and [`answers`] stays as it is.
+/// Takes the clocks over. Where that cannot be done, because this QEMU is not known, shows none of its functions or was
+/// linked otherwise, nothing is changed and [`answers`] stays as it is.
 pub(crate) fn answer() {
     #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
     elf::take_over();
@@ -32,8 +32,10 @@ mod elf {
 
     use libc::{clock_t, clockid_t, time_t, timespec};
 
+    use wire::trick::CLOCKS;
+
+    use super::super::symbol;
     use super::ANSWERS;
-    use crate::qemu::raw::symbol;
 
     /// As dladdr, with the symbol.
     const RTLD_DL_SYMENT: c_int = 1;
@@ -265,9 +267,9 @@ mod elf {
     }
 
     fn find() -> Option<Qemu> {
-        let semihosting = extent(symbol(c"do_common_semihosting")?)?;
-        let get_ns = symbol(c"qemu_clock_get_ns")?;
-        let start_ns = symbol(c"clock_start")?.cast::<i64>();
+        let semihosting = extent(symbol(&CLOCKS, c"do_common_semihosting")?)?;
+        let get_ns = symbol(&CLOCKS, c"qemu_clock_get_ns")?;
+        let start_ns = symbol(&CLOCKS, c"clock_start")?.cast::<i64>();
         // SAFETY: QEMU's functions and variables of these names have these types; it shows them from the program
         // itself, which stays loaded. The variable was set before its main function began.
         unsafe {

@@ -5,9 +5,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem;
 
-use super::raw::symbol;
-use super::thread::Thread;
-use super::versions;
+use wire::trick::EXECUTING;
+
+use super::symbol;
+use crate::qemu::thread::Thread;
 
 /// `qemu_get_cpu` (include/hw/core/cpu.h): the vCPU of an index, or null.
 type GetCpu = unsafe extern "C" fn(c_int) -> *mut c_void;
@@ -22,14 +23,11 @@ pub(crate) struct Vcpus {
 
 impl Vcpus {
     /// Of so many vCPUs. None: a QEMU that shows its functions to modules of its own says it, and this one does not or is
-    /// not known. `api` is QEMU's current plugin API.
-    pub(crate) fn find(count: u32, api: i64) -> Option<Vcpus> {
-        if !versions::is_known(api) {
-            return None;
-        }
-        symbol(c"current_cpu")?;
-        let get_cpu = symbol(c"qemu_get_cpu")?;
-        // SAFETY: in a QEMU of this API the function of this name has this type; the program itself exports it and stays
+    /// not known.
+    pub(crate) fn find(count: u32) -> Option<Vcpus> {
+        symbol(&EXECUTING, c"current_cpu")?;
+        let get_cpu = symbol(&EXECUTING, c"qemu_get_cpu")?;
+        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself exports it and stays
         // loaded.
         let get_cpu = unsafe { mem::transmute::<*mut c_void, GetCpu>(get_cpu) };
         Some(Vcpus { get_cpu, count, objects: Vec::new() })
@@ -53,7 +51,7 @@ impl Vcpus {
 }
 
 /// The object of the vCPU that the calling thread executes.
-pub(super) fn current() -> Option<*mut c_void> {
+pub(in crate::qemu) fn current() -> Option<*mut c_void> {
     let cell = cell()?;
     // SAFETY: see `cell`.
     let object = unsafe { *cell };
@@ -61,7 +59,7 @@ pub(super) fn current() -> Option<*mut c_void> {
 }
 
 /// What a function says when the calling thread executes no vCPU as far as QEMU knows. None: it is none that does.
-pub(super) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T> {
+pub(in crate::qemu) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T> {
     let object = current()?;
     let cell = cell()?;
     // SAFETY: see `cell`. No other thread sees it, and it is as before when this one goes on.
@@ -76,7 +74,7 @@ pub(super) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T> {
 /// finds for the calling thread and which lives as long as that. Null where it executes none. None: it never does.
 fn cell() -> Option<*mut *mut c_void> {
     thread_local! {
-        static CURRENT: Option<usize> = symbol(c"current_cpu").map(|address| address as usize);
+        static CURRENT: Option<usize> = symbol(&EXECUTING, c"current_cpu").map(|address| address as usize);
     }
     if !Thread::current().is_guests() {
         return None;

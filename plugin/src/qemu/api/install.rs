@@ -9,8 +9,6 @@ use super::versions;
 pub(crate) struct Installation {
     /// The number that QEMU has given this plugin.
     pub(crate) id: u64,
-    /// QEMU's current plugin API.
-    pub(crate) api: i64,
     /// How many vCPUs there will be.
     pub(crate) vcpus: u32,
     /// The words behind the plugin's path, without the commas.
@@ -34,7 +32,7 @@ pub(crate) unsafe fn installation(
         unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy().into_owned()
     };
     let arguments = (0..usize::try_from(count).unwrap_or(0)).map(argument).collect();
-    Installation { id, api: versions::current().into(), vcpus: vcpus as u32, arguments }
+    Installation { id, vcpus: vcpus as u32, arguments }
 }
 
 /// Makes a function the one that QEMU installs this plugin by: `fn(Installation)`.

@@ -3,8 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem;
 
-use super::raw::{qemu_plugin_request_time_control, qemu_plugin_update_ns, symbol};
-use super::versions;
+use wire::trick::WAITS;
+
+use super::symbol;
+use crate::qemu::api::raw::{qemu_plugin_request_time_control, qemu_plugin_update_ns};
 
 /// `bql_locked`, `bql_lock_impl` and `bql_unlock` (include/qemu/main-loop.h).
 type IsLocked = unsafe extern "C" fn() -> bool;
@@ -22,19 +24,16 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Asks QEMU for it. The lock is none of the plugin API's: a QEMU that can load modules of its own shows it to
-    /// them. None: this one does not or is not known, or another plugin moves the time. `api` is QEMU's current
-    /// plugin API.
-    pub(crate) fn find(api: i64) -> Option<Clock> {
-        if !versions::is_known(api) {
-            return None;
-        }
-        let (is_locked, lock, unlock) = (symbol(c"bql_locked")?, symbol(c"bql_lock_impl")?, symbol(c"bql_unlock")?);
+    /// them. None: this one does not or is not known, or another plugin moves the time.
+    pub(crate) fn find() -> Option<Clock> {
+        let find = |name| symbol(&WAITS, name);
+        let (is_locked, lock, unlock) = (find(c"bql_locked")?, find(c"bql_lock_impl")?, find(c"bql_unlock")?);
         // SAFETY: no precondition; QEMU is starting, and this is its main thread.
         let handle = unsafe { qemu_plugin_request_time_control() } as usize;
         if handle == 0 {
             return None;
         }
-        // SAFETY: not null, and in a QEMU of this API the functions of these names have these types; QEMU exports
+        // SAFETY: not null, and in the releases of the table's row the functions of these names have these types; QEMU exports
         // them from the program itself, which stays loaded.
         unsafe {
             Some(Clock {

@@ -29,7 +29,7 @@ pub(crate) trait TranslateHook {
 }
 
 /// A block being translated; QEMU owns it and it lives as long as the translation callback.
-pub(crate) struct Block(pub(super) *mut raw::Tb);
+pub(crate) struct Block(pub(in crate::qemu) *mut raw::Tb);
 
 /// An instruction of a block being translated.
 pub(crate) struct Insn<'a>(*mut raw::Insn, std::marker::PhantomData<&'a Block>);

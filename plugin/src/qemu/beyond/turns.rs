@@ -14,8 +14,9 @@ use std::ffi::c_void;
 use std::mem;
 use std::ptr::null_mut;
 
-use super::raw::symbol;
-use super::versions;
+use wire::trick::TURNS;
+
+use super::symbol;
 
 /// `Notifier` (include/qemu/notify.h), a member of a list.
 #[repr(C)]
@@ -38,13 +39,11 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// None: only a QEMU that shows its functions to modules of its own can be kept from it, and this one does not or is
-    /// not known. `api` is QEMU's current plugin API.
-    pub(crate) fn find(api: i64) -> Option<Turns> {
-        if !versions::is_known(api) {
-            return None;
-        }
-        let (add, remove) = (symbol(c"rcu_add_force_rcu_notifier")?, symbol(c"rcu_remove_force_rcu_notifier")?);
-        // SAFETY: in a QEMU of this API the functions of these names have this type; the program itself exports them and
+    /// not known.
+    pub(crate) fn find() -> Option<Turns> {
+        let find = |name| symbol(&TURNS, name);
+        let (add, remove) = (find(c"rcu_add_force_rcu_notifier")?, find(c"rcu_remove_force_rcu_notifier")?);
+        // SAFETY: in the releases of the table's row the functions of these names have this type; the program itself exports them and
         // stays loaded.
         unsafe {
             Some(Turns {

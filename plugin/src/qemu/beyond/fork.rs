@@ -22,10 +22,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use wire::api::{NEWEST, OLDEST};
+use wire::trick::COPIES;
 
-use super::raw::symbol;
-use super::socket::Socket;
+use super::symbol;
+use crate::qemu::exit;
+use crate::qemu::socket::Socket;
 
 /// How long the timekeeper waits before it looks by itself, as QEMU's main thread does now and then.
 const GLANCE_MS: c_int = 5;
@@ -88,17 +89,14 @@ pub(crate) enum Side {
 
 impl Copier {
     /// Finds QEMU's functions. None: a QEMU that shows its functions to modules of its own has them, and this one does not or
-    /// is not known. `api` is QEMU's current plugin API.
-    pub(crate) fn find(api: i64) -> Option<Copier> {
-        if !(i64::from(OLDEST)..=i64::from(NEWEST)).contains(&api) {
-            return None;
-        }
-        let find = |name: &CStr| symbol(name);
+    /// is not known.
+    pub(crate) fn find() -> Option<Copier> {
+        let find = |name: &CStr| symbol(&COPIES, name);
         let (is_locked, lock, unlock) = (find(c"bql_locked")?, find(c"bql_lock_impl")?, find(c"bql_unlock")?);
         let (context, poll_context) = (find(c"qemu_get_aio_context")?, find(c"aio_bh_poll")?);
         let (warp, run_timers) = (find(c"icount_start_warp_timer")?, find(c"qemu_clock_run_all_timers")?);
         let register_thread = find(c"rcu_register_thread")?;
-        // SAFETY: in a QEMU of these APIs (9.2 to 11.1, whose sources were looked at) the functions of these names have
+        // SAFETY: in the releases of the table's row the functions of these names have
         // these types; the program itself exports them and stays loaded.
         let functions = unsafe {
             Functions {
@@ -129,7 +127,7 @@ impl Copier {
             return Ok(Side::Original);
         }
         // Half of it would have two processes talk over one socket.
-        let Ok(events) = self.replace() else { super::exit(1) };
+        let Ok(events) = self.replace() else { exit(1) };
         Timekeeper { functions: self.functions, events }.start();
         Ok(Side::Copy)
     }
@@ -204,7 +202,7 @@ impl Copier {
             0 => {
                 let found = self.replace().ok().and_then(|_| work());
                 let _ = found.map(|found| theirs.stream().write_all(&found));
-                super::exit(0)
+                exit(0)
             }
             copy => {
                 drop(theirs);
