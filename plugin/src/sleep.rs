@@ -6,8 +6,8 @@
 
 use wire::timeline::What;
 
-use crate::ledger::Ledger;
 use crate::qemu::AccountedTime;
+use crate::records::Ledger;
 
 /// The sleep of the only vCPU.
 pub(crate) struct Sleep {

@@ -5,6 +5,11 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
+use engine::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
+use engine::code::Code;
+use engine::follow::arrival;
+use engine::prediction::Prediction;
+use engine::transfer::{Site, SiteKind};
 use wire::counters::{
     ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED,
     STACK_SET, VECTOR_MOVES, here,
@@ -12,10 +17,7 @@ use wire::counters::{
 use wire::definition::{Transfer, TransferKind};
 use wire::request::Semihosting;
 
-use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
-use crate::code::Code;
 use crate::debug::Debugger;
-use crate::follow::arrival;
 use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
     OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
@@ -23,10 +25,8 @@ use crate::hooks::{
     OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn,
     OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
-use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
-use crate::transfer::{Site, SiteKind};
 
 /// What is done where a block starts, before anything at its first instruction.
 #[derive(Clone, Copy, Debug)]

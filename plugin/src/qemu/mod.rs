@@ -17,7 +17,6 @@ mod symbols;
 mod thread;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
-pub(crate) use address::physical;
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
     Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
@@ -35,7 +34,10 @@ pub(crate) use beyond::turns::Turns;
 pub(crate) use beyond::vcpu::Vcpus;
 pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_answers};
 pub(crate) use beyond::write::write_memory;
-pub(crate) use registers::{FaultBuffer, MAX_READ_BYTES, Registers};
+pub(crate) use registers::{FaultBuffer, Registers};
 pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
+
+/// The emulated processor, by QEMU's registers and memory.
+pub(crate) type Guest = engine::guest::Guest<Registers>;

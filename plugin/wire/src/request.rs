@@ -792,10 +792,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_when_read() {
-        // The period follows magic, version and instruction set.
+        // The period follows magic, version, instruction set and no version of QEMU.
         let mut bytes = encode(&Request { period_insns: 1, ..plain() });
-        assert_eq!(bytes[10], 1);
-        bytes[10] = 0;
+        assert_eq!(bytes[10..12], [0, 1]);
+        bytes[11] = 0;
         assert_eq!(Request::read(&bytes), Err(Malformed { what: "request's limit", offset: 0 }));
     }
 

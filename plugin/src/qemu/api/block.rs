@@ -6,7 +6,7 @@ use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
-/// Smallest page of the processors that [`Insn::beside`] is asked for.
+/// Smallest page of the processors that [`engine::guest::Insn::beside`] is asked for.
 const PAGE_BYTES: u64 = 4096;
 
 /// Called when a block is translated.
@@ -114,23 +114,6 @@ impl Insn<'_> {
         (bytes, len.min(4))
     }
 
-    /// The `N` bytes at `offset` from it, of the memory that it was translated from, whatever addresses lead there now.
-    /// None: they are not all on its page (of 4 KiB, at least), or it was not translated from memory.
-    pub(crate) fn beside<const N: usize>(&self, offset: i64) -> Option<[u8; N]> {
-        let start = i64::try_from(self.pc() % PAGE_BYTES).ok()? + offset;
-        if start < 0 || start as u64 + N as u64 > PAGE_BYTES {
-            return None;
-        }
-        // SAFETY: the instruction is valid as long as its block.
-        let host = unsafe { raw::qemu_plugin_insn_haddr(self.0) }.cast::<u8>();
-        if host.is_null() {
-            return None;
-        }
-        // SAFETY: QEMU reads the instruction there, in the mapping of guest memory, whose pages are whole; all that is
-        // read is on that page. Whatever the guest writes there comes from this thread.
-        Some(unsafe { host.offset(offset as isize).cast::<[u8; N]>().read_unaligned() })
-    }
-
     /// Adds `amount` to the vCPU's cell whenever the instruction starts.
     pub(crate) fn add(&self, cell: Cell, amount: u64) {
         self.inline(operation::ADD, cell, amount);
@@ -214,6 +197,32 @@ impl Insn<'_> {
                 id as *mut c_void,
             );
         }
+    }
+}
+
+impl engine::guest::Insn for Insn<'_> {
+    fn pc(&self) -> u64 {
+        self.pc()
+    }
+
+    fn bytes(&self) -> ([u8; 4], usize) {
+        self.bytes()
+    }
+
+    fn beside(&self, offset: i64, bytes: &mut [u8]) -> bool {
+        let Ok(start) = u64::try_from(offset + (self.pc() % PAGE_BYTES) as i64) else { return false };
+        if start + bytes.len() as u64 > PAGE_BYTES {
+            return false;
+        }
+        // SAFETY: the instruction is valid as long as its block.
+        let host = unsafe { raw::qemu_plugin_insn_haddr(self.0) }.cast::<u8>();
+        if host.is_null() {
+            return false;
+        }
+        // SAFETY: QEMU reads the instruction there, in the mapping of guest memory, whose pages are whole; all that is
+        // read is on that page. Whatever the guest writes there comes from this thread.
+        unsafe { host.offset(offset as isize).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        true
     }
 }
 
