@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use engine::block::{Blocks, from_progress};
+use engine::block::Blocks;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use engine::code::Code;
 use engine::follow::Follow;
@@ -22,7 +22,7 @@ use engine::stack::{Stack, Stacks};
 use engine::timeline::Timeline;
 use engine::transfer::Transfers;
 use wire::control::End;
-use wire::counters::{INPUT, LAST};
+use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
@@ -261,14 +261,7 @@ impl State {
 
     /// Where the block before was counted as a whole and left early, takes back what has not started.
     fn amend(&mut self, vcpu: u32) {
-        if !clock::left_early(vcpu, &self.ledger) {
-            return;
-        }
-        let (block, exit) = from_progress(self.ledger.get(LAST, vcpu));
-        let block = self.blocks.get(block);
-        let started = u64::from(block.exits[exit]);
-        clock::take_back(vcpu, block.insns() - started, &self.ledger);
-        self.ledger.shorten(vcpu, block, started);
+        clock::amend(vcpu, &self.blocks, &mut self.ledger);
     }
 
     /// Handles the events that fell into the suspected block, now that the clock says how far it came; first what is left

@@ -26,7 +26,7 @@ use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::analysis::{part, zone};
 use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
-use crate::profile::{self, End, InTarget, Profile, SpanKind, Tricks};
+use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
 /// Version of the format; it grows when something is removed or changes its meaning.
 pub const VERSION: u32 = 1;
@@ -198,7 +198,8 @@ struct Facts<'a> {
     producers: &'a [String],
     /// QEMU's version.
     qemu: &'a str,
-    tricks: Tricks,
+    /// Whether QEMU was used beyond its plugin API: `used`, `unknown-version` or `off`.
+    tricks: &'static str,
     /// QEMU machine.
     machine: &'a str,
     /// QEMU CPU, when not the machine's own.
@@ -846,7 +847,7 @@ impl<'a> Facts<'a> {
             symbols_sha256: facts.symbols_sha256.as_deref(),
             producers: &profile.names.producers,
             qemu: &facts.qemu_version,
-            tricks: facts.tricks,
+            tricks: facts.tricks.word(),
             machine: &facts.machine,
             cpu: facts.cpu.as_deref(),
             isa: &facts.isa,

@@ -100,7 +100,6 @@ impl Facts {
 
 /// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Tricks {
     /// As far as it shows what is needed: its version is one that was looked at.
     Used,
@@ -108,6 +107,17 @@ pub enum Tricks {
     UnknownVersion,
     /// It was not: the user had said so.
     Off,
+}
+
+impl Tricks {
+    /// A word for it, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tricks::Used => "used",
+            Tricks::UnknownVersion => "unknown-version",
+            Tricks::Off => "off",
+        }
+    }
 }
 
 /// A function that was made to return at once.

@@ -5,8 +5,8 @@ use wire::sample::Sample;
 
 use crate::profile::only::Only;
 use crate::profile::{
-    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, VcpuCounts, Window,
-    Zones,
+    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, Tricks, VcpuCounts,
+    Window, Zones,
 };
 
 /// A profile of nothing, on an mps2-an385.

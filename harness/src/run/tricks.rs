@@ -9,7 +9,7 @@ use std::path::Path;
 use wire::trick::{self, TABLE};
 
 use crate::error::EmulatorError;
-use crate::profile::facts::Tricks;
+use crate::profile::Tricks;
 use crate::run::emulator::{self, Version};
 
 /// The variable by which a user has QEMU used by its plugin API alone.

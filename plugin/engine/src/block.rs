@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 
-use wire::counters::FIRST_SITE;
+use wire::counters::{CLOCK, FIRST_SITE, LAST, OPEN};
 use wire::definition::Transfer;
 
 /// Straight-line code: what a counter counts.
@@ -63,6 +63,95 @@ impl Block {
         }
         unreachable!("segments are registered at their first instruction")
     }
+}
+
+/// What generated code does to a cell of the vCPU that executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It adds to it, and drops what is carried beyond 64 bits.
+    Add {
+        /// The cell.
+        slot: u32,
+        /// As much.
+        amount: u64,
+    },
+    /// It stores a number there.
+    Store {
+        /// The cell.
+        slot: u32,
+        /// The number.
+        value: u64,
+    },
+}
+
+/// What is counted where an instruction starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// A segment.
+    Segment {
+        /// Its counter.
+        slot: u32,
+        /// Its length.
+        insns: u32,
+    },
+    /// The whole block, and how far it has come.
+    Whole {
+        /// Its counter.
+        slot: u32,
+        /// Its length.
+        insns: u32,
+        /// See [`progress`].
+        progress: u64,
+    },
+    /// Nothing, but the block has come that much further.
+    Further {
+        /// See [`progress`].
+        progress: u64,
+    },
+    /// Nothing, but the block cannot be left early any more.
+    Closed,
+}
+
+impl Count {
+    /// What generated code does. `is_first`: at the block's first instruction; `overwrites_last`: the block as it ends
+    /// leaves a site's number in the LAST cell, and cannot be left before.
+    pub fn steps(self, is_first: bool, overwrites_last: bool) -> impl Iterator<Item = Step> {
+        let add = |slot, amount| Some(Step::Add { slot, amount });
+        let store = |value| Some(Step::Store { slot: LAST, value });
+        let steps = match self {
+            // A transfer of control before this block has arrived.
+            Count::Segment { slot, insns } => {
+                let arrived = if is_first && !overwrites_last { store(0) } else { None };
+                [add(CLOCK, insns.into()), add(slot, 1), arrived]
+            }
+            Count::Whole { slot, insns, progress } => {
+                [add(CLOCK, OPEN + u64::from(insns)), add(slot, 1), store(progress)]
+            }
+            Count::Further { progress } => [store(progress), None, None],
+            Count::Closed => [add(CLOCK, OPEN.wrapping_neg()), None, None],
+        };
+        steps.into_iter().flatten()
+    }
+}
+
+/// What is counted at which instruction of the block with a number, by their indices.
+pub fn counts(number: usize, Block { segments, exits, .. }: &Block) -> Vec<(usize, Count)> {
+    let progress = |exit: usize| progress(number, exit).unwrap_or(0);
+    if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
+        let further = exits.iter().zip(1..exits.len());
+        let further = further.map(|(&at, exit)| (at as usize, Count::Further { progress: progress(exit) }));
+        return [(0, Count::Whole { slot: *slot, insns: *insns, progress: progress(0) })]
+            .into_iter()
+            .chain(further)
+            .chain([(*close as usize, Count::Closed)])
+            .collect();
+    }
+    let mut start = 0;
+    let segment = |&(slot, insns): &(u32, u32)| {
+        start += insns as usize;
+        (start - insns as usize, Count::Segment { slot, insns })
+    };
+    segments.iter().map(segment).collect()
 }
 
 /// Blocks by number, each kept once however often it is translated: memory does not grow with

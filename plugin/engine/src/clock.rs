@@ -14,10 +14,11 @@
 //! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
 
 use wire::control::{End, Word};
-use wire::counters::{ALARM, CLOCK, DUE, OPEN, ORIGIN};
+use wire::counters::{ALARM, CLOCK, DUE, LAST, OPEN, ORIGIN};
 use wire::definition::FrameKind;
 use wire::request::Request;
 
+use crate::block::{Blocks, from_progress};
 use crate::ledger::{Counters, Ledger};
 
 /// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
@@ -132,7 +133,7 @@ impl Called {
 }
 
 /// Whether the block before was left early. The flag is taken.
-pub fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
+fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
     let clock = ledger.get(CLOCK, vcpu);
     if clock & OPEN != 0 {
         ledger.set(CLOCK, vcpu, clock & !OPEN);
@@ -141,8 +142,20 @@ pub fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
 }
 
 /// Takes back instructions that have been counted and did not start.
-pub fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
+fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
+}
+
+/// Where the block before was counted as a whole and left early, takes back what has not started.
+pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
+    if !left_early(vcpu, ledger) {
+        return;
+    }
+    let (block, exit) = from_progress(ledger.get(LAST, vcpu));
+    let block = blocks.get(block);
+    let started = u64::from(block.exits[exit]);
+    take_back(vcpu, block.insns() - started, ledger);
+    ledger.shorten(vcpu, block, started);
 }
 
 /// What the clock says at the start of a block that has called back.

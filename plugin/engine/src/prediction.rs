@@ -16,8 +16,9 @@
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 
-use wire::counters::{ALARM, CLOCK};
+use wire::counters::{ALARM, CLOCK, DUE, LAST, VECTOR_MOVES};
 
+use crate::block::Step;
 use crate::ledger::{Counters, Ledger};
 
 /// What a block predicts of the transfer that leads to it.
@@ -33,7 +34,53 @@ pub struct Prediction {
     pub slot: u32,
 }
 
+/// What generated code does where a block starts that predicts: a step, or a call where the prediction may be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// A step.
+    Does(Step),
+    /// A call where something is due, or there was no alarm: the cell is at least so much.
+    Due {
+        /// The cell.
+        slot: u32,
+        /// The number.
+        least: u64,
+    },
+    /// A call where the last transfer was another one: the cell is not this.
+    Elsewhere {
+        /// The cell.
+        slot: u32,
+        /// The number.
+        value: u64,
+    },
+    /// A call where traps have been moved: the cell is at least so much.
+    Unsure {
+        /// The cell.
+        slot: u32,
+        /// The number.
+        least: u64,
+    },
+}
+
 impl Prediction {
+    /// What generated code does first, at the start of its block of so many instructions.
+    pub fn at_events(&self, insns: u64) -> [Check; 3] {
+        [
+            Check::Does(Step::Add { slot: self.slot, amount: 1 }),
+            Check::Does(Step::Add { slot: CLOCK, amount: ALARM.wrapping_neg() }),
+            Check::Due { slot: CLOCK, least: DUE - insns },
+        ]
+    }
+
+    /// What it does then; so often traps have been moved.
+    pub fn at_arrival(&self, vector_moves: u64) -> [Check; 3] {
+        [
+            Check::Elsewhere { slot: LAST, value: self.site },
+            Check::Unsure { slot: VECTOR_MOVES, least: vector_moves + 1 },
+            Check::Does(Step::Store { slot: LAST, value: 0 }),
+        ]
+    }
+
     /// Takes the arc back that generated code has counted.
     pub fn uncount(&self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         ledger.add(self.slot, vcpu, 1u64.wrapping_neg());

@@ -11,10 +11,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
-use wire::counters::{FIRST_SITE, LAST};
+use wire::counters::{ALARM, CLOCK, FIRST_SITE, LAST};
 use wire::definition::{Definition, TransferKind};
 use wire::unwind::Saved;
 
+use crate::block::Step;
 use crate::code::Code;
 use crate::follow::activation;
 use crate::guest::{Guest, Interrupted, Vcpu};
@@ -42,6 +43,12 @@ impl Site {
             SiteKind::Jump { .. } => false,
             SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call, .. } => call,
         }
+    }
+
+    /// What generated code does at it where blocks call back; `number`: see [`Transfers::number`].
+    pub fn steps(&self, number: u64) -> impl Iterator<Item = Step> {
+        let alarm = self.needs_alarm().then_some(Step::Add { slot: CLOCK, amount: ALARM });
+        [Step::Store { slot: LAST, value: number }].into_iter().chain(alarm)
     }
 
     /// Whether the next block may be of interest wherever it is, and not only where a function or an exception starts.
