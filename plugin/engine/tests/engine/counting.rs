@@ -13,7 +13,7 @@ use wire::counters::{CLOCK, DUE};
 use wire::definition::Definition;
 use wire::request::{Isa, Request};
 
-use crate::fake::{Books, execute, ledger, request};
+use crate::fake::{Books, config, execute, ledger, request};
 
 /// A block's segments by their lengths, and whether it is counted as a whole.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ fn run(program: &Program) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_clock_says_how_many_instructions_started_wherever_a_block_is_left(program in programs()) {

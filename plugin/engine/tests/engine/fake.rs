@@ -8,10 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::block::Step;
 use engine::guest::{Guest, Vcpu};
 use engine::ledger::{Counters, Ledger};
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
 use wire::control::Word;
 use wire::counters::FIRST_DEFINED;
 use wire::definition::{Decoder, Definition};
 use wire::request::{Isa, Request, Semihosting};
+
+/// As many cases as take a second, the same in every run.
+pub(crate) fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(30),
+        ..ProptestConfig::default()
+    }
+}
 
 /// The books: as many counters as are asked for, and the streams.
 #[derive(Debug)]

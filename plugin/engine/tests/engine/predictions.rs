@@ -16,7 +16,7 @@ use wire::counters::{CLOCK, DUE, FIRST_SITE, LAST, VECTOR_MOVES};
 use wire::definition::Definition;
 use wire::request::{Isa, Request};
 
-use crate::fake::{Books, Fake, execute, guest, ledger, request};
+use crate::fake::{Books, Fake, config, execute, guest, ledger, request};
 
 /// Two functions that call by register, one that calls directly, the one that predicts, another one, and a handler.
 const CALLERS: [u64; 2] = [0x1000, 0x1100];
@@ -311,7 +311,7 @@ impl Plugin {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_wrong_prediction_costs_no_count(steps in steps(), period_insns in 1..60u64) {
