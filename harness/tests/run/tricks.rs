@@ -175,8 +175,8 @@ fn a_user_can_have_qemu_used_by_its_plugin_api_alone() {
 
 #[test]
 fn a_qemu_that_is_another_than_it_said_executes_nothing() {
-    // One of the versions is not that of the installed one.
-    let refused = ["9.2.77", "11.1.77"].map(|version| {
+    // Whatever is installed is neither.
+    let refused = ["9.2.47", "11.1.47"].map(|version| {
         let folder = versioned(version, "");
         run_in(folder.path(), "cortex-m3-exit0", &[]).expect_code(5)
     });

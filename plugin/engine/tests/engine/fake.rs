@@ -119,7 +119,7 @@ pub(crate) fn execute(step: Step, vcpu: u32, ledger: &Ledger<Books>) {
 pub(crate) struct Fake {
     pub(crate) registers: HashMap<String, u64>,
     pub(crate) memory: Vec<(u64, Vec<u8>)>,
-    general: Vec<String>,
+    pub(crate) general: Vec<String>,
 }
 
 thread_local! {

@@ -3,3 +3,4 @@
 mod counting;
 mod fake;
 mod predictions;
+mod stacks;
