@@ -4,9 +4,7 @@
 //! returns to. Functions that call each other are one allocation, the outermost's: what happens within is kept aside,
 //! and counts where the outermost never returns. What is given back within and is held by somebody else counts at once.
 //!
-//! A return is awaited at its address alone: each block that a call may return to has a counter of the calls that are
-//! to return there, and generated code compares that. So calls that are under way in other tasks and in what an interrupt
-//! has interrupted cost nothing, and are told apart by their stack pointers.
+//! Returns are awaited as [`crate::follow::watched`] has it.
 //!
 //! Of several vCPUs each has stacks of its own, and calls that are under way on it; a task may return on another one than
 //! it called on, and generated code may not know which one executes it: all look where any has called. Their time is what
@@ -19,6 +17,7 @@ use wire::request::Request;
 
 use crate::code::Code;
 use crate::follow::context::Core;
+use crate::follow::watched::{Call, Ended, Open, Place, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::stack::{Stacks, Taken};
@@ -32,46 +31,31 @@ const MAX_INNER: usize = 64;
 /// The calls of allocation functions that are under way.
 pub struct Heap {
     allocators: FxHashMap<u64, Allocator>,
-    /// Counters of the calls that are to return to an address, by the address.
-    awaited: FxHashMap<u64, u32>,
-    /// In the order in which they began.
-    open: Vec<Open>,
+    calls: Watched<Allocation>,
     /// By function, callers and task.
     sites: FxHashMap<(u64, u32, u32), u32>,
     /// Addresses of blocks that have been given out, by calls within no other, and not taken back.
     held: FxHashSet<u64>,
-    /// Calls so far.
-    calls: u64,
     is_window_open: bool,
-    /// Tasks are told apart, so that what is gone from its task's stack cannot return.
-    knows_tasks: bool,
     /// What has happened and has not been taken.
     events: Vec<Event>,
 }
 
-/// A call that is under way.
-struct Open {
-    id: u64,
+/// What a call that is under way is about.
+#[derive(Clone)]
+struct Allocation {
     allocator: Allocator,
-    place: Place,
-    sp: u64,
-    return_addr: u64,
-    /// The counter of the calls that are to return there.
-    awaited: u32,
-    /// Instructions before it, of all vCPUs and of its own.
+    /// Instructions before it, of all vCPUs.
     began_insns: u64,
-    began_own_insns: u64,
     site: u32,
     asked: Asked,
     /// The call that was under way and made it.
     parent: Option<u64>,
-    /// It is on its stack no more, as far as can be seen; in another task that is not known it may be.
-    is_gone: bool,
     /// What has happened within.
     inner: Vec<Event>,
 }
 
-impl Open {
+impl Allocation {
     /// The block that it was to take back and nothing else, which was said as it was called.
     fn told(&self) -> Option<u64> {
         self.allocator.size.is_none().then_some(self.asked.old)
@@ -87,41 +71,6 @@ struct Asked {
     old: u64,
     /// Where the address is to be put.
     place: u64,
-}
-
-/// Whose stack a call is on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Task(u32),
-    /// What is no known kernel's task is a vCPU's own, and a thread by where its stack begins; 0: that is not known.
-    Thread {
-        vcpu: u32,
-        root_sp: u64,
-    },
-    Exception {
-        vcpu: u32,
-        number: u64,
-        began_insns: u64,
-    },
-}
-
-impl Place {
-    fn of(core: &Core) -> Place {
-        let vcpu = core.vcpu;
-        match core.exceptions.last() {
-            Some(active) => Place::Exception { vcpu, number: active.number, began_insns: active.began_at },
-            None if core.task != 0 => Place::Task(core.task),
-            None => Place::Thread { vcpu, root_sp: 0 },
-        }
-    }
-
-    /// Whether a vCPU may execute it.
-    fn may_be_on(self, executing: u32) -> bool {
-        match self {
-            Place::Task(_) => true,
-            Place::Thread { vcpu, .. } | Place::Exception { vcpu, .. } => vcpu == executing,
-        }
-    }
 }
 
 /// What takes a stack, for those calls that need one.
@@ -154,13 +103,10 @@ impl Heap {
         }
         Some(Heap {
             allocators: request.heap.iter().map(|allocator| (allocator.entry, *allocator)).collect(),
-            awaited: FxHashMap::default(),
-            open: Vec::new(),
+            calls: Watched::new(request.kernel.is_some()),
             sites: FxHashMap::default(),
             held: FxHashSet::default(),
-            calls: 0,
             is_window_open: false,
-            knows_tasks: request.kernel.is_some(),
             events: Vec::new(),
         })
     }
@@ -172,7 +118,7 @@ impl Heap {
 
     /// The counter of the calls that are to return to this address.
     pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
-        *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
+        self.calls.awaited_at(pc, ledger)
     }
 
     /// What has happened since this was asked last, in that order.
@@ -189,33 +135,34 @@ impl Heap {
         let (now, own_now) = (walk.ledger.insns_of_all(), walk.ledger.insns(walk.core.vcpu));
         // Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
         let (began_in, vcpu) = (place, walk.core.vcpu);
-        let are_threads = !self.knows_tasks && matches!(place, Place::Thread { .. });
-        let shares = |open: &Open| {
+        let are_threads = !self.calls.knows_tasks() && matches!(place, Place::Thread { .. });
+        let shares = |open: &Open<Allocation>| {
+            let other = open.call.place;
             if are_threads {
-                matches!(open.place, Place::Thread { .. }) && open.place.may_be_on(vcpu)
+                matches!(other, Place::Thread { .. }) && other.may_be_on(vcpu)
             } else {
-                open.place == began_in
+                other == began_in
             }
         };
-        let is_same = |open: &Open| (open.sp, open.return_addr) == (sp, return_addr) && shares(open);
-        // One that an instruction was executed again for: an exception came first.
-        let is_again = |open: &Open| open.allocator.entry == pc && own_now.wrapping_sub(open.began_own_insns) <= 1;
-        if self.open.iter().any(|open| is_same(open) && is_again(open)) {
+        let call = Call { place, entry: pc, sp, return_addr, began_insns: own_now };
+        if self.calls.open().iter().any(|open| shares(open) && call.is_again(&open.call)) {
             return;
         }
         // What was called from here before and has not returned never will.
-        let ended = |open: &Open| is_same(open) && (open.is_gone || open.allocator.entry == pc);
-        while let Some(index) = self.open.iter().position(ended) {
+        let ended = |open: &Open<Allocation>| {
+            shares(open) && call.is_in_place_of(&open.call) && (open.is_gone || open.call.entry == pc)
+        };
+        while let Some(index) = self.calls.open().iter().position(ended) {
             self.give_up(index, walk.ledger);
         }
         let mut stack = None;
-        let is_within = |heap: &Heap, open: &Open, walk: &mut Walk<'_, V, C>, stack: &mut Option<Taken>| {
+        let is_within = |open: &Call, walk: &mut Walk<'_, V, C>, stack: &mut Option<Taken>| {
             if open.sp == sp {
                 // By a tail call.
                 return open.return_addr == return_addr;
             }
             sp < open.sp
-                && (heap.is_called_by(open, return_addr, walk.code) || {
+                && (is_called_by(open, return_addr, walk.code) || {
                     let stack = stack.get_or_insert_with(|| walk.take(context));
                     shows(walk.stacks.frames(stack), return_addr, open.return_addr)
                 })
@@ -223,30 +170,32 @@ impl Heap {
         let mut parent = None;
         if are_threads {
             // Of the calls that may have made this one the nearest is on its stack.
-            let mut others: Vec<usize> = (0..self.open.len()).filter(|&index| shares(&self.open[index])).collect();
-            others.sort_by_key(|&index| (self.open[index].sp, std::cmp::Reverse(index)));
-            let nearest = others.into_iter().find(|&index| is_within(self, &self.open[index], &mut walk, &mut stack));
+            let open = self.calls.open();
+            let mut others: Vec<usize> = (0..open.len()).filter(|&index| shares(&open[index])).collect();
+            others.sort_by_key(|&index| (open[index].call.sp, std::cmp::Reverse(index)));
+            let nearest = others.into_iter().find(|&index| is_within(&open[index].call, &mut walk, &mut stack));
             place = match nearest {
-                Some(index) => self.open[index].place,
+                Some(index) => open[index].call.place,
                 None => {
                     let stack = stack.get_or_insert_with(|| walk.take(context));
                     Place::Thread { vcpu, root_sp: walk.stacks.root_sp(stack).unwrap_or(0) }
                 }
             };
             if let Some(index) = nearest {
-                self.open[index].is_gone = false;
-                parent = Some(self.open[index].id);
+                let open = &mut self.calls.open_mut()[index];
+                open.is_gone = false;
+                parent = Some(open.id);
             }
         }
-        while let Some(index) = self.innermost(place) {
-            let open = &self.open[index];
-            if parent == Some(open.id) || (!are_threads && is_within(self, open, &mut walk, &mut stack)) {
-                parent = Some(open.id);
+        while let Some(index) = self.calls.innermost(place) {
+            let &Open { id, call, .. } = &self.calls.open()[index];
+            if parent == Some(id) || (!are_threads && is_within(&call, &mut walk, &mut stack)) {
+                parent = Some(id);
                 break;
             }
             self.lose(index, walk.ledger);
         }
-        let parent = parent.and_then(|parent| self.index_of(parent));
+        let parent = parent.and_then(|parent| self.calls.index_of(parent));
         let asked = asked(&allocator, walk.guest);
         let takes_back_only = allocator.size.is_none();
         // Nothing is given back, and the return is of no interest.
@@ -260,100 +209,59 @@ impl Heap {
         let stack = stack.filter(|_| self.is_window_open);
         let frames = stack.map_or(0, |stack| walk.stacks.id_of(&stack, walk.ledger));
         let site = match parent {
-            Some(parent) if frames == 0 => self.open[parent].site,
+            Some(parent) if frames == 0 => self.calls.open()[parent].payload.site,
             _ => self.site(pc, frames, walk.core.task, walk.ledger),
         };
         if takes_back_only {
             let event = Event { at_insns: now, site, what: What::Freed { address: asked.old } };
             self.happened(parent, event);
         }
-        let parent = parent.map(|parent| self.open[parent].id);
-        if self.open.len() >= MAX_OPEN {
+        let parent = parent.map(|parent| self.calls.open()[parent].id);
+        if self.calls.open().len() >= MAX_OPEN {
             self.give_up(0, walk.ledger);
         }
-        let awaited = self.awaited_at(return_addr, walk.ledger);
-        walk.ledger.await_one(awaited);
-        self.calls += 1;
-        self.open.push(Open {
-            id: self.calls,
-            allocator,
-            place,
-            sp,
-            return_addr,
-            awaited,
-            began_insns: now,
-            began_own_insns: own_now,
-            site,
-            asked,
-            parent,
-            is_gone: false,
-            inner: Vec::new(),
-        });
+        let allocation = Allocation { allocator, began_insns: now, site, asked, parent, inner: Vec::new() };
+        self.calls.push(Call { place, ..call }, true, allocation, walk.ledger);
     }
 
     /// Whether several calls may have returned to here with this stack pointer: a task's that has been deleted, and that of
     /// one whose stack is in its place.
     pub fn is_ambiguous(&self, pc: u64, sp: u64) -> bool {
-        let mut places =
-            self.open.iter().filter(|open| open.return_addr == pc && open.sp == sp).map(|open| open.place);
-        places.next().is_some_and(|first| places.any(|other| other != first))
+        self.calls.is_ambiguous(pc, sp)
     }
 
     /// Where such a function may have returned to, before that is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        let sp = guest.stack_pointer();
-        let returns = |open: &Open| open.return_addr == pc && open.sp == sp && open.place.may_be_on(core.vcpu);
-        // Those that follow by tail calls return with the first.
-        let here = Place::of(core);
-        let of_this = self.open.iter().position(|open| returns(open) && open.place == here);
-        let Some(index) = of_this.or_else(|| self.open.iter().position(returns)) else { return };
-        let place = self.open[index].place;
-        // What it called has returned unseen.
-        while let Some(inner) = self.innermost(place).filter(|&inner| inner > index) {
-            self.remove(inner, ledger);
-        }
-        let open = self.remove(index, ledger);
-        let parent = open.parent.and_then(|parent| self.index_of(parent));
+        let ended = self.calls.leave(pc, guest.stack_pointer(), core, ledger);
+        // Those that follow by tail calls return with the first. What it called has returned unseen.
+        let returned = ended.into_iter().rev().find_map(|ended| match ended {
+            Ended::Returned(open) => Some(open.payload),
+            Ended::Left(_) => None,
+        });
+        let Some(allocation) = returned else { return };
+        let parent = allocation.parent.and_then(|parent| self.calls.index_of(parent));
         let at_insns = ledger.insns_of_all();
-        if let Some(what) = outcome(&open, guest) {
-            self.happened(parent, Event { at_insns, site: open.site, what });
+        if let Some(what) = outcome(&allocation, guest) {
+            self.happened(parent, Event { at_insns, site: allocation.site, what });
         }
     }
 
     /// The window opens: what is under way began before.
     pub fn restart(&mut self, insns: u64, ledger: &Ledger<impl Counters>) {
-        for open in &mut self.open {
-            (open.began_insns, open.began_own_insns) = (0, 0);
-            open.inner.clear();
+        for open in self.calls.open_mut() {
+            (open.payload.began_insns, open.call.began_insns) = (0, 0);
+            open.payload.inner.clear();
         }
-        // The counters have been cleared.
-        for open in &self.open {
-            ledger.await_one(open.awaited);
-        }
+        self.calls.await_again(ledger);
         self.is_window_open = true;
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
     }
 
     /// The run ends: what is gone will not return.
     pub fn end(&mut self, ledger: &Ledger<impl Counters>) {
-        while let Some(index) = self.open.iter().position(|open| open.is_gone) {
+        while let Some(index) = self.calls.open().iter().position(|open| open.is_gone) {
             self.give_up(index, ledger);
         }
-    }
-
-    /// The last call on a stack.
-    fn innermost(&self, place: Place) -> Option<usize> {
-        self.open.iter().rposition(|open| open.place == place && !open.is_gone)
-    }
-
-    /// Whether the function of a call that is under way made the call that returns there.
-    fn is_called_by(&self, open: &Open, return_addr: u64, code: &Code) -> bool {
-        code.function_of(return_addr.wrapping_sub(1)) == Some(open.allocator.entry)
-    }
-
-    /// The call of an id, while it is under way.
-    fn index_of(&self, id: u64) -> Option<usize> {
-        self.open.iter().position(|open| open.id == id)
     }
 
     /// Something happened, within another call or by itself.
@@ -368,7 +276,7 @@ impl Heap {
             _ => within,
         };
         if let Some(parent) = within {
-            let inner = &mut self.open[parent].inner;
+            let inner = &mut self.calls.open_mut()[parent].payload.inner;
             if inner.len() < MAX_INNER {
                 inner.push(event);
             }
@@ -386,41 +294,41 @@ impl Heap {
     /// Whether a call or one that it is within was asked to give a block back, or another size: then they are about that.
     fn is_asked_to_take_back(&self, call: Option<usize>, block: u64) -> bool {
         let mut call = call;
-        while let Some(open) = call.map(|index| &self.open[index]) {
-            if open.asked.old == block {
+        while let Some(allocation) = call.map(|index| &self.calls.open()[index].payload) {
+            if allocation.asked.old == block {
                 return true;
             }
-            call = open.parent.and_then(|parent| self.index_of(parent));
+            call = allocation.parent.and_then(|parent| self.calls.index_of(parent));
         }
         false
     }
 
     /// A call is on its stack no more: what happened within has happened all the same.
     fn lose(&mut self, index: usize, ledger: &Ledger<impl Counters>) {
-        let is_told = self.knows_tasks || !matches!(self.open[index].place, Place::Thread { root_sp: 0, .. });
-        if is_told {
+        if self.calls.is_certain(self.calls.open()[index].call.place) {
             return self.give_up(index, ledger);
         }
-        let open = &mut self.open[index];
+        let open = &mut self.calls.open_mut()[index];
         open.is_gone = true;
-        let (inner, told, parent) = (std::mem::take(&mut open.inner), open.told(), open.parent);
-        let parent = parent.and_then(|parent| self.index_of(parent));
+        let inner = std::mem::take(&mut open.payload.inner);
+        let (told, parent) = (open.payload.told(), open.payload.parent);
+        let parent = parent.and_then(|parent| self.calls.index_of(parent));
         self.promote(&inner, told, parent);
     }
 
     /// A call never returns.
     fn give_up(&mut self, index: usize, ledger: &Ledger<impl Counters>) {
-        let open = self.remove(index, ledger);
-        let parent = open.parent.and_then(|parent| self.index_of(parent));
-        self.promote(&open.inner, open.told(), parent);
-        if open.parent.is_none() && open.allocator.size.is_some() {
-            let what = What::Left { size_bytes: open.asked.size_bytes };
-            self.events.push(Event { at_insns: open.began_insns, site: open.site, what });
+        let allocation = self.calls.remove(index, ledger).payload;
+        let parent = allocation.parent.and_then(|parent| self.calls.index_of(parent));
+        self.promote(&allocation.inner, allocation.told(), parent);
+        if allocation.parent.is_none() && allocation.allocator.size.is_some() {
+            let what = What::Left { size_bytes: allocation.asked.size_bytes };
+            self.events.push(Event { at_insns: allocation.began_insns, site: allocation.site, what });
         }
     }
 
     /// What happened within a call that never returns has happened by itself; what failed was why.
-    /// `told`: see [`Open::told`].
+    /// `told`: see [`Allocation::told`].
     fn promote(&mut self, inner: &[Event], told: Option<u64>, parent: Option<usize>) {
         for event in inner {
             let is_told = match event.what {
@@ -434,12 +342,6 @@ impl Heap {
         }
     }
 
-    fn remove(&mut self, index: usize, ledger: &Ledger<impl Counters>) -> Open {
-        let open = self.open.remove(index);
-        ledger.await_one_less(open.awaited);
-        open
-    }
-
     fn site(&mut self, entry: u64, stack: u32, task: u32, ledger: &mut Ledger<impl Counters>) -> u32 {
         let next = self.sites.len() as u32 + 1;
         *self.sites.entry((entry, stack, task)).or_insert_with(|| {
@@ -447,6 +349,11 @@ impl Heap {
             next
         })
     }
+}
+
+/// Whether the function of a call that is under way made the call that returns there.
+fn is_called_by(open: &Call, return_addr: u64, code: &Code) -> bool {
+    code.function_of(return_addr.wrapping_sub(1)) == Some(open.entry)
 }
 
 /// Whether the stack of a call that returns to `own` has another that returns there, or is not known far enough to say that
@@ -477,8 +384,8 @@ fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
 }
 
 /// What a call has come to that has just returned; None: to nothing.
-fn outcome(open: &Open, guest: &mut Guest<impl Vcpu>) -> Option<What> {
-    let Open { allocator, asked, .. } = open;
+fn outcome(allocation: &Allocation, guest: &mut Guest<impl Vcpu>) -> Option<What> {
+    let Allocation { allocator, asked, .. } = allocation;
     let &Asked { size_bytes, align_bytes, old, place } = asked;
     allocator.size?;
     let result = guest.general_register(allocator.result);

@@ -1,7 +1,7 @@
 //! What executes: which task, which exceptions above it, which functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
-//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
+//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`], [`watched`].
 
 pub mod activation;
 pub mod arrival;
@@ -16,6 +16,7 @@ pub mod reason;
 pub mod span;
 pub mod task;
 pub mod tree;
+pub mod watched;
 pub mod watermark;
 pub mod zone;
 
