@@ -242,7 +242,9 @@ impl<P> Watched<P> {
         [false, true].into_iter().find_map(|takes| {
             find(takes, &|open| open.call.place == here && !open.is_gone)
                 .or_else(|| find(takes, &|open| open.call.place == here))
-                .or_else(|| find(takes, &|open| open.call.place.may_be_on(core.vcpu)))
+                .or_else(|| {
+                    find(takes, &|open| open.call.place.may_be_on(core.vcpu) && !open.call.place.is_over(core))
+                })
         })
     }
 
