@@ -100,6 +100,7 @@ impl Facts {
 
 /// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tricks {
     /// As far as it shows what is needed: its version is one that was looked at.
     Used,

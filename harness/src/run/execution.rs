@@ -167,7 +167,8 @@ impl Plan<'_> {
                     InputError::new(message).into()
                 }
                 Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
-                    "{} does not say which of several CPUs executes, as Debian's does",
+                    "{} does not say which of several CPUs executes, as Debian's does of a version that is known \
+                     (`harness doctor`)",
                     self.emulator.display()
                 ))
                 .into(),
