@@ -1,6 +1,7 @@
 //! Tests the order of the folders of harness and plugin: each may import only folders that stand before it.
 //! `docs/architecture.md` describes the folders. Every line of the sources is read, tests included.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,22 @@ const HARNESS: &[&str] = &[
 const PLUGIN: &[&str] = &[
     "qemu",
     "records",
+    "output",
+    "errors",
+    "handles",
+    "snapshot",
+    "sleep",
+    "wait",
+    "input",
+    "semihosting",
+    "debug",
+    "state",
+    "hooks",
+    "translate",
+];
+
+/// The library's that the plugin is made of, which knows nothing of QEMU.
+const ENGINE: &[&str] = &[
     "block",
     "ledger",
     "guest",
@@ -42,19 +59,7 @@ const PLUGIN: &[&str] = &[
     "heap",
     "marks",
     "timeline",
-    "output",
-    "errors",
-    "handles",
-    "snapshot",
     "slice",
-    "sleep",
-    "wait",
-    "input",
-    "semihosting",
-    "debug",
-    "state",
-    "hooks",
-    "translate",
 ];
 
 /// Files outside of the layers: the list of modules, the program (which uses the library from outside), and this
@@ -133,6 +138,44 @@ fn no_folder_imports_one_that_stands_above_it() {
 #[test]
 fn no_part_of_the_plugin_imports_one_that_stands_above_it() {
     hold(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin/src"), PLUGIN);
+    hold(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin/engine/src"), ENGINE);
+}
+
+#[test]
+fn nothing_of_qemus_is_looked_up_past_the_table_of_tricks() {
+    let qemu = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin/src/qemu");
+    let name = Regex::new(r#"c"(\w+)""#).unwrap();
+    let mut named = BTreeSet::new();
+    for path in sources(&qemu) {
+        let text = fs::read_to_string(qemu.join(&path)).unwrap();
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        // The API's own are those that later versions have; the others come by their row.
+        let (is_door, is_api) = (path == Path::new("symbols.rs"), path == Path::new("api/later.rs"));
+        let looks_up = code.contains("symbols::symbol");
+        assert!(!code.contains("dlsym") || is_door, "{}: dlsym", path.display());
+        assert!(!looks_up || is_api || path == Path::new("beyond/mod.rs"), "{}: past the table", path.display());
+        if path.starts_with("beyond") {
+            named.extend(name.captures_iter(&code).map(|name| name[1].to_owned()));
+        } else if is_api {
+            assert!(name.captures_iter(&code).all(|name| name[1].starts_with("qemu_plugin_")), "{}", path.display());
+        }
+    }
+    for trick in wire::trick::TABLE {
+        let missing = trick.symbols.iter().find(|symbol| !named.contains(**symbol));
+        assert_eq!(missing, None, "{} is in the table and in no source", trick.name);
+    }
+}
+
+#[test]
+fn the_table_of_tricks_is_the_one_that_is_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/qemu.md");
+    let page = fs::read_to_string(page).unwrap();
+    for trick in wire::trick::TABLE {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", trick.name)));
+        let row = row.unwrap_or_else(|| panic!("docs/qemu.md has no row {}", trick.name));
+        let missing = trick.symbols.iter().find(|symbol| !row.contains(**symbol));
+        assert_eq!(missing, None, "docs/qemu.md, row {}", trick.name);
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
 use crate::run::sandbox;
+use crate::run::tricks;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::show;
@@ -241,6 +242,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
+    if let Some(line) = tricks::warning(&emulator) {
+        listener.host(&format!("warning: {line}"));
+    }
     if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
         listener.say(&format!("warning: {line}"));
     }
@@ -424,6 +428,7 @@ fn profile(
         image_sha256: image.sha256.clone(),
         symbols_sha256: options.symbols.as_ref().and(symbol_file).map(crate::image::sha256_hex),
         qemu_version,
+        tricks: tricks::told(plan.emulator).tricks,
         machine: choice.machine.name.clone().into_owned(),
         cpu: choice.cpu.clone(),
         isa: choice.machine.isa.to_owned(),

@@ -9,16 +9,17 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::clock::TIMEKEEPER;
+use engine::guest::{MAX_READ_BYTES, Vcpu as _};
+use engine::marks::printed;
 use wire::control::End;
 use wire::counters::MAX_INSNS;
 use wire::debug::{self, Accessed, AtStops, Command, Hit, MAX_FRAME_BYTES, Register, Reply, Watch, Why};
 use wire::request::Request;
 
-use crate::clock::TIMEKEEPER;
-use crate::guest::Guest;
-use crate::ledger::Ledger;
-use crate::marks::printed;
-use crate::qemu::{self, Copier, Edition, Editions, MAX_READ_BYTES, Side, Socket};
+use crate::qemu::Guest;
+use crate::qemu::{self, Copier, Edition, Editions, Side, Socket};
+use crate::records::Ledger;
 use crate::wait::MainThread;
 
 /// How often a run that executes looks whether it is to be held.
@@ -82,7 +83,7 @@ impl Debugger {
     pub(crate) fn open(
         request: &Request,
         records: &str,
-        (api, vcpus): (i64, u32),
+        vcpus: u32,
         main_thread: &MainThread,
     ) -> io::Result<Option<Debugger>> {
         if !request.is_debugged {
@@ -103,11 +104,11 @@ impl Debugger {
             last_hits: VecDeque::new(),
             accessed: None,
             // What is typed takes QEMU's main thread.
-            copier: Copier::find(api)
+            copier: Copier::find()
                 .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
             // Leaving blocks ends the turn of one of several vCPUs.
-            editions: Editions::find(api).filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
+            editions: Editions::find().filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
         }))
@@ -293,7 +294,7 @@ impl Debugger {
         match copier.fork(console, records, &socket, || main_thread.rests()) {
             Ok(Side::Original) => self.say(&Reply::Done),
             Ok(Side::Copy) => {
-                if ledger.keep().is_err() {
+                if ledger.records().keep().is_err() {
                     qemu::exit(1);
                 }
                 std::mem::replace(&mut self.socket, socket).give_up();

@@ -4,10 +4,9 @@
 use std::fs::{self, File};
 use std::io::Write;
 
+use engine::marks::printed;
 use wire::errors::{FILE_ENDING, Range};
 use wire::request::Request;
-
-use crate::marks::printed;
 
 /// The ranges' file, and the console's, by name.
 pub(crate) struct Errors {

@@ -20,13 +20,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
+use engine::marks::printed;
 use wire::control::Word;
 use wire::input::{Step, When};
 use wire::request::Request;
 
-use crate::ledger::Ledger;
-use crate::marks::printed;
 use crate::qemu;
+use crate::records::Ledger;
 use crate::wait::MainThread;
 
 /// Instructions from one byte to the next, and from one look for a prompt to the next.

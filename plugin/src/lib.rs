@@ -13,7 +13,7 @@
 //! system state ([`decode`] says which). Between two of those the code is a *segment*: it starts as a
 //! whole. Generated code adds 1 to the segment's counter and its length to the clock, and once per
 //! block compares the clock with the next event ([`translate`]). Only when the event *may* fall into the
-//! block does it call back ([`clock`]), and the next block's callback settles whether it did: the
+//! block does it call back ([`engine::clock`]), and the next block's callback settles whether it did: the
 //! clock then says how far the block came, and straight-line code has one instruction per tick.
 //!
 //! Most blocks of several segments are counted as a whole, at their start. While such a block can be left early, the
@@ -23,10 +23,10 @@
 //!
 //! # Stacks, tasks, calls
 //!
-//! With a sample comes its call stack ([`stack`]), through the exceptions that are active ([`follow::exception`]) and in
-//! the task that runs ([`follow::task`]). All three are looked at where blocks start: code inside a block neither
-//! calls nor returns. The exact call tree ([`follow::tree`]) is kept on demand and follows every call and return;
-//! with it comes how long each call, handler and masked stretch takes ([`follow::span`]).
+//! With a sample comes its call stack ([`engine::stack`]), through the exceptions that are active
+//! ([`engine::follow::exception`]) and in the task that runs ([`engine::follow::task`]). All three are looked at where blocks start: code inside a block neither
+//! calls nor returns. The exact call tree ([`engine::follow::tree`]) is kept on demand and follows every call and return;
+//! with it comes how long each call, handler and masked stretch takes ([`engine::follow::span`]).
 //!
 //! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
 //! abort loses nothing and SIGKILL at most the samples of the block it fell into.
@@ -38,56 +38,40 @@
 //!
 //! # The house
 //!
-//! Each of these may use those above it and no other, and no part takes the whole state:
+//! The logic is the library [`engine`], which knows nothing of QEMU and is tested without it. Here it gets QEMU's
+//! registers and memory, and files for its books. Each of these may use those above it and no other, and no part takes
+//! the whole state:
 //!
 //! | | |
 //! |---|---|
-//! | [`qemu`] | QEMU's plugin API as safe calls: all `unsafe` but the maps of [`records`] |
-//! | [`records`] [`block`] [`ledger`] | files; code as it is counted; what each counter counts, written once |
-//! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
-//! | [`code`] | functions, unwind rows, places |
-//! | [`clock`] | what is due when; it says so, and acts on nothing |
-//! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
-//! | [`recall`] [`stack`] [`transfer`] [`marks`] [`timeline`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`qemu`] | QEMU as safe calls: all `unsafe` but the maps of [`records`] |
+//! | [`records`] | the files of the run's books |
+//! | [`output`] [`errors`] [`handles`] [`snapshot`] [`sleep`] [`wait`] [`input`] [`semihosting`] | one instrument each, which needs QEMU or its process |
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 
-mod block;
-mod clock;
-mod code;
 mod debug;
 mod errors;
-mod follow;
-mod guest;
 mod handles;
-mod heap;
 mod hooks;
 mod input;
-mod ledger;
-mod marks;
 mod output;
-mod prediction;
 mod qemu;
-mod recall;
 mod records;
 mod semihosting;
 mod sleep;
-mod slice;
 mod snapshot;
-mod stack;
 mod state;
-mod timeline;
-mod transfer;
 mod translate;
 mod wait;
 
 fn install(installation: qemu::Installation) {
-    let qemu::Installation { id, api, vcpus, arguments } = installation;
+    let qemu::Installation { id, vcpus, arguments } = installation;
     qemu::die_with_parent();
     // The only argument; the harness is the only caller.
     let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus, api) {
+    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus) {
         qemu::say(&why);
         refuse(dir, refusal);
         qemu::exit(1);

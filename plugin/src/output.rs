@@ -8,9 +8,8 @@
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
+use engine::marks::printed;
 use wire::request::Request;
-
-use crate::marks::printed;
 
 /// Distance of looks at what devices have printed: far enough to cost nothing, near enough for a disk.
 const LOOK_INSNS: u64 = 1 << 20;

@@ -7,8 +7,14 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::ledger::Counters;
 use wire::control::{self, Word};
 use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
+
+use crate::qemu;
+
+/// The books of a run, in these files.
+pub(crate) type Ledger = engine::ledger::Ledger<Records>;
 
 /// Bytes that a growing stream is extended by and mapped at a time: memory stays flat.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -209,42 +215,26 @@ impl Records {
         }
         Ok(())
     }
+}
 
-    /// Takes the next counter, which reads zero.
-    pub(crate) fn new_slot(&mut self) -> io::Result<u32> {
+impl Counters for Records {
+    fn new_slot(&mut self) -> io::Result<u32> {
         let slot = self.next_slot;
         self.reserve(slot)?;
         self.next_slot += 1;
         Ok(slot)
     }
 
-    /// Number of vCPUs.
-    pub(crate) fn vcpus(&self) -> u32 {
+    fn vcpus(&self) -> u32 {
         self.vcpus
     }
 
-    /// Address of one vCPU's counter.
-    pub(crate) fn address(&self, slot: u32, vcpu: u32) -> usize {
-        self.counter(slot, vcpu).as_ptr() as usize
-    }
-
-    /// One vCPU's counter.
-    pub(crate) fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
+    fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
         let offset = vcpu as usize * CHUNK_BYTES + (slot % SLOTS_PER_CHUNK) as usize * 8;
         self.chunks[(slot / SLOTS_PER_CHUNK) as usize].u64_at(offset)
     }
 
-    /// Adds to one vCPU's counter and returns its new value. Generated code does the same on this thread
-    /// only, so no atomic read-modify-write is needed.
-    pub(crate) fn add(&self, slot: u32, vcpu: u32, amount: u64) -> u64 {
-        let counter = self.counter(slot, vcpu);
-        let value = counter.load(Ordering::Relaxed).wrapping_add(amount);
-        counter.store(value, Ordering::Relaxed);
-        value
-    }
-
-    /// Sets every defined counter of every vCPU to zero: the window opens.
-    pub(crate) fn clear_counters(&self) {
+    fn clear_counters(&self) {
         for slot in counters::FIRST_DEFINED..self.next_slot {
             for vcpu in 0..self.vcpus {
                 self.counter(slot, vcpu).store(0, Ordering::Relaxed);
@@ -252,39 +242,34 @@ impl Records {
         }
     }
 
-    /// Appends to the definitions.
-    pub(crate) fn define(&mut self, record: &[u8]) -> io::Result<()> {
+    fn define(&mut self, record: &[u8]) -> io::Result<()> {
         self.definitions.append(record)?;
         self.control.set(Word::DefinitionBytes, self.definitions.len_bytes);
         Ok(())
     }
 
-    /// Appends one event of the heap.
-    pub(crate) fn heap(&mut self, record: &[u8]) -> io::Result<()> {
+    fn heap(&mut self, record: &[u8]) -> io::Result<()> {
         let Some(heap) = &mut self.heap else { return Ok(()) };
         heap.append(record)?;
         self.control.set(Word::HeapBytes, heap.len_bytes);
         Ok(())
     }
 
-    /// Appends one event of the timeline.
-    pub(crate) fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
+    fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
         let Some(timeline) = &mut self.timeline else { return Ok(()) };
         timeline.append(record)?;
         self.control.set(Word::TimelineBytes, timeline.len_bytes);
         Ok(())
     }
 
-    /// Appends one sample, the `count`-th.
-    pub(crate) fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()> {
+    fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()> {
         self.samples.append(record)?;
         self.control.set(Word::SampleBytes, self.samples.len_bytes);
         self.control.set(Word::Samples, count);
         Ok(())
     }
 
-    /// Appends a slice.
-    pub(crate) fn slice(&mut self, record: &[u8]) -> io::Result<()> {
+    fn slice(&mut self, record: &[u8]) -> io::Result<()> {
         let stream = match &mut self.slices {
             Some(stream) => stream,
             none => none.insert(Stream::create(&self.slices_path)?),
@@ -292,5 +277,18 @@ impl Records {
         stream.append(record)?;
         self.control.set(Word::SliceBytes, stream.len_bytes);
         Ok(())
+    }
+
+    fn say(&self, word: Word, value: u64) {
+        self.control.set(word, value);
+    }
+
+    fn exit(&self) -> ! {
+        qemu::exit(0)
+    }
+
+    fn fail(&self, what: &str) -> ! {
+        qemu::say(what);
+        qemu::exit(1)
     }
 }

@@ -7,11 +7,11 @@ use wire::control::End;
 use wire::definition::{Definition, MAX_TEXT_BYTES, NoteKind};
 use wire::request::Semihosting;
 
-use crate::guest::Guest;
 use crate::handles::Handles;
-use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::qemu;
+use crate::qemu::Guest;
+use crate::records::Ledger;
 
 const SYS_OPEN: u32 = 0x01;
 const SYS_CLOSE: u32 = 0x02;

@@ -6,8 +6,8 @@
 
 use wire::timeline::What;
 
-use crate::ledger::Ledger;
 use crate::qemu::AccountedTime;
+use crate::records::Ledger;
 
 /// The sleep of the only vCPU.
 pub(crate) struct Sleep {
@@ -21,10 +21,9 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Of a run whose instructions take 2^shift ns. `api` is QEMU's current plugin API; None: this QEMU does not show
-    /// its clock.
-    pub(crate) fn new(shift: u8, api: i64) -> Option<Sleep> {
-        Some(Sleep { time: AccountedTime::find(api)?, shift, slept_ns: 0, waits: false })
+    /// Of a run whose instructions take 2^shift ns. None: this QEMU does not show its clock.
+    pub(crate) fn new(shift: u8) -> Option<Sleep> {
+        Some(Sleep { time: AccountedTime::find()?, shift, slept_ns: 0, waits: false })
     }
 
     /// A wait is about to execute.

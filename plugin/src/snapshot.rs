@@ -6,10 +6,10 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use engine::guest::MAX_READ_BYTES;
 use wire::request::Request;
 
-use crate::guest::Guest;
-use crate::qemu::MAX_READ_BYTES;
+use crate::qemu::Guest;
 
 /// Memory is read in pieces that do not cross a multiple of this, so that two neighbouring memories of
 /// the machine do as well as one, and every piece lies in one page of a guest that has pages.

@@ -9,8 +9,20 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use engine::block::Blocks;
+use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
+use engine::code::Code;
+use engine::follow::Follow;
+use engine::guest;
+use engine::heap::Heap;
+use engine::marks::{Marks, printed};
+use engine::prediction::Predictions;
+use engine::slice::Slices;
+use engine::stack::{Stack, Stacks};
+use engine::timeline::Timeline;
+use engine::transfer::Transfers;
 use wire::control::End;
-use wire::counters::{INPUT, LAST};
+use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
@@ -18,29 +30,16 @@ use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
 use wire::timeline::What;
 
-use crate::block::{Blocks, from_progress};
-use crate::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
-use crate::code::Code;
 use crate::debug::Debugger;
 use crate::errors::Errors;
-use crate::follow::Follow;
-use crate::guest::{self, Guest};
 use crate::handles::Handles;
-use crate::heap::Heap;
 use crate::input::Input;
-use crate::ledger::Ledger;
-use crate::marks::{Marks, printed};
 use crate::output::Output;
-use crate::prediction::Predictions;
-use crate::qemu::{self, Access, Scoreboard, Vcpus};
-use crate::records::Records;
+use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
+use crate::records::{Ledger, Records};
 use crate::semihosting::Clocks;
 use crate::sleep::Sleep;
-use crate::slice::Slices;
 use crate::snapshot::Snapshot;
-use crate::stack::{Stack, Stacks};
-use crate::timeline::Timeline;
-use crate::transfer::Transfers;
 use crate::wait::{Guard, MainThread};
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
@@ -131,11 +130,11 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets the plugin up as the request in a directory asks, in a QEMU with this plugin API; called
-/// once, before any vCPU exists.
-pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
+/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists.
+pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
+    qemu::choose(request.qemu);
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
@@ -144,7 +143,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
-    let told = if vcpus > 1 { Vcpus::find(vcpus, api) } else { None };
+    let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
     // Where each may be of a kind of its own, and what it is called depends on that.
     if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
         return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
@@ -159,7 +158,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     }
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
-    let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
+    let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let mut state = State {
         guest,
@@ -168,7 +167,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         blocks: Blocks::default(),
         clock: Clock::new(&request, vcpus),
         vcpus: told,
-        turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
+        turns: if vcpus > 1 { qemu::Turns::find() } else { None },
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -183,11 +182,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         heap: Heap::new(&request),
         timeline: Timeline::new(&request),
         // Of several it is not known which one's instructions the time is that of.
-        sleep: request
-            .timeline
-            .as_ref()
-            .filter(|_| vcpus == 1)
-            .and_then(|wanted| Sleep::new(wanted.sleep_shift?, api)),
+        sleep: request.timeline.as_ref().filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
@@ -196,7 +191,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
         input,
-        guard: Guard::find(vcpus, api, main_thread),
+        guard: Guard::find(vcpus, main_thread),
         semihosting: request.semihosting,
         handles: Handles::new(),
         clocks: Clocks::new(),
@@ -266,14 +261,7 @@ impl State {
 
     /// Where the block before was counted as a whole and left early, takes back what has not started.
     fn amend(&mut self, vcpu: u32) {
-        if !clock::left_early(vcpu, &self.ledger) {
-            return;
-        }
-        let (block, exit) = from_progress(self.ledger.get(LAST, vcpu));
-        let block = self.blocks.get(block);
-        let started = u64::from(block.exits[exit]);
-        clock::take_back(vcpu, block.insns() - started, &self.ledger);
-        self.ledger.shorten(vcpu, block, started);
+        clock::amend(vcpu, &self.blocks, &mut self.ledger);
     }
 
     /// Handles the events that fell into the suspected block, now that the clock says how far it came; first what is left

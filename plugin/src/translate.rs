@@ -5,17 +5,19 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
+use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress};
+use engine::code::Code;
+use engine::follow::arrival;
+use engine::prediction::{Check, Prediction};
+use engine::transfer::{Site, SiteKind};
 use wire::counters::{
-    ALARM, ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, OPEN, POLLED,
-    STACK_SET, VECTOR_MOVES, here,
+    ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, POLLED, STACK_SET,
+    VECTOR_MOVES, here,
 };
 use wire::definition::{Transfer, TransferKind};
 use wire::request::Semihosting;
 
-use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
-use crate::code::Code;
 use crate::debug::Debugger;
-use crate::follow::arrival;
 use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
     OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
@@ -23,10 +25,8 @@ use crate::hooks::{
     OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn,
     OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
 };
-use crate::prediction::Prediction;
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
-use crate::transfer::{Site, SiteKind};
 
 /// What is done where a block starts, before anything at its first instruction.
 #[derive(Clone, Copy, Debug)]
@@ -210,19 +210,6 @@ impl TranslateHook for Translate {
     const CALL: TranslateCallback = |block| translate(&mut state::lock(), block);
 }
 
-/// What is counted where an instruction starts.
-#[derive(Clone, Copy, Debug)]
-enum Count {
-    /// A segment.
-    Segment { slot: u32, insns: u32 },
-    /// The whole block, and how far it has come.
-    Whole { slot: u32, insns: u32, progress: u64 },
-    /// Nothing, but the block has come that much further.
-    Further { progress: u64 },
-    /// Nothing, but the block cannot be left early any more.
-    Closed,
-}
-
 /// One instruction that hooks are registered at.
 struct At<'a> {
     insn: Insn<'a>,
@@ -275,7 +262,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     for what in AT_BLOCK {
         register_at_block(state, what, qemu_block, block, &plan, prediction);
     }
-    let mut counts = counts(state, block).into_iter().peekable();
+    let mut counts = counts(block, state.blocks.get(block)).into_iter().peekable();
     for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
         let at = At {
             insn,
@@ -303,27 +290,6 @@ fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
         && !plan.iter().skip(1).any(|insn| insn.bound)
         && !plan.iter().any(|insn| insn.looks_at_clock)
         && progress(state.blocks.count(), parts).is_some()
-}
-
-/// What is counted at which instruction of a block, by their indices.
-fn counts(state: &State, block: usize) -> Vec<(usize, Count)> {
-    let Block { segments, exits, .. } = state.blocks.get(block);
-    let progress = |exit: usize| progress(block, exit).unwrap_or(0);
-    if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
-        let further = exits.iter().zip(1..exits.len());
-        let further = further.map(|(&at, exit)| (at as usize, Count::Further { progress: progress(exit) }));
-        return [(0, Count::Whole { slot: *slot, insns: *insns, progress: progress(0) })]
-            .into_iter()
-            .chain(further)
-            .chain([(*close as usize, Count::Closed)])
-            .collect();
-    }
-    let mut start = 0;
-    let segment = |&(slot, insns): &(u32, u32)| {
-        start += insns as usize;
-        (start - insns as usize, Count::Segment { slot, insns })
-    };
-    segments.iter().map(segment).collect()
 }
 
 /// The cell of a counter, for this translation.
@@ -398,9 +364,8 @@ fn register_at_block(
         AtBlock::Events => {
             let due = DUE - plan.len() as u64;
             if let Some(number) = prediction {
-                qemu_block.add(cell(state, state.predictions.get(number).slot), 1);
-                qemu_block.add(cell(state, CLOCK), ALARM.wrapping_neg());
-                qemu_block.call_when_at_least::<OnPredictedBlock>(cell(state, CLOCK), due, number);
+                let checks = state.predictions.get(number).at_events(plan.len() as u64);
+                checks.into_iter().for_each(|check| register_check(state, check, qemu_block, number));
             } else if state.counting.by_blocks() {
                 let id = arrival_id(block, state.guest.epoch_without_exception(plan[0].pc));
                 qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), due, id);
@@ -409,11 +374,9 @@ fn register_at_block(
         AtBlock::Arrival => {
             let pc = plan[0].pc;
             if let Some(number) = prediction {
-                let site = state.predictions.get(number).site;
-                qemu_block.call_unless::<OnMispredicted>(cell(state, LAST), site, number);
                 let moves = state.ledger.get(VECTOR_MOVES, state.counting.translating);
-                qemu_block.call_when_at_least::<OnUnsure>(cell(state, VECTOR_MOVES), moves + 1, number);
-                qemu_block.store(cell(state, LAST), 0);
+                let checks = state.predictions.get(number).at_arrival(moves);
+                checks.into_iter().for_each(|check| register_check(state, check, qemu_block, number));
             } else if state.counting.is_oracle && state.counting.is_inline {
                 // The oracle asks at every block, and relies on nothing that is known of where exceptions can start.
                 qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, arrival_id(block, None));
@@ -439,6 +402,28 @@ fn register_at_block(
                 qemu_block.call_when_at_least::<OnDueBlock>(cell(state, CLOCK), due, insn_id(block, 0));
             }
         }
+    }
+}
+
+/// Registers what a block does that predicts.
+fn register_check(state: &State, check: Check, qemu_block: &QemuBlock, number: usize) {
+    match check {
+        Check::Does(Step::Add { slot, amount }) => qemu_block.add(cell(state, slot), amount),
+        Check::Does(Step::Store { slot, value }) => qemu_block.store(cell(state, slot), value),
+        Check::Due { slot, least } => {
+            qemu_block.call_when_at_least::<OnPredictedBlock>(cell(state, slot), least, number);
+        }
+        Check::Elsewhere { slot, value } => {
+            qemu_block.call_unless::<OnMispredicted>(cell(state, slot), value, number)
+        }
+        Check::Unsure { slot, least } => qemu_block.call_when_at_least::<OnUnsure>(cell(state, slot), least, number),
+    }
+}
+
+fn register_step(state: &State, step: Step, insn: &Insn<'_>) {
+    match step {
+        Step::Add { slot, amount } => insn.add(cell(state, slot), amount),
+        Step::Store { slot, value } => insn.store(cell(state, slot), value),
     }
 }
 
@@ -567,31 +552,17 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
             insn.call::<OracleCount>(slot as usize);
             insn.call_when_at_least::<OracleSample>(clock, DUE, id);
         }
-        Count::Segment { slot, insns } => {
-            insn.add(clock, insns.into());
-            insn.add(cell(state, slot), 1);
-            // A transfer of control before this block has arrived.
-            if from_insn_id(id).1 == 0 && !overwrites_last {
-                insn.store(cell(state, LAST), 0);
-            }
+        _ => {
+            let steps = count.steps(from_insn_id(id).1 == 0, overwrites_last);
+            steps.for_each(|step| register_step(state, step, insn));
         }
-        Count::Whole { slot, insns, progress } => {
-            insn.add(clock, OPEN + u64::from(insns));
-            insn.add(cell(state, slot), 1);
-            insn.store(cell(state, LAST), progress);
-        }
-        Count::Further { progress } => insn.store(cell(state, LAST), progress),
-        Count::Closed => insn.add(clock, OPEN.wrapping_neg()),
     }
 }
 
 fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: bool) {
     let number = state.transfers.number(site);
     if state.counting.by_blocks() {
-        insn.store(cell(state, LAST), number);
-        if site.needs_alarm() {
-            insn.add(cell(state, CLOCK), ALARM);
-        }
+        site.steps(number).for_each(|step| register_step(state, step, insn));
     } else {
         insn.call::<OnTransfer>(number as usize);
     }

@@ -42,9 +42,9 @@ impl Guard {
         }
     }
 
-    /// The better one, if it can be had of a QEMU with this plugin API. Work for one of several vCPUs would end the others' turns.
-    pub(crate) fn find(vcpus: u32, api: i64, main_thread: MainThread) -> Guard {
-        let clock = if vcpus == 1 { Clock::find(api) } else { None };
+    /// The better one, if it can be had of this QEMU. Work for one of several vCPUs would end the others' turns.
+    pub(crate) fn find(vcpus: u32, main_thread: MainThread) -> Guard {
+        let clock = if vcpus == 1 { Clock::find() } else { None };
         clock.map_or(Guard::Sleep(main_thread), Guard::Work)
     }
 }

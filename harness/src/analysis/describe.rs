@@ -3,7 +3,7 @@
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
 use crate::profile::only::{Device, is_long};
-use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile};
+use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks};
 use crate::text::number::{Hex, group, plural};
 use crate::text::terminal::{printable, shorten};
 
@@ -227,6 +227,16 @@ pub fn describe_run(facts: &Facts) -> String {
         1u64 << facts.icount_shift,
         group(facts.period_insns)
     )
+}
+
+/// Whether QEMU was used by its plugin API alone, one line.
+pub fn describe_tricks(facts: &Facts) -> Option<String> {
+    let why = match facts.tricks {
+        Tricks::Used => return None,
+        Tricks::UnknownVersion => "it is of no version that this harness knows from inside",
+        Tricks::Off => "as HARNESS_NO_TRICKS has it",
+    };
+    Some(format!("QEMU {} was used by its plugin API alone: {why} (docs/qemu.md)", facts.qemu_version))
 }
 
 /// The address bins with the most samples, one line.

@@ -15,7 +15,7 @@ use crate::measure::{Listener, measure};
 use crate::run::directory::Output;
 use crate::run::options::Options;
 use crate::run::records::Progress;
-use crate::run::{emulator, plugin, sandbox};
+use crate::run::{emulator, plugin, sandbox, tricks};
 use crate::text::terminal;
 
 /// An architecture, and a program for it: one instruction that jumps to itself.
@@ -72,6 +72,8 @@ struct Found {
     version: Option<String>,
     /// The version of QEMU's plugin API by which it took the plugin.
     plugin_api: Option<i32>,
+    /// What runs lack since it is used by its plugin API alone; empty: it is of a version that is known from inside.
+    lacks: Vec<&'static str>,
     /// Why it does not work.
     problem: Option<String>,
     /// What to do about it.
@@ -142,6 +144,7 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
         path: None,
         version: None,
         plugin_api: None,
+        lacks: Vec::new(),
         problem: None,
         remedy: None,
     };
@@ -150,6 +153,7 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
         found.version = Some(emulator::version(found.path.insert(path.clone()))?);
         run_one(architecture, directory)?;
         found.plugin_api = Some(plugin::api(&path));
+        found.lacks = tricks::lacks(&path);
         found.works = true;
         Ok(())
     };
@@ -215,6 +219,17 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     }
     let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();
+    // As a rule they are all of one version.
+    if let Some(found) = findings.emulators.iter().find(|found| !found.lacks.is_empty()) {
+        let version = found.version.as_deref().unwrap_or_default();
+        let why = if tricks::is_off() {
+            "HARNESS_NO_TRICKS is set"
+        } else {
+            "this harness does not know that version from inside"
+        };
+        writeln!(out, "warning: QEMU {version} is used by its plugin API alone, for {why}. So:")?;
+        found.lacks.iter().try_for_each(|line| writeln!(out, "         {line}"))?;
+    }
     if let Some(missing) = &findings.walls_missing {
         writeln!(out, "warning: {missing}")?;
     }

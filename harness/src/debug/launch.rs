@@ -22,7 +22,7 @@ use crate::run::process::Process;
 use crate::run::start::Start;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
-use crate::run::{plugin, request, sandbox};
+use crate::run::{plugin, request, sandbox, tricks};
 
 /// How long QEMU may take to come to the first instruction.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -142,6 +142,9 @@ impl Launch {
                 }
                 original.process.version(&self.emulator)?;
                 bail!(EmulatorError::new(format!("QEMU did not start ({status}); it said: {}", said.trim())));
+            }
+            if let Some(version) = original.process.greeted() {
+                tricks::check(&self.emulator, version)?;
             }
             start.proceed(&mut original.process, &workspace)?;
             if let Ok(Some(_)) = vehicle.poll() {

@@ -198,6 +198,8 @@ struct Facts<'a> {
     producers: &'a [String],
     /// QEMU's version.
     qemu: &'a str,
+    /// Whether QEMU was used beyond its plugin API: `used`, `unknown-version` or `off`.
+    tricks: &'static str,
     /// QEMU machine.
     machine: &'a str,
     /// QEMU CPU, when not the machine's own.
@@ -846,6 +848,7 @@ impl<'a> Facts<'a> {
             symbols_sha256: facts.symbols_sha256.as_deref(),
             producers: &profile.names.producers,
             qemu: &facts.qemu_version,
+            tricks: facts.tricks.word(),
             machine: &facts.machine,
             cpu: facts.cpu.as_deref(),
             isa: &facts.isa,

@@ -43,6 +43,7 @@ use crate::run::options::Options;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::Bars;
 use crate::run::records::Progress;
+use crate::run::tricks;
 use crate::run::walls::Sandbox;
 use crate::text::number::group;
 use crate::text::terminal;
@@ -130,14 +131,18 @@ pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Se
     Arc::new(session).run_all(cases, settings.jobs)
 }
 
-/// The versions of all emulators that are installed.
+/// The versions of all emulators that are installed, and how they are used.
 fn emulator_versions() -> String {
     let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
-    thread::scope(|scope| {
+    let mut versions: String = thread::scope(|scope| {
         let asked: Vec<_> =
             machine::emulators().into_iter().map(|program| scope.spawn(move || version(program))).collect();
         asked.into_iter().filter_map(|asked| asked.join().ok()?).collect()
-    })
+    });
+    if tricks::is_off() {
+        versions.push_str("by their plugin API alone");
+    }
+    versions
 }
 
 /// A case's name as the stem of a file's name.

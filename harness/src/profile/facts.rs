@@ -21,6 +21,8 @@ pub struct Facts {
     pub symbols_sha256: Option<String>,
     /// Number in QEMU's own version line, such as `10.0.2`.
     pub qemu_version: String,
+    /// Whether QEMU was used beyond its plugin API.
+    pub tricks: Tricks,
     /// QEMU machine.
     pub machine: String,
     /// QEMU CPU, when not the machine's own.
@@ -97,7 +99,30 @@ impl Facts {
     }
 }
 
-/// Function that was replaced by an immediate return.
+/// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tricks {
+    /// Used as far as it shows what is needed: its version is one that was looked at.
+    Used,
+    /// It was not: its version is none that was looked at.
+    UnknownVersion,
+    /// It was not: the user had said so.
+    Off,
+}
+
+impl Tricks {
+    /// A word for it, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tricks::Used => "used",
+            Tricks::UnknownVersion => "unknown-version",
+            Tricks::Off => "off",
+        }
+    }
+}
+
+/// A function that was made to return at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stub {
     /// Demangled name.

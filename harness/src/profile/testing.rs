@@ -5,8 +5,8 @@ use wire::sample::Sample;
 
 use crate::profile::only::Only;
 use crate::profile::{
-    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, VcpuCounts, Window,
-    Zones,
+    Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, Tricks, VcpuCounts,
+    Window, Zones,
 };
 
 /// Empty profile on an mps2-an385.
@@ -18,6 +18,7 @@ pub(crate) fn empty() -> Profile {
             image_sha256: String::new(),
             symbols_sha256: None,
             qemu_version: "10.0.2".to_owned(),
+            tricks: Tricks::Used,
             machine: "mps2-an385".to_owned(),
             cpu: None,
             isa: "thumb-v7m".to_owned(),

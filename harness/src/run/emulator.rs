@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
 
@@ -80,7 +80,11 @@ impl fmt::Display for Version {
 impl Version {
     /// From the first line of `qemu-system-… --version`.
     fn printed(text: &str) -> Option<Version> {
-        let version = text.split_once("version ")?.1.split_whitespace().next()?;
+        Version::parse(text.split_once("version ")?.1.split_whitespace().next()?)
+    }
+
+    /// From its numbers with dots between them.
+    pub(crate) fn parse(version: &str) -> Option<Version> {
         let mut parts = version.split('.').map(str::parse::<u32>);
         let mut part = || parts.next()?.ok();
         Some(Version { major: part()?, minor: part()?, micro: part()? })
@@ -91,6 +95,11 @@ impl Version {
         let version = message.get("QMP")?.get("version")?.get("qemu")?;
         let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
         Some(Version { major: part("major")?, minor: part("minor")?, micro: part("micro")? })
+    }
+
+    /// Major, minor and micro.
+    pub(crate) fn numbers(self) -> [u32; 3] {
+        [self.major, self.minor, self.micro]
     }
 
     /// What users are told, of an emulator that will do.
@@ -219,14 +228,23 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
 /// When it does not run, or is too old; the message says how to get another.
 pub fn version(path: &Path) -> Result<String, EmulatorError> {
     // A suite may ask for each of its images. Two that ask at once need not wait for each other.
-    static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(version) = known().get(path) {
         return version.clone();
     }
     let version = read_version(path);
     known().insert(path.to_owned(), version.clone());
     version
+}
+
+/// Corrects what is known of an emulator: it has greeted us with this version.
+pub(crate) fn remember(path: &Path, greeted: Version) {
+    known().insert(path.to_owned(), greeted.new_enough(path));
+}
+
+/// What emulators have answered.
+fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Result<String, EmulatorError>>> {
+    static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_version(path: &Path) -> Result<String, EmulatorError> {

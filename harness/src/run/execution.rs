@@ -31,6 +31,7 @@ use crate::run::request;
 use crate::run::sandbox;
 use crate::run::start::Start;
 use crate::run::stillness::{Still, Stillness};
+use crate::run::tricks;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
@@ -166,7 +167,8 @@ impl Plan<'_> {
                     InputError::new(message).into()
                 }
                 Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
-                    "{} does not say which of several CPUs executes, as Debian's does",
+                    "{} does not say which of several CPUs executes, as Debian's does of a version that is known \
+                     (`harness doctor`)",
                     self.emulator.display()
                 ))
                 .into(),
@@ -292,6 +294,9 @@ impl Plan<'_> {
         loop {
             if let Some(status) = process.wait_for_answer(GLANCE)? {
                 return Ok((status, None));
+            }
+            if let Some(version) = process.greeted() {
+                tricks::check(self.emulator, version)?;
             }
             start.proceed(process, workspace)?;
             workspace.bound_said();

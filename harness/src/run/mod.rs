@@ -28,6 +28,7 @@ pub mod semihosting;
 pub mod start;
 mod stillness;
 pub mod tail;
+pub mod tricks;
 pub mod walls;
 pub mod workspace;
 mod zones;

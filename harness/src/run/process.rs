@@ -153,6 +153,11 @@ impl Process {
         self.greeted.is_some()
     }
 
+    /// The version that the monitor has greeted us with.
+    pub(crate) fn greeted(&self) -> Option<Version> {
+        self.greeted
+    }
+
     /// The version, as the monitor's greeting has it. A QEMU that ends at once may not come to greet; then the
     /// program is asked, which takes longer.
     ///

@@ -8,6 +8,7 @@ use wire::request::{self, Isa, Request};
 
 use crate::image::targets::Targets;
 use crate::run::plan::Plan;
+use crate::run::tricks;
 
 /// The console's path without its ending, as QEMU sees it from its working directory.
 const CONSOLE: &str = "../console";
@@ -47,6 +48,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
             decode::Isa::ThumbV7m => Isa::ThumbV7m,
             decode::Isa::ThumbV8m => Isa::ThumbV8m,
         },
+        qemu: tricks::told(plan.emulator).qemu,
         period_insns: options.period_insns,
         jitter_seed: options.jitter_seed,
         for_insns: options.window.for_insns,

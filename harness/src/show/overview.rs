@@ -62,6 +62,9 @@ pub fn write(
     part::write(profile, out)?;
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
+    if let Some(line) = describe::describe_tricks(&profile.facts).filter(|_| size.is_verbose) {
+        writeln!(out, "{line}")?;
+    }
     if let Some(line) = time::sentence(profile) {
         writeln!(out, "{line}")?;
     }

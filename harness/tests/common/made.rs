@@ -1,7 +1,7 @@
 //! Profiles that come from no firmware: the basis of those in tests and benchmarks.
 
 use harness::profile::only::Only;
-use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, VcpuCounts, Window, Zones};
+use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, Tricks, VcpuCounts, Window, Zones};
 use wire::sample::Sample;
 
 /// Empty profile, on a Cortex-M3 whose stacks were taken.
@@ -13,6 +13,7 @@ pub fn empty(period_insns: u64) -> Profile {
             image_sha256: "0123456789abcdef".repeat(4),
             symbols_sha256: None,
             qemu_version: "10.0.2".to_owned(),
+            tricks: Tricks::Used,
             machine: "mps2-an385".to_owned(),
             cpu: None,
             isa: "thumb-v7m".to_owned(),

@@ -25,6 +25,7 @@ mod spans;
 mod stacks;
 mod stub;
 mod text;
+mod tricks;
 mod tt;
 #[cfg(target_os = "linux")]
 mod walls;

@@ -1,10 +1,10 @@
 //! The promise behind every number: the fast way of counting and sampling gives the same results as one callback per
 //! instruction, on every image, at every period.
 
-use harness::profile::Profile;
+use harness::profile::{Profile, Tricks};
 use wire::sample::Sample;
 
-use crate::common::{image_args, in_parallel, is_dozen, run, selected};
+use crate::common::{command, finish, image, image_args, in_parallel, is_dozen, run, selected};
 
 fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
@@ -55,13 +55,30 @@ fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
             let period = period.to_string();
             run(name, &[&["--period", &period], options, others].concat()).profile()
         };
-        let mut oracle = measured(periods[0], &ORACLE);
+        let mut oracle = {
+            let period = periods[0].to_string();
+            asked(name, &[&["--period", &period], options, &ORACLE].concat())
+        };
         for &period in periods {
             assert!(period.is_multiple_of(periods[0]) && period >= oracle.facts.period_insns, "{periods:?}");
             oracle.samples.retain(|sample| sample.at_insns.is_multiple_of(period));
             assert_equal(name, &options_of(period, options), &measured(period, fast_options), &oracle);
         }
     });
+}
+
+/// The oracle's profile. Of the dozen it is one of a QEMU that is used by its plugin API alone, which does not say which
+/// CPU executes where each has a cluster of its own: such an image is refused there.
+fn asked(name: &str, args: &[&str]) -> Profile {
+    if !is_dozen() || name.contains("-an521-amp") {
+        return run(name, args).profile();
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
+    let output = command(&image(name), &args, temp.path()).env("HARNESS_NO_TRICKS", "1").output().unwrap();
+    let profile = finish(temp, output).profile();
+    assert_eq!(profile.facts.tricks, Tricks::Off, "{name}");
+    profile
 }
 
 /// Options as shown in a failure.

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
+use engine::guest::{FaultReader, Stored};
 use wire::control::{End, Word};
 
 use super::find;
-use crate::guest::{FaultReader, Stored};
-use crate::qemu::{self, AbortHook, Access, AccessCallback, AccessHook, ExitHook, FaultBuffer};
+use crate::qemu::{self, AbortHook, Access, AccessCallback, AccessHook, ExitHook, FaultBuffer, Registers};
 use crate::records::Control;
 use crate::state::{self, State};
 
@@ -76,14 +76,14 @@ impl ExitHook for OnExit {
 }
 
 /// What the handler of an abort reads the processor's fault with, and where it writes it.
-static WITNESS: OnceLock<(FaultReader, FaultBuffer, &'static Control)> = OnceLock::new();
+static WITNESS: OnceLock<(FaultReader<Registers>, FaultBuffer, &'static Control)> = OnceLock::new();
 
 /// Has the records completed when QEMU exits or aborts.
 pub(crate) fn watch(id: u64) {
     qemu::on_exit::<OnExit>(id);
     qemu::on_abort::<OnAbort>();
     let state = state::lock();
-    WITNESS.get_or_init(|| (state.guest.fault_reader(), FaultBuffer::new(), state.ledger.control()));
+    WITNESS.get_or_init(|| (state.guest.fault_reader(), FaultBuffer::new(), state.ledger.records().control));
 }
 
 /// QEMU aborts on a Cortex-M lock-up: the fault status registers say why it came to that.

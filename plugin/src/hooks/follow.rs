@@ -1,13 +1,13 @@
 //! Callbacks that follow what executes: calls, returns, exceptions, switches of tasks.
 
+use engine::clock;
+use engine::follow::arrival::Arrival;
+use engine::follow::zone::Happened;
+use engine::follow::{event, exception};
 use wire::counters::FIRST_TASK;
 use wire::timeline::What;
 
 use super::{arrive, find};
-use crate::clock;
-use crate::follow::arrival::Arrival;
-use crate::follow::zone::Happened;
-use crate::follow::{event, exception};
 use crate::qemu::{self, Access, AccessCallback, AccessHook, ExecCallback, Hook};
 use crate::state::{self, State};
 

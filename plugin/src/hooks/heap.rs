@@ -1,7 +1,8 @@
 //! Callbacks that follow the heap.
 
+use engine::heap::Walk;
+
 use super::arrive;
-use crate::heap::Walk;
 use crate::qemu::{ExecCallback, Hook};
 use crate::state::State;
 

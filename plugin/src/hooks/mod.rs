@@ -25,9 +25,9 @@ pub(crate) use time::{
 };
 pub(crate) use timeline::{OnTraced, OnTracedReturn};
 
-use crate::block::from_insn_id;
 use crate::qemu::{Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};
+use engine::block::from_insn_id;
 
 /// A vCPU appears: its registers can be looked up.
 pub(crate) struct VcpuInit;
@@ -48,7 +48,7 @@ struct Here {
     pc: u64,
 }
 
-/// The state and the place of an instruction, by its [`crate::block::insn_id`]. Nothing that was due before is done.
+/// The state and the place of an instruction, by its [`engine::block::insn_id`]. Nothing that was due before is done.
 fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
     let (block, index) = from_insn_id(id);
     let mut state = state::lock();

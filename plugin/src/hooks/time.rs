@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU16;
 
+use engine::block::from_arrival_id;
+use engine::clock::{self, Suspect};
+use engine::prediction::Prediction;
 use wire::control::End;
 use wire::counters::{INPUT, LAST, VECTOR_MOVES};
 use wire::timeline::What;
 
 use super::{arrive, find};
-use crate::block::from_arrival_id;
-use crate::clock::{self, Suspect};
-use crate::prediction::Prediction;
 use crate::qemu::{ExecCallback, Hook};
 use crate::semihosting::{self, Call, Written};
 use crate::state::{self, State};

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_uint};
 
-use super::raw::{
+use engine::guest::{MAX_READ_BYTES, Vcpu};
+
+use super::address::physical;
+use super::api::raw::{
     self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
 };
-use super::register_file::RegisterFile;
-use super::versions::{self, Description};
-
-/// Most bytes that are read at once, and room for them in a buffer: glib never has to enlarge one, which the handler
-/// of an abort relies on.
-pub(crate) const MAX_READ_BYTES: usize = 4096;
+use super::api::versions::{self, Description};
+use super::beyond::register_file::RegisterFile;
+use super::thread::Thread;
 
 /// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
 pub(crate) struct Registers {
@@ -40,52 +40,6 @@ impl Register {
 unsafe impl Send for Register {}
 
 impl Registers {
-    /// Reads the list of the executing vCPU's registers, in a callback of its. `general` are the names of the integer
-    /// registers by number, of which QEMU keeps so many in a row.
-    pub(crate) fn find(general: &[&str], in_a_row: usize) -> Self {
-        let mut handles = HashMap::new();
-        let mut all = Vec::new();
-        // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
-        let array = unsafe { raw::qemu_plugin_get_registers() };
-        // SAFETY: a GArray of descriptions, `len` of them and as large as it says, each of which begins as is declared
-        // and has a NUL-terminated name and, if any, feature.
-        unsafe {
-            let bytes = g_array_get_element_size(array) as usize;
-            for index in 0..(*array).len as usize {
-                let description = &*(*array).data.add(index * bytes).cast::<Description>();
-                let name = CStr::from_ptr(description.name).to_string_lossy().into_owned();
-                let feature = match description.feature {
-                    feature if feature.is_null() => String::new(),
-                    feature => CStr::from_ptr(feature).to_string_lossy().into_owned(),
-                };
-                all.push((feature, name.clone(), Register(description.handle)));
-                handles.entry(name).or_insert(description.handle);
-            }
-            g_array_free(array, 1);
-        }
-        // SAFETY: no precondition; kept for the life of the process.
-        let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
-        let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
-        Registers { handles, general, file: RegisterFile::new(in_a_row), all, buffer }
-    }
-
-    /// The first register of that name.
-    pub(crate) fn get(&self, name: &str) -> Option<Register> {
-        self.handles.get(name).copied().map(Register)
-    }
-
-    /// Reads an integer register; only inside callbacks of the vCPU.
-    pub(crate) fn read_general(&mut self, number: u8) -> Option<u64> {
-        if let Some(value) = self.file.get(number) {
-            return Some(value);
-        }
-        if self.file.is_time() {
-            self.compare();
-        }
-        let register = (*self.general.get(usize::from(number))?)?;
-        self.read(register)
-    }
-
     /// Compares the registers with the place where they may be.
     fn compare(&mut self) {
         let (mut values, mut value_bytes) = (Vec::new(), 0);
@@ -122,8 +76,60 @@ impl Registers {
         }
     }
 
-    /// Reads a register; only inside callbacks of the vCPU. Wider ones are cut to 64 bits.
-    pub(crate) fn read(&mut self, register: Register) -> Option<u64> {
+    fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: buffer from glib, on the vCPU's thread; what is borrowed of it ends before the next read.
+        unsafe { read_guest(self.buffer, address, len) }
+    }
+}
+
+/// Only inside callbacks of the vCPU. Room for all that is read at once is in the buffer: glib never has to enlarge it,
+/// which the handler of an abort relies on.
+impl Vcpu for Registers {
+    type Register = Register;
+
+    fn find(general: &[&str], in_a_row: usize) -> Self {
+        let mut handles = HashMap::new();
+        let mut all = Vec::new();
+        // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
+        let array = unsafe { raw::qemu_plugin_get_registers() };
+        // SAFETY: a GArray of descriptions, `len` of them and as large as it says, each of which begins as is declared
+        // and has a NUL-terminated name and, if any, feature.
+        unsafe {
+            let bytes = g_array_get_element_size(array) as usize;
+            for index in 0..(*array).len as usize {
+                let description = &*(*array).data.add(index * bytes).cast::<Description>();
+                let name = CStr::from_ptr(description.name).to_string_lossy().into_owned();
+                let feature = match description.feature {
+                    feature if feature.is_null() => String::new(),
+                    feature => CStr::from_ptr(feature).to_string_lossy().into_owned(),
+                };
+                all.push((feature, name.clone(), Register(description.handle)));
+                handles.entry(name).or_insert(description.handle);
+            }
+            g_array_free(array, 1);
+        }
+        // SAFETY: no precondition; kept for the life of the process.
+        let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
+        let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
+        Registers { handles, general, file: RegisterFile::new(in_a_row), all, buffer }
+    }
+
+    fn get(&self, name: &str) -> Option<Register> {
+        self.handles.get(name).copied().map(Register)
+    }
+
+    fn read_general(&mut self, number: u8) -> Option<u64> {
+        if let Some(value) = self.file.get(number) {
+            return Some(value);
+        }
+        if self.file.is_time() {
+            self.compare();
+        }
+        let register = (*self.general.get(usize::from(number))?)?;
+        self.read(register)
+    }
+
+    fn read(&mut self, register: Register) -> Option<u64> {
         let bytes = self.read_bytes(register)?;
         let mut value = [0; 8];
         let len = bytes.len().min(8);
@@ -131,29 +137,23 @@ impl Registers {
         Some(u64::from_le_bytes(value))
     }
 
-    /// Reads guest memory through the vCPU. The read *is* an access: devices notice and may end
-    /// QEMU, so callers clip to memory first.
-    pub(crate) fn read_memory(&mut self, address: u64, len: usize) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.read_memory_into(address, len, &mut bytes).then_some(bytes)
+    fn read_memory_into(&mut self, address: u64, len: usize, bytes: &mut Vec<u8>) -> bool {
+        bytes.clear();
+        self.read_guest(address, len).map(|read| bytes.extend_from_slice(read)).is_some()
     }
 
-    /// Reads a little-endian number of at most eight bytes; see [`Registers::read_memory`].
-    pub(crate) fn read_memory_word(&mut self, address: u64, len: usize) -> Option<u64> {
+    fn read_memory_word(&mut self, address: u64, len: usize) -> Option<u64> {
         let mut word = [0; 8];
         word.get_mut(..len)?.copy_from_slice(self.read_guest(address, len)?.get(..len)?);
         Some(u64::from_le_bytes(word))
     }
 
-    /// Reads guest memory into `bytes`, which it replaces; see [`Registers::read_memory`].
-    pub(crate) fn read_memory_into(&mut self, address: u64, len: usize, bytes: &mut Vec<u8>) -> bool {
-        bytes.clear();
-        self.read_guest(address, len).map(|read| bytes.extend_from_slice(read)).is_some()
+    fn physical(&mut self, address: u64) -> Option<u64> {
+        physical(address)
     }
 
-    fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
-        // SAFETY: buffer from glib, on the vCPU's thread; what is borrowed of it ends before the next read.
-        unsafe { read_guest(self.buffer, address, len) }
+    fn is_here() -> bool {
+        Thread::current().is_guests()
     }
 }
 

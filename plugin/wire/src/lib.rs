@@ -42,6 +42,7 @@ pub mod request;
 pub mod sample;
 pub mod slice;
 pub mod timeline;
+pub mod trick;
 pub mod unwind;
 mod varint;
 pub mod zone;

@@ -23,8 +23,8 @@ pub const FILE_NAME: &str = "request";
 /// First eight bytes of the file.
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
-/// Version of the record; changes when any byte of it changes its meaning.
-const VERSION: u64 = 8;
+/// Changes whenever any byte of the file changes its meaning.
+const VERSION: u64 = 9;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -74,7 +74,9 @@ impl Semihosting {
 pub struct Request {
     /// Instruction set in which code is decoded.
     pub isa: Isa,
-    /// Instructions from one sample to the next; below [`counters::MAX_INSNS`], like the next two limits.
+    /// QEMU's version, major, minor and micro: what of [`crate::trick`] may be used in it. None: nothing.
+    pub qemu: Option<[u32; 3]>,
+    /// Instructions from one sample to the next, below [`counters::MAX_INSNS`] like the next three limits.
     pub period_insns: u64,
     /// Seed of the dither around the period; None: no dither.
     pub jitter_seed: Option<u64>,
@@ -207,6 +209,9 @@ impl Request {
         out.extend(MAGIC);
         varint::put(out, VERSION);
         out.push(self.isa as u8);
+        put_list(out, self.qemu.as_slice(), |out, version| {
+            version.iter().for_each(|&part| varint::put(out, part.into()));
+        });
         varint::put(out, self.period_insns);
         varint::put(out, self.unshared_vcpus.into());
         for number in [
@@ -276,6 +281,7 @@ impl Request {
         }
         let isa = usize::from(reader.byte("request's isa")?);
         let isa = *Isa::ALL.get(isa).ok_or(malformed("request's isa", reader))?;
+        let qemu = read_at_most_one(reader, read_version)?;
         let period_insns = reader.varint("request's period")?;
         let unshared_vcpus = reader.varint("request's vCPUs")?;
         let unshared_vcpus = unshared_vcpus.try_into().map_err(|_| malformed("request's vCPUs", reader))?;
@@ -318,6 +324,7 @@ impl Request {
         let timeline = read_at_most_one(reader, Wanted::read)?;
         Ok(Request {
             isa,
+            qemu,
             period_insns,
             jitter_seed,
             for_insns,
@@ -465,6 +472,17 @@ pub(crate) fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     }
 }
 
+/// Major, minor and micro of a version.
+fn read_version(reader: &mut Reader<'_>) -> Result<[u32; 3], Malformed> {
+    let mut version = [0; 3];
+    for part in &mut version {
+        let offset = reader.offset;
+        let number = reader.varint("request's version of QEMU")?;
+        *part = number.try_into().map_err(|_| Malformed { what: "request's version of QEMU", offset })?;
+    }
+    Ok(version)
+}
+
 fn read_flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     let malformed = Malformed { what: "request's flag", offset: reader.offset };
     match reader.byte("request's flag")? {
@@ -545,6 +563,7 @@ mod tests {
     fn plain() -> Request {
         Request {
             isa: Isa::ThumbV7m,
+            qemu: None,
             period_insns: 10_007,
             jitter_seed: None,
             for_insns: None,
@@ -611,6 +630,7 @@ mod tests {
         };
         Request {
             isa: Isa::Riscv64,
+            qemu: Some([11, 1, 3]),
             jitter_seed: Some(u64::MAX),
             for_insns: Some(1),
             max_insns: Some(counters::MAX_INSNS - 1),
@@ -771,10 +791,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_when_read() {
-        // The period follows magic, version and instruction set.
+        // The period follows magic, version, instruction set and no version of QEMU.
         let mut bytes = encode(&Request { period_insns: 1, ..plain() });
-        assert_eq!(bytes[10], 1);
-        bytes[10] = 0;
+        assert_eq!(bytes[10..12], [0, 1]);
+        bytes[11] = 0;
         assert_eq!(Request::read(&bytes), Err(Malformed { what: "request's limit", offset: 0 }));
     }
 

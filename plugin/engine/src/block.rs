@@ -1,0 +1,222 @@
+//! Straight-line code as it is counted, and translated blocks as their callbacks see them.
+
+use std::collections::HashMap;
+use std::num::NonZeroU16;
+
+use wire::counters::{CLOCK, FIRST_SITE, LAST, OPEN};
+use wire::definition::Transfer;
+
+/// Straight-line code: what a counter counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// Address of its first instruction.
+    pub pc: u64,
+    /// Bytes of each instruction.
+    pub sizes: Box<[u8]>,
+    /// The call or jump that it ends in.
+    pub transfer: Option<Transfer>,
+}
+
+/// A translated block as its callbacks see it.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Address of its first instruction.
+    pub pc: u64,
+    /// Bytes of each instruction.
+    pub sizes: Box<[u8]>,
+    /// Slot and number of instructions of each segment.
+    pub segments: Box<[(u32, u32)]>,
+    /// Where the block is counted as a whole, as one segment, but can be left early: how many instructions have started
+    /// at each point where it can be, in order. None: each segment starts as a whole.
+    pub exits: Box<[u32]>,
+}
+
+impl Block {
+    /// Address of the `index`-th instruction.
+    pub fn pc_of(&self, index: u64) -> u64 {
+        self.pc + self.sizes[..index as usize].iter().map(|&size| u64::from(size)).sum::<u64>()
+    }
+
+    /// Number of instructions.
+    pub fn insns(&self) -> u64 {
+        self.sizes.len() as u64
+    }
+
+    /// How many instructions the `index`-th's segment has after it.
+    pub fn after_in_segment(&self, index: u64) -> u64 {
+        let mut end = 0;
+        let ends = self.segments.iter().map(|&(_, length)| {
+            end += u64::from(length);
+            end
+        });
+        ends.into_iter().find(|&end| end > index).map_or(0, |end| end - index - 1)
+    }
+
+    /// Slot and length of the segment that starts at the `index`-th instruction.
+    pub fn segment_at(&self, index: u64) -> (u32, u32) {
+        let mut start = 0;
+        for &(slot, length) in &self.segments {
+            if start == index {
+                return (slot, length);
+            }
+            start += u64::from(length);
+        }
+        unreachable!("segments are registered at their first instruction")
+    }
+}
+
+/// What generated code does to a cell of the vCPU that executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It adds to it, and drops what is carried beyond 64 bits.
+    Add {
+        /// The cell.
+        slot: u32,
+        /// As much.
+        amount: u64,
+    },
+    /// It stores a number there.
+    Store {
+        /// The cell.
+        slot: u32,
+        /// The number.
+        value: u64,
+    },
+}
+
+/// What is counted where an instruction starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// A segment.
+    Segment {
+        /// Its counter.
+        slot: u32,
+        /// Its length.
+        insns: u32,
+    },
+    /// The whole block, and how far it has come.
+    Whole {
+        /// Its counter.
+        slot: u32,
+        /// Its length.
+        insns: u32,
+        /// See [`progress`].
+        progress: u64,
+    },
+    /// Nothing, but the block has come that much further.
+    Further {
+        /// See [`progress`].
+        progress: u64,
+    },
+    /// Nothing, but the block cannot be left early any more.
+    Closed,
+}
+
+impl Count {
+    /// What generated code does. `is_first`: at the block's first instruction; `overwrites_last`: the block as it ends
+    /// leaves a site's number in the LAST cell, and cannot be left before.
+    pub fn steps(self, is_first: bool, overwrites_last: bool) -> impl Iterator<Item = Step> {
+        let add = |slot, amount| Some(Step::Add { slot, amount });
+        let store = |value| Some(Step::Store { slot: LAST, value });
+        let steps = match self {
+            // A transfer of control before this block has arrived.
+            Count::Segment { slot, insns } => {
+                let arrived = if is_first && !overwrites_last { store(0) } else { None };
+                [add(CLOCK, insns.into()), add(slot, 1), arrived]
+            }
+            Count::Whole { slot, insns, progress } => {
+                [add(CLOCK, OPEN + u64::from(insns)), add(slot, 1), store(progress)]
+            }
+            Count::Further { progress } => [store(progress), None, None],
+            Count::Closed => [add(CLOCK, OPEN.wrapping_neg()), None, None],
+        };
+        steps.into_iter().flatten()
+    }
+}
+
+/// What is counted at which instruction of the block with a number, by their indices.
+pub fn counts(number: usize, Block { segments, exits, .. }: &Block) -> Vec<(usize, Count)> {
+    let progress = |exit: usize| progress(number, exit).unwrap_or(0);
+    if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
+        let further = exits.iter().zip(1..exits.len());
+        let further = further.map(|(&at, exit)| (at as usize, Count::Further { progress: progress(exit) }));
+        return [(0, Count::Whole { slot: *slot, insns: *insns, progress: progress(0) })]
+            .into_iter()
+            .chain(further)
+            .chain([(*close as usize, Count::Closed)])
+            .collect();
+    }
+    let mut start = 0;
+    let segment = |&(slot, insns): &(u32, u32)| {
+        start += insns as usize;
+        (start - insns as usize, Count::Segment { slot, insns })
+    };
+    segments.iter().map(segment).collect()
+}
+
+/// Blocks by number, each kept once however often it is translated: memory does not grow with
+/// retranslation.
+#[derive(Default)]
+pub struct Blocks {
+    list: Vec<Block>,
+    numbers: HashMap<BlockKey, usize>,
+}
+
+/// What tells blocks apart: segments, whose slots know their code, and exits.
+type BlockKey = (Box<[(u32, u32)]>, Box<[u32]>);
+
+impl Blocks {
+    /// The number of a block.
+    pub fn number(&mut self, block: Block) -> usize {
+        *self.numbers.entry((block.segments.clone(), block.exits.clone())).or_insert_with(|| {
+            self.list.push(block);
+            self.list.len() - 1
+        })
+    }
+
+    /// How many there are, which is the next one's number.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The block of that number.
+    pub fn get(&self, number: usize) -> &Block {
+        &self.list[number]
+    }
+}
+
+/// A block's number and the index of one of its instructions, in the one number a callback is given.
+pub fn insn_id(block: usize, index: usize) -> usize {
+    const { assert!(usize::BITS == 64, "the plugin packs two numbers into a pointer") };
+    block << 16 | index
+}
+
+/// A block's number and the time in which no exception starts there, in the one number that a callback is given.
+pub fn arrival_id(block: usize, epoch: Option<NonZeroU16>) -> usize {
+    insn_id(block, epoch.map_or(0, |epoch| epoch.get().into()))
+}
+
+/// The reverse of [`arrival_id`].
+pub fn from_arrival_id(id: usize) -> (usize, Option<NonZeroU16>) {
+    (id >> 16, NonZeroU16::new(id as u16))
+}
+
+/// A block's number and that of its next exit, as the one number that the LAST cell holds: a small one, so that host code
+/// has it in its instructions. None: it would not fit.
+pub fn progress(block: usize, exit: usize) -> Option<u64> {
+    let progress = (block as u64) << EXIT_BITS | exit as u64;
+    (progress < FIRST_SITE && exit >> EXIT_BITS == 0).then_some(progress)
+}
+
+/// QEMU's blocks have at most 512 instructions.
+const EXIT_BITS: u32 = 9;
+
+/// The reverse of [`progress`].
+pub fn from_progress(progress: u64) -> (usize, usize) {
+    ((progress >> EXIT_BITS) as usize, (progress & ((1 << EXIT_BITS) - 1)) as usize)
+}
+
+/// The reverse of [`insn_id`].
+pub fn from_insn_id(id: usize) -> (usize, u64) {
+    (id >> 16, (id & 0xffff) as u64)
+}

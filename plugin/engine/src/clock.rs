@@ -1,0 +1,434 @@
+//! What is due when: a vCPU's clock, and the events it is set to.
+//!
+//! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that
+//! it equals [`DUE`] after the instruction at which the next event is due; `origin` is the value it
+//! would have had at the window's first instruction, so `clock - origin` is the number of
+//! instructions so far. A block of `n` instructions calls back when `clock + n >= DUE` at its start.
+//! The event may then fall into this block, or, if the block is left early, into a later one: the
+//! block is *suspected* and the alarm set, so that the next block calls back and can tell.
+//!
+//! A block that is counted as a whole adds its length at its start, and [`OPEN`] until it cannot be left early any
+//! more. So the clock is ahead while it runs, when nothing looks, and when it has been left early. Then the next block
+//! calls back, whatever the time is, and takes back what has not started ([`left_early`]).
+//!
+//! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
+
+use wire::control::{End, Word};
+use wire::counters::{ALARM, CLOCK, DUE, LAST, OPEN, ORIGIN};
+use wire::definition::FrameKind;
+use wire::request::Request;
+
+use crate::block::{Blocks, from_progress};
+use crate::ledger::{Counters, Ledger};
+
+/// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
+const RECHECK: u64 = OPEN << 1;
+
+/// The clock without the alarms.
+const TIME: u64 = ALARM - 1;
+
+/// The vCPU whose instructions say when something is typed.
+pub const TIMEKEEPER: u32 = 0;
+
+/// The events of a run, by vCPU.
+pub struct Clock {
+    period_insns: u64,
+    jitter_seed: Option<u64>,
+    for_insns: Option<u64>,
+    max_insns: Option<u64>,
+    /// Addresses that open the window and close it.
+    from: Vec<u64>,
+    until: Vec<u64>,
+    is_window_open: bool,
+    /// Instruction of the run at which the console's input is to be looked after.
+    input_at: Option<u64>,
+    /// Distance of looks at how much has been written.
+    look_insns: Option<u64>,
+    /// Instruction of the run at which a debugger has it held.
+    hold_at: Option<u64>,
+    /// So many instructions before an event, blocks begin to call back for it.
+    early_insns: u64,
+    /// Length of a slice, and the timekeeper's instruction of the window at which the next one ends.
+    slice_insns: Option<u64>,
+    slice_at: Option<u64>,
+    vcpus: Vec<Vcpu>,
+}
+
+/// One vCPU's events.
+struct Vcpu {
+    /// Instruction of the window at which the next sample is due.
+    next_sample: u64,
+    suspect: Option<Suspect>,
+    random: u64,
+    /// Instructions before the window opened.
+    before_insns: u64,
+    /// Instruction of the run at which it is looked at how much has been written.
+    look_at: Option<u64>,
+}
+
+/// A block in which the next event may lie.
+pub struct Suspect {
+    /// Number of the block.
+    pub block: usize,
+    /// Index of the block's instruction that followed when `insns` was read.
+    pub index: u64,
+    /// Instructions before that one.
+    pub insns: u64,
+    /// The callers at that instruction.
+    pub stack: Vec<FrameKind>,
+}
+
+/// Something that is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A sample is to be taken.
+    Sample,
+    /// The console's input is to be looked after where the next block begins.
+    Input,
+    /// How much has been written is to be looked at.
+    Output,
+    /// The run is held for a debugger.
+    Hold,
+    /// A slice of the run is over.
+    Slice,
+    /// The run ends.
+    End(End),
+}
+
+/// An event that lies in the suspected block.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    /// What is to be done.
+    pub event: Event,
+    /// Instruction of the window.
+    pub at_insns: u64,
+    /// The block, and the index of that instruction in it.
+    pub block: usize,
+    /// See above.
+    pub index: u64,
+    /// How far the clock has come since.
+    pub overrun_insns: u64,
+}
+
+/// What a block's callback was made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    /// A transfer of control is open.
+    pub by_transfer: bool,
+    /// It was asked for, see [`recheck`].
+    pub by_recheck: bool,
+    time: u64,
+}
+
+impl Called {
+    /// Whether an event may lie in the block, too. Otherwise only the transfer called.
+    pub fn for_event(self, block_insns: u64) -> bool {
+        self.by_recheck || self.time + block_insns >= DUE
+    }
+
+    /// Has the time go on without the alarm.
+    pub fn go_on(self, vcpu: u32, ledger: &Ledger<impl Counters>) {
+        ledger.set(CLOCK, vcpu, self.time);
+    }
+}
+
+/// Whether the block before was left early. The flag is taken.
+fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
+    let clock = ledger.get(CLOCK, vcpu);
+    if clock & OPEN != 0 {
+        ledger.set(CLOCK, vcpu, clock & !OPEN);
+    }
+    clock & OPEN != 0
+}
+
+/// Takes back instructions that have been counted and did not start.
+fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
+    ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
+}
+
+/// Where the block before was counted as a whole and left early, takes back what has not started.
+pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
+    if !left_early(vcpu, ledger) {
+        return;
+    }
+    let (block, exit) = from_progress(ledger.get(LAST, vcpu));
+    let block = blocks.get(block);
+    let started = u64::from(block.exits[exit]);
+    take_back(vcpu, block.insns() - started, ledger);
+    ledger.shorten(vcpu, block, started);
+}
+
+/// What the clock says at the start of a block that has called back.
+pub fn called(vcpu: u32, ledger: &Ledger<impl Counters>) -> Called {
+    let clock = ledger.get(CLOCK, vcpu);
+    Called { by_transfer: clock & ALARM != 0, by_recheck: clock & RECHECK != 0, time: clock & TIME }
+}
+
+/// Has the next block call back.
+pub fn recheck(vcpu: u32, ledger: &Ledger<impl Counters>) {
+    ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) | RECHECK);
+}
+
+/// Starts `length` instructions, where generated code cannot. Whether an event lies in them.
+pub fn advance(vcpu: u32, length: u32, ledger: &Ledger<impl Counters>) -> bool {
+    ledger.add(CLOCK, vcpu, length.into()) >= DUE
+}
+
+/// Sets the clock back to an instruction, at which the run ends.
+pub fn set_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
+    ledger.set(CLOCK, vcpu, ledger.get(ORIGIN, vcpu).wrapping_add(insns));
+}
+
+/// A clock as it was.
+pub struct TurnedBack(u64);
+
+/// Turns the clock back to an instruction, until it is restored.
+pub fn turn_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) -> TurnedBack {
+    let clock = ledger.get(CLOCK, vcpu);
+    set_back(vcpu, insns, ledger);
+    TurnedBack(clock)
+}
+
+impl TurnedBack {
+    /// Turns it on again.
+    pub fn restore(self, vcpu: u32, ledger: &Ledger<impl Counters>) {
+        ledger.set(CLOCK, vcpu, self.0);
+    }
+}
+
+impl Clock {
+    /// The events that the request asks for, of so many vCPUs.
+    pub fn new(request: &Request, vcpus: u32) -> Clock {
+        let seed = request.jitter_seed.unwrap_or(0);
+        let vcpu = |vcpu: u32| Vcpu {
+            next_sample: 0,
+            suspect: None,
+            random: seed ^ (u64::from(vcpu) << 32),
+            before_insns: 0,
+            look_at: None,
+        };
+        let mut clock = Clock {
+            period_insns: request.period_insns,
+            jitter_seed: request.jitter_seed,
+            for_insns: request.for_insns,
+            max_insns: request.max_insns,
+            from: request.from.clone(),
+            until: request.until.clone(),
+            is_window_open: false,
+            input_at: None,
+            look_insns: None,
+            hold_at: None,
+            early_insns: 0,
+            slice_insns: request.slice_insns,
+            slice_at: request.slice_insns,
+            vcpus: (0..vcpus).map(vcpu).collect(),
+        };
+        for vcpu in 0..vcpus {
+            clock.vcpus[vcpu as usize].next_sample = clock.step(vcpu);
+        }
+        clock
+    }
+
+    /// Instructions to the next sample: the period, or with jitter 1 to 2·period-1, each equally
+    /// likely, so that the mean is the period and no loop can keep step.
+    fn step(&mut self, vcpu: u32) -> u64 {
+        if self.jitter_seed.is_none() {
+            return self.period_insns;
+        }
+        // SplitMix64 (Steele, Lea, Flood 2014): reproducible everywhere, no dependency for five lines.
+        let random = &mut self.vcpus[vcpu as usize].random;
+        *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1 + (z ^ (z >> 31)) % (2 * self.period_insns - 1)
+    }
+
+    /// Number of vCPUs.
+    pub fn vcpus(&self) -> u32 {
+        self.vcpus.len() as u32
+    }
+
+    /// Whether an instruction of the firmware opens the window.
+    pub fn opens_late(&self) -> bool {
+        !self.from.is_empty()
+    }
+
+    /// Whether the window opens or closes at this address.
+    pub fn is_bound(&self, pc: u64) -> bool {
+        self.from.contains(&pc) || self.until.contains(&pc)
+    }
+
+    /// Whether the window, still closed, opens at this address.
+    pub fn opens_at(&self, pc: u64) -> bool {
+        !self.is_window_open && self.from.contains(&pc)
+    }
+
+    /// Whether the open window closes at this address.
+    pub fn closes_at(&self, pc: u64) -> bool {
+        self.is_window_open && self.until.contains(&pc)
+    }
+
+    /// Says when to look after the input.
+    pub fn set_input(&mut self, at_insns_of_run: Option<u64>) {
+        self.input_at = at_insns_of_run;
+    }
+
+    /// Says after how many instructions of any vCPU it is to be looked at how much has been written.
+    pub fn set_look(&mut self, insns: u64) {
+        self.look_insns = Some(insns);
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.look_at = Some(insns));
+    }
+
+    /// Says at which instruction the run is held.
+    pub fn set_hold(&mut self, at_insns_of_run: Option<u64>) {
+        self.hold_at = at_insns_of_run;
+    }
+
+    /// Whether nothing is due before the instruction at which the run is held.
+    pub fn holds_next(&self, vcpu: u32) -> bool {
+        let before_insns = self.vcpus[vcpu as usize].before_insns;
+        self.hold_at.is_some_and(|at| at.saturating_sub(before_insns).max(1) == self.next_event(vcpu))
+    }
+
+    /// Has blocks call back so many instructions before an event, from when the clock is set next.
+    pub fn set_early(&mut self, insns: u64) {
+        self.early_insns = insns;
+    }
+
+    /// Instructions that a vCPU has started since reset.
+    pub fn insns_of_run(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> u64 {
+        self.vcpus[vcpu as usize].before_insns + ledger.insns(vcpu)
+    }
+
+    fn next_input(&self, vcpu: u32) -> Option<u64> {
+        self.input_at.filter(|_| vcpu == TIMEKEEPER)
+    }
+
+    fn next_slice(&self, vcpu: u32) -> Option<u64> {
+        self.slice_at.filter(|_| vcpu == TIMEKEEPER)
+    }
+
+    /// The next event of a vCPU, in instructions of the window: a sample, input, a look or a limit.
+    fn next_event(&self, vcpu: u32) -> u64 {
+        let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
+        let none = u64::MAX;
+        let max = self.max_insns.map_or(none, |max| max.saturating_sub(before_insns).max(1));
+        let input = self.next_input(vcpu).map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let look = look_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let hold = self.hold_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
+        let next = max.min(input).min(look).min(hold);
+        let slice = self.next_slice(vcpu).unwrap_or(none);
+        if self.is_window_open { next.min(next_sample).min(slice).min(self.for_insns.unwrap_or(none)) } else { next }
+    }
+
+    /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
+    /// step on the way there.
+    fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger<impl Counters>) {
+        let next = self.next_event(vcpu).saturating_sub(self.early_insns);
+        let clock = DUE - next.saturating_sub(insns).min(DUE);
+        ledger.set(ORIGIN, vcpu, clock.wrapping_sub(insns));
+        ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
+    }
+
+    /// How many instructions from now the next event is due; 0: it is due, or was.
+    pub fn insns_to_event(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> u64 {
+        self.next_event(vcpu).saturating_sub(ledger.insns(vcpu))
+    }
+
+    /// Whether an event is due, or may be.
+    pub fn is_due(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
+        ledger.get(CLOCK, vcpu) >= DUE
+    }
+
+    /// Sets the clock to the next event anew: it may be another one.
+    pub fn set(&self, vcpu: u32, ledger: &Ledger<impl Counters>) {
+        self.set_to(vcpu, ledger.insns(vcpu), false, ledger);
+    }
+
+    /// Opens the window at this instruction: all vCPUs at zero.
+    pub fn open_window(&mut self, ledger: &Ledger<impl Counters>) {
+        self.is_window_open = true;
+        let mut before_insns = 0;
+        for vcpu in 0..self.vcpus() {
+            let insns = if !self.from.is_empty() { ledger.insns(vcpu) } else { 0 };
+            before_insns += insns;
+            self.vcpus[vcpu as usize].before_insns = insns;
+            self.vcpus[vcpu as usize].suspect = None;
+            self.set_to(vcpu, 0, false, ledger);
+        }
+        ledger.say(Word::BeforeWindowInsns, before_insns);
+        ledger.say(Word::WindowOpen, 1);
+    }
+
+    /// Whether the next event is in reach of so many instructions.
+    pub fn is_in_reach(&self, vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) -> bool {
+        self.next_event(vcpu) <= ledger.insns(vcpu) + insns
+    }
+
+    /// Suspects a block, or none, and sets the clock: the block after a suspected one calls back.
+    pub fn suspect(&mut self, vcpu: u32, suspect: Option<Suspect>, ledger: &Ledger<impl Counters>) {
+        let is_suspected = suspect.is_some();
+        self.vcpus[vcpu as usize].suspect = suspect;
+        self.set_to(vcpu, ledger.insns(vcpu), is_suspected, ledger);
+    }
+
+    /// Suspects instructions that have already been counted.
+    pub fn suspect_started(&mut self, vcpu: u32, suspect: Suspect) {
+        self.vcpus[vcpu as usize].suspect = Some(suspect);
+    }
+
+    /// The callers in the suspected block.
+    pub fn suspected_stack(&self, vcpu: u32) -> &[FrameKind] {
+        self.vcpus[vcpu as usize].suspect.as_ref().map_or(&[], |suspect| &suspect.stack)
+    }
+
+    /// The next event that fell into the suspected block, now that the clock says how far it came. None: there is
+    /// none, or none yet, for the block may not be over.
+    pub fn due(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) -> Option<Due> {
+        // Nearly always there is none, and nothing else needs to be asked.
+        let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
+        let insns = ledger.insns(vcpu);
+        let at_insns = self.next_event(vcpu);
+        if at_insns > insns {
+            return None;
+        }
+        let event = self.due_at(vcpu, at_insns)?;
+        let index = index + at_insns - before - 1;
+        Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
+    }
+
+    /// The next event at exactly this instruction of the window: a sample before a slice's end, input, a look, a hold, and
+    /// those before the end. Each is due once.
+    pub fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
+        let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
+        if self.is_window_open && next_sample == insns {
+            self.vcpus[vcpu as usize].next_sample = insns + self.step(vcpu);
+            return Some(Event::Sample);
+        }
+        if self.is_window_open && self.next_slice(vcpu).is_some_and(|at| at <= insns) {
+            self.slice_at = self.slice_insns.map(|length| insns + length);
+            return Some(Event::Slice);
+        }
+        if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
+            self.input_at = None;
+            return Some(Event::Input);
+        }
+        if look_at.is_some_and(|at| at <= insns + before_insns) {
+            self.vcpus[vcpu as usize].look_at = self.look_insns.map(|distance| insns + before_insns + distance);
+            return Some(Event::Output);
+        }
+        if self.hold_at.is_some_and(|at| at <= insns + before_insns) {
+            self.hold_at = None;
+            return Some(Event::Hold);
+        }
+        let is_reached = |limit: Option<u64>, before: u64| limit.is_some_and(|limit| insns + before >= limit);
+        if self.is_window_open && is_reached(self.for_insns, 0) {
+            Some(Event::End(End::For))
+        } else if is_reached(self.max_insns, before_insns) {
+            Some(Event::End(End::MaxInsns))
+        } else {
+            None
+        }
+    }
+}

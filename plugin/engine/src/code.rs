@@ -1,0 +1,168 @@
+//! What the image says of a code address: its function, its unwind rule, whether a call ends before it.
+//! Stacks ask for the same few addresses again and again, so the answers are kept.
+
+use std::ops::Range;
+
+use decode::Flow;
+use wire::request::Request;
+use wire::unwind::{Row, Rule, rule_at};
+
+use crate::guest::{Guest, Vcpu};
+
+/// A power of two; a firmware that samples more places only searches again.
+const KEPT_PLACES: usize = 4096;
+
+/// A code address: that of an instruction, or the last byte of a call, which is as good as the call's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    address: u64,
+    /// Entry of the function that it lies in.
+    pub function: Option<u64>,
+    /// How to find that function's caller here.
+    pub rule: Option<Rule>,
+    /// The function never returns and does not keep its return address.
+    pub is_forgetful: bool,
+    /// A call ends at this byte.
+    pub ends_call: bool,
+}
+
+/// The image's code.
+pub struct Code {
+    /// The firmware's functions, sorted.
+    functions: Vec<Range<u64>>,
+    /// Sorted addresses of branches whose jumps follow from the counts.
+    loops: Vec<u64>,
+    /// Entries that no instruction names as its target, sorted.
+    pointed: Vec<u64>,
+    /// Entries of the functions that never return and so do not keep their return address, sorted.
+    forgetful: Vec<u64>,
+    rows: Vec<Row>,
+    /// Entry of the firmware's first function.
+    pub first_function: Option<u64>,
+    /// The places asked for last, each in the slot that its address says.
+    places: Vec<Option<Place>>,
+}
+
+impl Code {
+    /// The code that the request describes.
+    pub fn new(request: &Request) -> Code {
+        let has_stacks = request.max_depth.is_some();
+        let mut code = Code {
+            functions: request.functions.clone(),
+            loops: request.loops.clone(),
+            pointed: request.pointed.clone(),
+            forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
+            // Without stacks, too: an arc's return address may have to be found by them.
+            rows: request.unwind.clone(),
+            first_function: None,
+            places: vec![None; KEPT_PLACES],
+        };
+        code.first_function = request.entry.map(|entry| code.function_of(entry).unwrap_or(entry));
+        code
+    }
+
+    /// Whether a function of the firmware starts there.
+    pub fn is_entry(&self, address: u64) -> bool {
+        self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
+    }
+
+    /// Whether a function may start there: where no functions are known, anywhere.
+    pub fn may_be_entry(&self, address: u64) -> bool {
+        self.functions.is_empty() || self.is_entry(address)
+    }
+
+    /// Entry of the function that an address lies in.
+    pub fn function_of(&self, address: u64) -> Option<u64> {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let function = &self.functions[after.checked_sub(1)?];
+        function.contains(&address).then_some(function.start)
+    }
+
+    /// Whether it is known where functions are.
+    pub fn has_functions(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    /// Whether an address lies in the firmware's first function.
+    pub fn is_in_first_function(&self, address: u64) -> bool {
+        self.first_function.is_some() && self.function_of(address) == self.first_function
+    }
+
+    /// Whether the turns of the loop that this branch closes follow from the counts.
+    pub fn is_counted_loop(&self, branch: u64) -> bool {
+        self.loops.binary_search(&branch).is_ok()
+    }
+
+    /// Whether a function starts there that the code seems to reach through pointers only.
+    pub fn is_pointed(&self, entry: u64) -> bool {
+        self.pointed.binary_search(&entry).is_ok()
+    }
+
+    /// Whether the function that starts there never returns and does not keep its return address.
+    pub fn is_forgetful(&self, entry: u64) -> bool {
+        self.forgetful.binary_search(&entry).is_ok()
+    }
+
+    /// The facts about an address.
+    pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Place {
+        let slot = (address >> 1) as usize % KEPT_PLACES;
+        if let Some(place) = self.places[slot].filter(|place| place.address == address) {
+            return place;
+        }
+        let function = self.function_of(address);
+        let rule = rule_at(&self.rows, address).copied();
+        let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry));
+        let after = address.wrapping_add(1);
+        let ends_call = after & 1 == 0 && (is_call(after, 4, guest) || is_call(after, 2, guest));
+        let place = Place { address, function, rule, is_forgetful, ends_call };
+        self.places[slot] = Some(place);
+        place
+    }
+
+    /// Whether the call before a return address went to another function than this one, and neither that nor the one that
+    /// called runs into it.
+    pub fn is_call_of_another(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+        let Some(target) = target_before(return_addr, guest) else { return false };
+        let before = entry.checked_sub(1).and_then(|last| self.function_of(last));
+        let of_before = [target, return_addr.wrapping_sub(1)].map(|address| self.function_of(address));
+        let runs_on = |size| {
+            let flow = flow_before(entry, size, guest);
+            !matches!(flow, Some(Flow::Return | Flow::Jump { .. } | Flow::IndirectJump { .. } | Flow::ComputedJump))
+        };
+        let is_before = before.is_some() && of_before.contains(&before);
+        self.function_of(target).is_some_and(|called| called != entry)
+            && !(is_before && [4, 2].into_iter().all(runs_on))
+    }
+
+    /// Whether the instruction before an address is a call.
+    pub fn is_return_address(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+        self.place(address.wrapping_sub(1), guest).ends_call
+    }
+}
+
+/// Whether the instruction of so many bytes before `after` is a call.
+fn is_call(after: u64, size: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+    flow_before(after, size, guest).is_some_and(Flow::is_call)
+}
+
+/// Where control goes after the instruction of so many bytes before `after`; None: there is none.
+fn flow_before(after: u64, size: u64, guest: &mut Guest<impl Vcpu>) -> Option<Flow> {
+    let before = after.wrapping_sub(size);
+    let bytes = guest.memory(before, size as usize)?;
+    let insn = decode::decode(guest.isa, before, &bytes);
+    (u64::from(insn.len_bytes) == size).then_some(insn.flow)
+}
+
+/// Where the call before `after` goes; None: there is no call, or it says so by a register.
+fn target_before(after: u64, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
+    let (size, flow) = [4, 2].into_iter().find_map(|size| {
+        let flow = flow_before(after, size, guest).filter(|flow| flow.is_call())?;
+        Some((size, flow))
+    })?;
+    let upper = after.wrapping_sub(size + 4);
+    let upper = guest.memory(upper, 4).and_then(|bytes| decode::auipc(guest.isa, upper, &bytes));
+    match upper.map_or(flow, |upper| flow.after_upper(guest.isa, upper)) {
+        Flow::Call { target } => Some(target),
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Activations: which call of a function code belongs to, told by its frame and its return address as the unwind
+//! information says at that instruction. It knows what no register and no jump shows: that a function goes on in a cold
+//! part of its own, or where an exception lands.
+
+use wire::unwind::{Base, Rule, Saved};
+
+use crate::code::{Code, Place};
+use crate::guest::{Context, Guest, Vcpu};
+
+/// One call of a function, while it is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// Canonical frame address: the stack pointer at its entry.
+    pub cfa: u64,
+    /// Where it returns to.
+    pub return_addr: u64,
+}
+
+/// The activation at an instruction that is about to execute with these registers (`is_caller`: that has called what
+/// executes), and the registers of its caller. None: the unwind information does not say.
+pub fn at(
+    context: Context,
+    is_caller: bool,
+    guest: &mut Guest<impl Vcpu>,
+    code: &mut Code,
+) -> Option<(Activation, Context)> {
+    let Place { rule, function, is_forgetful, .. } = code.place(context.pc.wrapping_sub(is_caller.into()), guest);
+    let Rule { base, cfa_offset_bytes, return_addr, frame_pointer } = rule?;
+    let from = if base == Base::StackPointer { context.sp } else { context.frame_pointer };
+    let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
+    let mut saved = |place, register| match place {
+        Saved::Register => Some(register),
+        Saved::AtCfa(offset_bytes) => guest.pointer(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes)))),
+        Saved::Lost | Saved::SecondLink => None,
+    };
+    let is_kept = !is_caller && (!is_forgetful || function == Some(context.pc));
+    if return_addr == Saved::Register && !is_kept {
+        return None;
+    }
+    let return_addr = saved(return_addr, context.return_addr)?;
+    let frame_pointer = saved(frame_pointer, context.frame_pointer).unwrap_or(0);
+    let return_addr = guest.code_address(return_addr);
+    let caller = Context { pc: return_addr, sp: cfa, return_addr: 0, second_return_addr: 0, frame_pointer };
+    Some((Activation { cfa, return_addr }, caller))
+}

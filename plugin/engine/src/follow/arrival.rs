@@ -1,0 +1,298 @@
+//! Arrivals: where control has come to, and by what, so that the shadow stack of functions is what executes.
+//!
+//! Generated code notices when a block is in another function than the last one ([`HERE`]), and keeps what a call leaves
+//! as its return address ([`LINK`]). The rest follows from where the code goes on: after a call that is active it
+//! has returned; at a function's start it has jumped there (a tail call); anywhere else it was left by a longjmp, an
+//! exception of C++ or a switch of stacks, and what is active there is told by its frame ([`super::activation`]).
+//!
+//! One arrival that cannot be told must not spoil the rest of a run: what is active is then unwound, and counted as
+//! resynchronised.
+
+use wire::counters::{HERE, LINK, STACK_SET, here};
+use wire::unwind::Saved;
+
+use super::activation::{self, Activation};
+use super::context::{Core, Parked, Path, Shadow};
+use super::tree::Tree;
+use crate::code::Code;
+use crate::guest::{Context, Guest, Vcpu};
+use crate::ledger::{Counters, Ledger};
+
+/// Most stacks that wait to go on, per vCPU; the ones that wait longest are forgotten.
+const MAX_PARKED: usize = 1024;
+
+/// Deepest stack that is unwound to resynchronise.
+const MAX_UNWOUND: usize = 1024;
+
+/// Of a call: its return address is not in the usual register.
+const IS_HELPER: u64 = 1;
+
+/// What [`LINK`] holds for a call that returns to `next`.
+pub fn link(next: u64, is_helper: bool) -> u64 {
+    next | if is_helper { IS_HELPER } else { 0 }
+}
+
+/// Code is about to execute its first instruction in another function than the last one was in, or after a call, a
+/// return or an exception.
+pub struct Arrival<'a, V: Vcpu, C> {
+    /// The exact tree.
+    pub tree: &'a mut Tree,
+    /// What the vCPU executes.
+    pub core: &'a mut Core,
+    /// The processor.
+    pub guest: &'a mut Guest<V>,
+    /// The image's code.
+    pub code: &'a mut Code,
+    /// The books.
+    pub ledger: &'a mut Ledger<C>,
+}
+
+/// An instruction that is about to execute.
+#[derive(Clone, Copy)]
+struct Place {
+    pc: u64,
+    sp: u64,
+    /// All registers, where they are known already.
+    registers: Option<Context>,
+}
+
+impl Place {
+    fn registers(&mut self, guest: &mut Guest<impl Vcpu>) -> Context {
+        *self.registers.get_or_insert_with(|| guest.context(self.pc))
+    }
+}
+
+/// What is known of an arrival without a call.
+#[derive(Clone, Copy, Default)]
+struct Came {
+    /// By a jump into the middle of another function.
+    has_crossed: bool,
+    /// On another stack than the last function, perhaps.
+    has_other_stack: bool,
+}
+
+impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
+    /// At an instruction, with the registers as they are.
+    pub fn here(self, pc: u64) {
+        // Most arrivals ask for no other register.
+        let sp = self.guest.stack_pointer();
+        self.at(Place { pc, sp, registers: None });
+    }
+
+    fn at(mut self, mut at: Place) {
+        let vcpu = self.core.vcpu;
+        let function = self.code.function_of(at.pc);
+        let taken = |slot| {
+            let value = self.ledger.get(slot, vcpu);
+            self.ledger.set(slot, vcpu, 0);
+            value
+        };
+        let (link, has_other_stack) = (taken(LINK), taken(STACK_SET) != 0);
+        self.ledger.set(HERE, vcpu, here(function));
+        let came = Came { has_crossed: self.tree.has_crossed(vcpu, at.pc), has_other_stack };
+        self.tree.attribute(self.core, self.ledger);
+        if let Some(resumed) = self.core.resumed.take() {
+            if (resumed.pc, resumed.sp) == (at.pc, at.sp) {
+                return;
+            }
+            if resumed.sp != at.sp && self.core.exceptions.is_empty() {
+                // A kernel that is not known has switched stacks.
+                self.switch((resumed.pc, resumed.sp), at, None);
+            }
+        }
+        let return_addr = link & !IS_HELPER;
+        if link != 0 && return_addr != at.pc {
+            self.call(at, return_addr, link & IS_HELPER != 0);
+        } else {
+            self.go_on(&mut at, came);
+        }
+        if self.core.exceptions.is_empty() && function == Some(at.pc) {
+            self.core.note_stack_pointer(at.sp, self.ledger);
+        }
+        self.tree.node_changed(self.core, self.ledger);
+    }
+
+    /// An exception comes before the instruction at which the code was about to go on: whether a function
+    /// was just entered or left would have been noticed at that instruction.
+    pub fn before_exception(self, interrupted: Context) {
+        let Core { vcpu, .. } = *self.core;
+        let function = self.code.function_of(interrupted.pc);
+        if self.ledger.get(HERE, vcpu) != here(function) || self.ledger.get(LINK, vcpu) != 0 {
+            let Context { pc, sp, .. } = interrupted;
+            self.at(Place { pc, sp, registers: Some(interrupted) });
+        }
+    }
+
+    /// Code was called: there is no doubt by what.
+    fn call(&mut self, Place { pc, sp, .. }: Place, return_addr: u64, is_helper: bool) {
+        let function = self.code.function_of(pc);
+        let caller = self.code.function_of(return_addr.wrapping_sub(1));
+        if let Some(caller) = caller
+            && self.core.frames().last().is_some_and(|top| top.entry != caller)
+        {
+            self.tree.note_resynchronised(self.ledger);
+            match covering(self.core.frames(), caller, sp) {
+                Some(index) => self.truncate(index + 1),
+                None => self.push(unknown(caller, sp), false),
+            }
+        }
+        if function.is_some() && function == caller && function != Some(pc) && self.is_far_jump(pc) {
+            return;
+        }
+        let entry = function.unwrap_or(pc);
+        self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
+    }
+
+    /// Code goes on at an instruction without a call.
+    fn go_on(&mut self, at: &mut Place, came: Came) {
+        let Place { pc, sp, .. } = *at;
+        if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
+            self.truncate(index);
+        }
+        // Code without a name is part of the function that led there.
+        let Some(entry) = self.code.function_of(pc) else { return };
+        let starts = entry == pc;
+        let top = self.core.frames().last().copied();
+        // An outermost function may set up its stack.
+        let is_in = |top: Shadow, is_only: bool| top.entry == entry && !starts && (sp <= top.entry_sp || is_only);
+        if top.is_some_and(|top| is_in(top, self.core.frames().len() == 1)) && !came.has_crossed {
+            return;
+        }
+        let registers = at.registers(self.guest);
+        let return_addr = self.guest.code_address(registers.return_addr);
+        let shadow = Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 };
+        let Some(top) = top else { return self.push(shadow, starts) };
+        if starts && top.is_same(&shadow) {
+            return;
+        }
+        if came.has_crossed {
+            return self.tree.replace(self.core, entry, starts, self.ledger);
+        }
+        let activation = activation::at(registers, false, self.guest, self.code).map(|(activation, _)| activation);
+        if let Some(activation) = activation
+            && let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation))
+        {
+            self.truncate(index + 1);
+            if starts || self.core.frames()[index].entry != entry {
+                self.tree.replace(self.core, entry, starts, self.ledger);
+            }
+        } else if starts {
+            let return_addr = activation.map_or(return_addr, |activation| activation.return_addr);
+            self.start(Shadow { return_addr, ..shadow }, top, *at, came);
+        } else {
+            self.land(*at, entry, top, activation);
+        }
+    }
+
+    /// A function starts by a jump, and is to return elsewhere than the one before it.
+    fn start(&mut self, shadow: Shadow, top: Shadow, at: Place, came: Came) {
+        let Shadow { entry, return_addr, .. } = shadow;
+        if came.has_other_stack {
+            // The start of a task or a coroutine, which may find a return address of what ran before.
+            self.switch((top.return_addr, top.entry_sp), at, None);
+            return self.push(shadow, true);
+        }
+        if top.return_addr == return_addr {
+            // With something left on the stack: an outermost function, or the common end of several.
+            return self.tree.replace(self.core, entry, true, self.ledger);
+        }
+        if self.code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry) {
+            // It was given a return address by hand, or finds that of an earlier call: it would return there.
+            return self.push(shadow, true);
+        }
+        let same = self.core.frames().iter().rposition(|frame| frame.return_addr == return_addr);
+        if let (true, Some(index)) = (self.code.is_return_address(return_addr, self.guest), same) {
+            self.truncate(index + 1);
+            return self.tree.replace(self.core, entry, true, self.ledger);
+        }
+        // A start that returns nowhere.
+        self.switch((top.return_addr, top.entry_sp), at, None);
+        self.push(shadow, true);
+    }
+
+    /// Code goes on in the middle of a function that the one before has not called, nor returned to.
+    fn land(&mut self, mut at: Place, entry: u64, top: Shadow, activation: Option<Activation>) {
+        let Core { task, .. } = *self.core;
+        if self.core.exceptions.is_empty()
+            && self.core.parked.iter().any(|parked| parked.is(task, (at.pc, at.sp), activation))
+        {
+            self.switch((top.return_addr, top.entry_sp), at, activation);
+            // One of them less: this comes to an end.
+            return self.go_on(&mut at, Came::default());
+        }
+        if let Some(index) = covering(self.core.frames(), entry, at.sp) {
+            return self.truncate(index + 1);
+        }
+        self.tree.note_resynchronised(self.ledger);
+        let registers = at.registers(self.guest);
+        self.unwind(registers);
+    }
+
+    /// Makes the shadow stack what the unwind information says.
+    fn unwind(&mut self, at: Context) {
+        let (mut found, mut next) = (Vec::new(), at);
+        let keep = loop {
+            let is_caller = !found.is_empty();
+            let function = self.code.function_of(next.pc.wrapping_sub(is_caller.into()));
+            let told = activation::at(next, is_caller, self.guest, self.code);
+            let (Some(entry), Some((activation, caller))) = (function, told) else {
+                // What is certain is that it executes, and what lies above it on the stack.
+                found.extend(function.map(|entry| unknown(entry, next.sp)));
+                break self.core.frames().iter().take_while(|frame| frame.entry_sp > next.sp).count();
+            };
+            if let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation)) {
+                break index + 1;
+            }
+            let Activation { cfa: entry_sp, return_addr } = activation;
+            found.push(Shadow { entry, entry_sp, return_addr, is_helper: false, node: 0 });
+            if !self.code.is_return_address(return_addr, self.guest) || found.len() >= MAX_UNWOUND {
+                break 0;
+            }
+            next = caller;
+        };
+        self.truncate(keep);
+        for shadow in found.into_iter().rev() {
+            self.push(shadow, false);
+        }
+    }
+
+    /// Puts what executed aside until it goes on there, for what goes on now.
+    fn switch(&mut self, (pc, sp): (u64, u64), at: Place, activation: Option<Activation>) {
+        let Core { task, .. } = *self.core;
+        let parked = &mut self.core.parked;
+        let waiting = parked.iter().rposition(|parked| parked.is(task, (at.pc, at.sp), activation));
+        let path = waiting.and_then(|index| parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
+        if parked.len() >= MAX_PARKED {
+            parked.pop_front();
+        }
+        let path = std::mem::replace(self.core.path(), path);
+        self.core.parked.push_back(Parked { pc, sp, task, path });
+    }
+
+    fn push(&mut self, shadow: Shadow, is_call: bool) {
+        self.tree.push(self.core, shadow, is_call, self.ledger);
+    }
+
+    fn truncate(&mut self, keep: usize) {
+        self.tree.truncate(self.core, keep, self.ledger);
+    }
+
+    /// Whether what was called in the middle of its own function is no subroutine: the return address is kept elsewhere,
+    /// and the link register only clobbered. Armv6-M has no other far jump.
+    fn is_far_jump(&mut self, pc: u64) -> bool {
+        self.code.place(pc, self.guest).rule.is_some_and(|rule| rule.return_addr != Saved::Register)
+    }
+}
+
+/// The activation of a function that is live with this stack pointer: those above it lie below the stack pointer, or
+/// keep nothing on the stack. An outermost function may have switched its stack.
+fn covering(frames: &[Shadow], entry: u64, sp: u64) -> Option<usize> {
+    let above = frames.iter().rposition(|frame| frame.entry_sp > sp).unwrap_or(0);
+    let is_it = |index: &usize| frames[*index].entry == entry && (frames[*index].entry_sp >= sp || *index == 0);
+    (above..frames.len()).rev().find(is_it)
+}
+
+/// A function that is active, of which it is not known what called it.
+fn unknown(entry: u64, sp: u64) -> Shadow {
+    Shadow { entry, entry_sp: sp, return_addr: 0, is_helper: false, node: 0 }
+}

@@ -1,0 +1,249 @@
+//! What each vCPU executes: a task's code, or the handlers of exceptions above it. Each of these is a context of
+//! its own, with the functions that are active in it.
+
+use std::collections::VecDeque;
+
+use wire::zone::ContextKind;
+
+use super::activation::Activation;
+use super::fault::LastException;
+use super::nest::{Contexts, Nest};
+use super::watermark::Watermark;
+use crate::guest::{Context, Taken};
+use crate::ledger::{Counters, Ledger};
+
+/// What one vCPU executes.
+pub struct Core {
+    /// Its number.
+    pub vcpu: u32,
+    /// Active exceptions, the outermost first.
+    pub exceptions: Vec<Active>,
+    /// The code outside all exceptions; only for the exact tree.
+    pub thread: Path,
+    /// Such code that something else executes in place of, the oldest first; only for the exact tree.
+    pub parked: VecDeque<Parked>,
+    /// What the exception had interrupted that has just returned; only for the exact tree.
+    pub resumed: Option<Context>,
+    /// The running task, 0: none.
+    pub task: u32,
+    /// The exception that came last, as far as it alone has executed since.
+    pub fault: LastException,
+    /// Stack use of the running task.
+    pub watermark: Option<Watermark>,
+    /// The clocks and zones of what is no exception; None: they are not kept.
+    contexts: Option<Contexts>,
+}
+
+/// An exception whose handler has started and not returned.
+pub struct Active {
+    /// Exception number, or cause with the highest of 64 bits for interrupts.
+    pub number: u64,
+    /// First address of the handler.
+    pub handler: u64,
+    /// The stack pointer that it started with.
+    pub entry_sp: u64,
+    /// What goes on after it. None: a task that has not run yet.
+    pub interrupted: Option<Context>,
+    /// The vCPU's instructions as it was taken.
+    pub began_at: u64,
+    /// The handler's code; only for the exact tree.
+    pub path: Path,
+    /// Its zones.
+    pub nest: Nest,
+    /// Its node in the exact tree.
+    pub node: u32,
+    /// Another exception came before the handler's first instruction, which is still to come.
+    pub is_preempted: bool,
+}
+
+/// The functions that are active in one context.
+#[derive(Default)]
+pub struct Path {
+    /// The outermost first.
+    pub frames: Vec<Shadow>,
+    /// Its clock and open calls.
+    pub calls: Calls,
+}
+
+/// Code on a stack of its own (a coroutine, a task of a kernel that is not known) which waits to go on.
+pub struct Parked {
+    /// Where it goes on, and with which stack pointer.
+    pub pc: u64,
+    /// See above.
+    pub sp: u64,
+    /// The task that it is of, 0: none.
+    pub task: u32,
+    /// Its functions.
+    pub path: Path,
+}
+
+/// A function on a shadow stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow {
+    /// First address of the function.
+    pub entry: u64,
+    /// The stack pointer at its first instruction.
+    pub entry_sp: u64,
+    /// Where it returns to.
+    pub return_addr: u64,
+    /// A helper with a link register of its own, which may return with another stack pointer (millicode).
+    pub is_helper: bool,
+    /// Its node in the exact tree.
+    pub node: u32,
+}
+
+/// One context's clock and open calls.
+#[derive(Default)]
+pub struct Calls {
+    /// Instructions of this context alone.
+    pub insns: u64,
+    /// The outermost first.
+    pub open: Vec<Call>,
+    /// It began before the window opened.
+    pub began_before_window: bool,
+}
+
+/// A call whose end is awaited.
+pub struct Call {
+    /// First address of the function.
+    pub entry: u64,
+    /// First counter of its function's calls.
+    pub slot: u32,
+    /// Length of the shadow stack that it lives with: functions that follow each other by tail calls have one.
+    pub depth: usize,
+    /// The context's clock at its entry.
+    pub since: u64,
+    /// The vCPU's.
+    pub began_at: u64,
+}
+
+impl Active {
+    /// Whether the processor has taken this very exception.
+    pub fn is(&self, taken: &Taken) -> bool {
+        let Taken { number, handler, entry_sp, interrupted, .. } = *taken;
+        (self.number, self.handler, self.entry_sp, self.interrupted) == (number, handler, entry_sp, interrupted)
+    }
+}
+
+/// What a function may take off its caller's stack as it returns: `__gnu_mcount_nc` a word.
+const MAX_TAKEN_BYTES: u64 = 16;
+
+impl Shadow {
+    /// Whether code that goes on at `pc` with this stack pointer is what this function returns to.
+    pub fn returns_to(&self, pc: u64, sp: u64) -> bool {
+        self.return_addr == pc && (self.is_helper || sp.wrapping_sub(self.entry_sp) <= MAX_TAKEN_BYTES)
+    }
+
+    /// Whether this is the same activation of the same function.
+    pub fn is_same(&self, other: &Shadow) -> bool {
+        (self.entry, self.entry_sp, self.return_addr) == (other.entry, other.entry_sp, other.return_addr)
+    }
+
+    /// Whether this is the activation whose frame starts there and returns there.
+    pub fn is(&self, activation: Activation) -> bool {
+        (self.entry_sp, self.return_addr) == (activation.cfa, activation.return_addr)
+    }
+}
+
+impl Parked {
+    /// Whether this is what goes on in a task at that pc and stack pointer, in that activation if it is known.
+    pub fn is(&self, task: u32, at: (u64, u64), activation: Option<Activation>) -> bool {
+        let has_activation = |activation| self.path.frames.iter().any(|frame| frame.is(activation));
+        self.task == task && ((self.pc, self.sp) == at || activation.is_some_and(has_activation))
+    }
+}
+
+impl Core {
+    /// A vCPU of which nothing has been seen.
+    pub fn new(vcpu: u32, has_contexts: bool) -> Core {
+        Core {
+            vcpu,
+            exceptions: Vec::new(),
+            thread: Path::default(),
+            parked: VecDeque::new(),
+            resumed: None,
+            task: 0,
+            fault: LastException::default(),
+            watermark: None,
+            contexts: has_contexts.then(Contexts::default),
+        }
+    }
+
+    /// The context that executes.
+    pub fn path(&mut self) -> &mut Path {
+        self.exceptions.last_mut().map_or(&mut self.thread, |active| &mut active.path)
+    }
+
+    /// Functions that are active in the context that executes.
+    pub fn frames(&mut self) -> &mut Vec<Shadow> {
+        &mut self.path().frames
+    }
+
+    /// Clock of the context that executes.
+    pub fn calls(&mut self) -> &mut Calls {
+        &mut self.path().calls
+    }
+
+    /// A stack pointer of the running task's, outside exceptions.
+    pub fn note_stack_pointer(&self, sp: u64, ledger: &Ledger<impl Counters>) {
+        if let Some(watermark) = &self.watermark {
+            watermark.note_stack_pointer(self.vcpu, sp, ledger);
+        }
+    }
+
+    /// What executes, as zones are told apart by it.
+    pub fn zone_context(&self) -> ContextKind {
+        self.exceptions.last().map_or(ContextKind::Task(self.task), |active| ContextKind::Exception(active.number))
+    }
+
+    /// Counts what was executed since the last change of contexts for the one that executed it.
+    pub fn advance(&mut self, ledger: &mut Ledger<impl Counters>) {
+        let Some(contexts) = &mut self.contexts else { return };
+        let insns = ledger.insns(self.vcpu);
+        let amount = insns.saturating_sub(std::mem::replace(&mut contexts.counted_insns, insns));
+        match self.exceptions.last_mut() {
+            Some(active) => {
+                active.nest.insns += amount;
+                contexts.count_exception((active.number, active.handler), self.vcpu, amount, ledger);
+            }
+            None => contexts.count_task(self.task, self.vcpu, amount, ledger),
+        }
+    }
+
+    /// Zones of the context that executes; None: they are not kept.
+    pub fn nest(&mut self) -> Option<&mut Nest> {
+        let contexts = self.contexts.as_mut()?;
+        match self.exceptions.last_mut() {
+            Some(active) => Some(&mut active.nest),
+            None => Some(contexts.threads.entry(self.task).or_default()),
+        }
+    }
+
+    /// Zones of all contexts.
+    pub fn nests(&self) -> impl Iterator<Item = &Nest> {
+        let threads = self.contexts.iter().flat_map(|contexts| contexts.threads.values());
+        threads.chain(self.exceptions.iter().map(|active| &active.nest))
+    }
+
+    /// The innermost zone, as samples name it; 0: none.
+    pub fn zone_path(&self) -> u32 {
+        let thread = self.contexts.as_ref().and_then(|contexts| contexts.threads.get(&self.task));
+        self.exceptions.last().map(|active| &active.nest).or(thread).map_or(0, Nest::path)
+    }
+
+    /// The window opens: what is under way began before it.
+    pub fn restart(&mut self) {
+        self.fault.restart();
+        if let Some(contexts) = &mut self.contexts {
+            contexts.counted_insns = 0;
+            contexts.threads.values_mut().for_each(Nest::restart);
+        }
+        self.exceptions.iter_mut().for_each(|active| active.nest.restart());
+        self.thread.calls.open.clear();
+        self.parked.iter_mut().for_each(|parked| parked.path.calls.open.clear());
+        for active in &mut self.exceptions {
+            active.path.calls.open.clear();
+            active.path.calls.began_before_window = true;
+        }
+    }
+}

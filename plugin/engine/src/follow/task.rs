@@ -1,0 +1,327 @@
+//! The tasks of the firmware's kernel: which one runs, since when, on which stack.
+//!
+//! A kernel names the running task in one variable, which few of its functions store to. A callback after
+//! the stores of those sees every switch at its instruction, so that instructions per task are exact; and
+//! each sample looks whether the variable is still what the last switch made it.
+//!
+//! The first task is named long before it runs, by code on the stack that the firmware started with. It runs from
+//! the instruction on that made the stack pointer its own.
+
+use std::ops::Range;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::control::Word;
+use wire::counters;
+use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
+use wire::request::{Kernel, Request};
+use wire::timeline::{What, Why};
+
+use super::context::{Core, Path};
+use super::reason::Reasons;
+use super::tree::Tree;
+use super::watermark::Watermark;
+use crate::guest::{Context, Guest, Vcpu};
+use crate::ledger::{Counters, Ledger};
+
+/// The tasks seen so far.
+pub struct Tasks {
+    kernel: Kernel,
+    /// Tasks by the address of their control block.
+    live: FxHashMap<u64, u32>,
+    /// Control blocks whose task was deleted: the next one there is another task.
+    deleted: FxHashSet<u64>,
+    /// Idle tasks, by id.
+    idle: FxHashSet<u32>,
+    /// Counters and stack of each, by id.
+    list: Vec<Watermark>,
+    /// What goes on when a task that was switched out in an exception is switched in again.
+    waiting: FxHashMap<u32, (Option<Context>, Path)>,
+    unseen_switches: u64,
+    /// Why tasks stop; None: nobody asks, or it cannot be told.
+    reasons: Option<Reasons>,
+    /// By vCPU.
+    running: Vec<Running>,
+}
+
+/// The task that a vCPU runs.
+#[derive(Clone, Copy, Default)]
+struct Running {
+    /// Address of its control block, 0: none.
+    tcb: u64,
+    /// Instructions when it was switched in.
+    since: u64,
+    /// The first task has been started.
+    has_started: bool,
+}
+
+/// Most that is popped off the first task's stack before it runs: its registers.
+const MAX_SAVED_BYTES: u64 = 1024;
+
+impl Tasks {
+    /// No task yet. None: the firmware has no kernel that is known.
+    pub fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
+        Some(Tasks {
+            kernel: request.kernel.clone()?,
+            live: FxHashMap::default(),
+            deleted: FxHashSet::default(),
+            idle: FxHashSet::default(),
+            list: Vec::new(),
+            waiting: FxHashMap::default(),
+            unseen_switches: 0,
+            reasons: Reasons::new(request, vcpus),
+            // With several, none says which of them starts which task.
+            running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],
+        })
+    }
+
+    /// Whether the function that starts at this address deletes tasks.
+    pub fn deletes_at(&self, pc: u64) -> bool {
+        self.kernel.delete == Some(pc)
+    }
+
+    /// Whether an idle task begins at this address.
+    pub fn idles_at(&self, pc: u64) -> bool {
+        self.kernel.idle_entries.contains(&pc)
+    }
+
+    /// Whether it is one of the kernel's idle tasks.
+    pub fn is_idle(&self, task: u32) -> bool {
+        self.idle.contains(&task)
+    }
+
+    /// Whether a store at this address may switch tasks.
+    pub fn may_switch_at(&self, pc: u64) -> bool {
+        self.kernel.switchers.iter().any(|code| code.contains(&pc))
+    }
+
+    /// Whether a store to this address may have switched tasks.
+    pub fn may_switch_by(&self, address: u64) -> bool {
+        let Kernel { current, running, .. } = &self.kernel;
+        current.contains(&address) || running.as_ref().is_some_and(|running| running.contains(&address))
+    }
+
+    /// Whether the first task is still to start.
+    pub fn waits_for_first(&self) -> bool {
+        self.running.iter().any(|running| !running.has_started)
+    }
+
+    /// Whether a stack pointer is one that a task starts with: at or a little above what the kernel has saved for it.
+    /// A kernel whose layout is not known says nothing else.
+    fn is_on_stack(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+        let Some(saved_sp) = self.kernel.saved_sp.and_then(|offset| guest.pointer(tcb + offset)) else { return true };
+        guest.thread_stack_pointer().checked_sub(saved_sp).is_some_and(|above| above <= MAX_SAVED_BYTES)
+    }
+
+    /// Where the kernel names the task that a vCPU runs.
+    fn current_at(&self, vcpu: u32, guest: &Guest<impl Vcpu>) -> u64 {
+        self.kernel.current.start + u64::from(vcpu) * guest.pointer_bytes()
+    }
+
+    /// The control block of the task that a vCPU runs; 0: none.
+    fn current_tcb(&self, vcpu: u32, guest: &mut Guest<impl Vcpu>) -> u64 {
+        let at = self.current_at(vcpu, guest);
+        if !self.kernel.current.contains(&at) {
+            return 0;
+        }
+        if let Some(Range { start, end }) = self.kernel.running
+            && guest.memory_word(start, end - start).unwrap_or(0) == 0
+        {
+            return 0;
+        }
+        guest.pointer(at).unwrap_or(0)
+    }
+
+    /// Looks whether the running task is still the one that was switched in last.
+    pub fn check(
+        &mut self,
+        core: &mut Core,
+        tree: Option<&mut Tree>,
+        guest: &mut Guest<impl Vcpu>,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        let at = self.current_at(core.vcpu, guest);
+        let tcb = self.running[core.vcpu as usize].tcb;
+        // Nearly always, and cheaper than the rest.
+        if tcb != 0 && guest.pointer(at) == Some(tcb) {
+            return;
+        }
+        let now = self.current_tcb(core.vcpu, guest);
+        if now != tcb && (self.running[core.vcpu as usize].has_started || self.is_on_stack(now, guest)) {
+            self.unseen_switches += 1;
+            ledger.say(Word::UnseenSwitches, self.unseen_switches);
+            self.switch_for(|_, _, _, _| Why::Unknown, core, tree, guest, ledger);
+        }
+    }
+
+    /// A switch of tasks is asked for, or no more, by a store to the interrupt controller.
+    pub fn pend(&mut self, core: &Core, is_pending: bool) {
+        if let Some(reasons) = &mut self.reasons {
+            reasons.pend(core, is_pending);
+        }
+    }
+
+    /// After a store that may have switched tasks, or when the first one may have started.
+    pub fn switch<V: Vcpu, C: Counters>(
+        &mut self,
+        core: &mut Core,
+        tree: Option<&mut Tree>,
+        guest: &mut Guest<V>,
+        ledger: &mut Ledger<C>,
+    ) {
+        let why = |tasks: &mut Tasks, core: &Core, guest: &mut Guest<V>, ledger: &mut Ledger<C>| {
+            let tcb = tasks.running[core.vcpu as usize].tcb;
+            match &mut tasks.reasons {
+                _ if tcb == 0 => Why::First,
+                Some(reasons) => reasons.of(tcb, core, guest, ledger),
+                None => Why::Unknown,
+            }
+        };
+        self.switch_for(why, core, tree, guest, ledger);
+        if let Some(reasons) = &mut self.reasons {
+            reasons.chosen(core.vcpu);
+        }
+    }
+
+    /// The same, where that says why the task before does not go on.
+    fn switch_for<V: Vcpu, C: Counters>(
+        &mut self,
+        why: impl FnOnce(&mut Tasks, &Core, &mut Guest<V>, &mut Ledger<C>) -> Why,
+        core: &mut Core,
+        mut tree: Option<&mut Tree>,
+        guest: &mut Guest<V>,
+        ledger: &mut Ledger<C>,
+    ) {
+        let vcpu = core.vcpu;
+        let tcb = self.current_tcb(vcpu, guest);
+        let Running { tcb: old_tcb, since, has_started } = self.running[vcpu as usize];
+        if tcb == old_tcb || (!has_started && !self.is_on_stack(tcb, guest)) {
+            return;
+        }
+        let why = why(self, core, guest, ledger);
+        core.advance(ledger);
+        if let Some(tree) = &mut tree {
+            tree.attribute(core, ledger);
+        }
+        let old = core.task;
+        if old != 0
+            && let Some(offset) = self.kernel.saved_sp
+            && let Some(sp) = guest.pointer(old_tcb + offset)
+        {
+            // The kernel has saved the task's registers, and this is the lowest of them.
+            core.note_stack_pointer(sp, ledger);
+            ledger.happened(vcpu, What::Stack { sp });
+        }
+        let insns = ledger.insns(vcpu);
+        self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
+        let task = self.task(tcb, guest, ledger);
+        self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
+        self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
+        (core.task, core.watermark) = (task, self.watermark(task));
+        ledger.happened(vcpu, What::Switched { task, why });
+        ledger.set(counters::TASK, vcpu, task.into());
+        ledger.set(counters::TASK_SINCE, vcpu, insns);
+        if let Some(outermost) = core.exceptions.first_mut() {
+            let (interrupted, thread) = self.waiting.remove(&task).unwrap_or_default();
+            let interrupted = std::mem::replace(&mut outermost.interrupted, interrupted);
+            let thread = std::mem::replace(&mut core.thread, thread);
+            self.waiting.insert(old, (interrupted, thread));
+        }
+        if let Some(tree) = tree {
+            ledger.set(counters::HERE, vcpu, 0);
+            tree.rebase(core, ledger);
+        }
+    }
+
+    fn watermark(&self, task: u32) -> Option<Watermark> {
+        self.list.get(task.checked_sub(1)? as usize).copied()
+    }
+
+    fn count(&self, vcpu: u32, task: u32, counter: TaskCounter, amount: u64, ledger: &Ledger<impl Counters>) {
+        if let Some(watermark) = self.watermark(task) {
+            watermark.count(vcpu, counter, amount, ledger);
+        }
+    }
+
+    /// The task with this control block, which is new where the one before was deleted.
+    fn task(&mut self, tcb: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) -> u32 {
+        if tcb == 0 {
+            return 0;
+        }
+        if self.deleted.remove(&tcb) {
+            self.live.remove(&tcb);
+        }
+        if let Some(&task) = self.live.get(&tcb) {
+            return task;
+        }
+        let Kernel { name, stack, stack_end, idle, .. } = &self.kernel;
+        let name = name.as_ref().and_then(|name| guest.memory(tcb + name.start, (name.end - name.start) as usize));
+        let name = name.unwrap_or_default();
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        let mut name = String::from_utf8_lossy(&name[..length]).replace(char::is_control, "?");
+        while name.len() > MAX_TEXT_BYTES {
+            name.pop();
+        }
+        let stack_start = stack.and_then(|offset| guest.pointer(tcb + offset)).unwrap_or(0);
+        let stack_end = stack_end.and_then(|end| Some(guest.pointer(tcb + end.offset)? + end.plus_bytes));
+        let stack_end = stack_end.unwrap_or(0);
+        let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
+        let slot = ledger.new_slots(TASK_COUNTERS);
+        ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll: 0 });
+        self.list.push(Watermark::new(slot, stack_start));
+        let task = self.list.len() as u32;
+        self.live.insert(tcb, task);
+        if is_idle {
+            self.idle.insert(task);
+        }
+        task
+    }
+
+    /// At the start of the idle tasks' function: what executes it is one, also where no variable says so.
+    pub fn idle(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        let tcb = self.running[vcpu as usize].tcb;
+        let task = self.live.get(&tcb).copied().filter(|_| self.current_tcb(vcpu, guest) == tcb);
+        if let Some(task) = task
+            && self.idle.insert(task)
+        {
+            ledger.note(&Definition::Idle { task });
+        }
+    }
+
+    /// At the start of the function that deletes a task.
+    pub fn delete(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+        let [handle, _] = guest.arguments();
+        let tcb = if handle == 0 { self.running[vcpu as usize].tcb } else { handle };
+        if let Some(&task) = self.live.get(&tcb) {
+            self.note_paint(task, guest, ledger);
+        }
+        self.deleted.insert(tcb);
+    }
+
+    fn note_paint(&self, task: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+        if let (Some(watermark), Some(paint)) = (self.watermark(task), self.kernel.paint) {
+            watermark.note_paint(paint, guest, ledger);
+        }
+    }
+
+    /// Notes how much of their stacks the tasks have never used that live as the run ends.
+    pub fn note_paints(&self, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+        let live = self.live.iter().filter(|(tcb, _)| !self.deleted.contains(tcb));
+        let mut live: Vec<u32> = live.map(|(_, &task)| task).collect();
+        live.sort_unstable();
+        if guest.is_readable() {
+            live.into_iter().for_each(|task| self.note_paint(task, guest, ledger));
+        }
+    }
+
+    /// The window opens: the running tasks were switched in before, and calls of the waiting ones began before.
+    pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
+        for (vcpu, running) in (0..).zip(&mut self.running) {
+            running.since = 0;
+            ledger.set(counters::TASK_SINCE, vcpu, 0);
+        }
+        self.waiting.values_mut().for_each(|(_, path)| path.calls.open.clear());
+        if let Some(reasons) = &mut self.reasons {
+            reasons.restart();
+        }
+    }
+}

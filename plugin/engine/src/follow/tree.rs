@@ -1,0 +1,214 @@
+//! The exact call tree: where each instruction was executed, by call path, for `--exact`.
+//!
+//! Each context (a task, an exception) has a shadow stack of the functions in it; what changes them is told by
+//! [`super::arrival`].
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::control::Word;
+use wire::counters;
+use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
+use wire::request::Request;
+
+use super::context::{Core, Shadow};
+use super::span::Spans;
+use crate::ledger::{Counters, Ledger};
+
+/// Most places of the tree that are told apart; calls beyond are counted in their callers.
+const MAX_NODES: usize = 1 << 22;
+
+/// Depth from which on an exception is no deeper than the one that it comes in: far beyond what firmware nests on
+/// purpose.
+const MAX_EXCEPTION_DEPTH: u32 = 1024;
+
+/// The tree so far.
+pub struct Tree {
+    nodes: FxHashMap<(u32, NodeKind), u32>,
+    /// First counter of each node, by id.
+    slots: Vec<u32>,
+    /// Parent and depth of each node, by id.
+    places: Vec<(u32, u32)>,
+    /// Deepest node below its context.
+    max_depth: usize,
+    /// By vCPU.
+    moves: Vec<Moves>,
+    /// How long calls, handlers and masked stretches take.
+    pub spans: Spans,
+    resynchronised: u64,
+    /// Functions that begin a task when they are called.
+    polls: FxHashSet<u64>,
+}
+
+/// Where one vCPU is about to go, and how far it has been followed.
+#[derive(Default)]
+struct Moves {
+    /// Where a jump leads that is about to enter another function in its middle.
+    crossing: Option<u64>,
+    /// Instructions that are attributed to nodes.
+    insns: u64,
+}
+
+impl Tree {
+    /// An empty tree, where one is asked for.
+    pub fn new(request: &Request, vcpus: u32) -> Option<Tree> {
+        request.is_exact.then(|| Tree {
+            nodes: FxHashMap::default(),
+            slots: Vec::new(),
+            places: Vec::new(),
+            max_depth: request.max_depth.map_or(1, |depth| depth.max(1)) as usize,
+            moves: (0..vcpus).map(|_| Moves::default()).collect(),
+            spans: Spans::new(vcpus),
+            resynchronised: 0,
+            polls: request.polls.iter().map(|poll| poll.entry).collect(),
+        })
+    }
+
+    /// A jump into another function's middle is about to be made.
+    pub fn will_cross(&mut self, vcpu: u32, target: u64) {
+        self.moves[vcpu as usize].crossing = Some(target);
+    }
+
+    /// Whether such a jump has led to `pc`.
+    pub(super) fn has_crossed(&mut self, vcpu: u32, pc: u64) -> bool {
+        self.moves[vcpu as usize].crossing.take() == Some(pc)
+    }
+
+    /// The innermost function of what a vCPU executes, or the node below which it starts.
+    pub fn node(&mut self, core: &Core, ledger: &mut Ledger<impl Counters>) -> u32 {
+        let (path, base) = match core.exceptions.last() {
+            Some(active) => (&active.path, Some(active.node)),
+            None => (&core.thread, None),
+        };
+        match (path.frames.last(), base) {
+            (Some(shadow), _) => shadow.node,
+            (None, Some(node)) => node,
+            (None, None) => self.child(0, NodeKind::Root { task: core.task }, ledger),
+        }
+    }
+
+    /// The node below another one.
+    fn child(&mut self, parent: u32, kind: NodeKind, ledger: &mut Ledger<impl Counters>) -> u32 {
+        if let Some(&node) = self.nodes.get(&(parent, kind)) {
+            return node;
+        }
+        if self.slots.len() >= MAX_NODES {
+            return parent;
+        }
+        let slot = ledger.new_slots(NODE_COUNTERS);
+        ledger.note(&Definition::Node { slot, parent, kind });
+        self.slots.push(slot);
+        self.places.push((parent, self.depth(parent) + 1));
+        let node = self.slots.len() as u32;
+        self.nodes.insert((parent, kind), node);
+        node
+    }
+
+    fn count_node(&self, vcpu: u32, node: u32, counter: NodeCounter, amount: u64, ledger: &Ledger<impl Counters>) {
+        if let Some(slot) = node.checked_sub(1).and_then(|index| self.slots.get(index as usize)) {
+            ledger.add(slot + counter as u32, vcpu, amount);
+        }
+    }
+
+    /// Counts what was executed since the last change to where it was executed.
+    pub fn attribute(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
+        let node = self.node(core, ledger);
+        let insns = ledger.insns(core.vcpu);
+        let before = std::mem::replace(&mut self.moves[core.vcpu as usize].insns, insns);
+        let amount = insns.saturating_sub(before);
+        self.count_node(core.vcpu, node, NodeCounter::Insns, amount, ledger);
+        core.calls().insns += amount;
+    }
+
+    /// Lets the records know where the vCPU is now.
+    pub fn node_changed(&mut self, core: &Core, ledger: &mut Ledger<impl Counters>) {
+        let node = self.node(core, ledger);
+        ledger.set(counters::NODE, core.vcpu, node.into());
+    }
+
+    /// A function is active on top of the others; `is_call`: it starts now.
+    pub(super) fn push(
+        &mut self,
+        core: &mut Core,
+        shadow: Shadow,
+        is_call: bool,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        let parent = self.node(core, ledger);
+        let frames = core.frames();
+        // Deeper ones become siblings, so that calls are counted for each function.
+        let parent = if frames.len() < self.max_depth { parent } else { frames[self.max_depth - 1].node };
+        let parent = if core.task != 0 && self.polls.contains(&shadow.entry) {
+            self.child(parent, NodeKind::Root { task: core.task }, ledger)
+        } else {
+            parent
+        };
+        let node = self.child(parent, NodeKind::Function { entry: shadow.entry }, ledger);
+        core.frames().push(Shadow { node, ..shadow });
+        if is_call {
+            let depth = core.frames().len();
+            self.spans.begin_call(core, shadow.entry, depth, ledger);
+            self.count_node(core.vcpu, node, NodeCounter::Calls, 1, ledger);
+        }
+    }
+
+    /// The innermost activation goes on in another function.
+    pub(super) fn replace(&mut self, core: &mut Core, entry: u64, is_call: bool, ledger: &mut Ledger<impl Counters>) {
+        if let Some(shadow) = core.frames().pop() {
+            self.push(core, Shadow { entry, ..shadow }, is_call, ledger);
+        }
+    }
+
+    /// Only the outermost `keep` functions are active.
+    pub(super) fn truncate(&mut self, core: &mut Core, keep: usize, ledger: &Ledger<impl Counters>) {
+        if keep < core.frames().len() {
+            core.frames().truncate(keep);
+            self.spans.end_calls(core, keep, ledger);
+        }
+    }
+
+    /// The shadow stack was found not to be what executes, and made anew.
+    pub(super) fn note_resynchronised(&mut self, ledger: &Ledger<impl Counters>) {
+        self.resynchronised += 1;
+        ledger.say(Word::Resynchronised, self.resynchronised);
+    }
+
+    /// Nodes from the root to this one; 0: that is it.
+    fn depth(&self, node: u32) -> u32 {
+        node.checked_sub(1).map_or(0, |index| self.places[index as usize].1)
+    }
+
+    /// The node of an exception that comes now. Where exceptions nest for ever, further ones become siblings.
+    pub fn exception_node(&mut self, core: &Core, number: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
+        let mut parent = self.node(core, ledger);
+        if let Some(outer) = core.exceptions.last().and_then(|active| active.node.checked_sub(1))
+            && self.depth(parent) >= MAX_EXCEPTION_DEPTH
+        {
+            parent = self.places[outer as usize].0;
+        }
+        self.child(parent, NodeKind::Exception { number }, ledger)
+    }
+
+    /// After a switch of tasks: the active exceptions are now above the new one.
+    pub fn rebase(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
+        let mut exceptions = std::mem::take(&mut core.exceptions);
+        let mut parent = self.node(core, ledger);
+        for active in &mut exceptions {
+            active.node = self.child(parent, NodeKind::Exception { number: active.number }, ledger);
+            parent = active.node;
+            for shadow in &mut active.path.frames {
+                shadow.node = self.child(parent, NodeKind::Function { entry: shadow.entry }, ledger);
+                parent = shadow.node;
+            }
+        }
+        core.exceptions = exceptions;
+        self.node_changed(core, ledger);
+    }
+
+    /// The window opens: nothing is attributed yet, and what is under way began before.
+    pub fn restart(&mut self) {
+        for moves in &mut self.moves {
+            moves.insns = 0;
+        }
+        self.spans.restart();
+        self.resynchronised = 0;
+    }
+}

@@ -1,0 +1,240 @@
+//! Zones, phases and marks: what the firmware names itself, by instructions that do nothing (`targets/zone/zone.h`).
+//!
+//! A zone belongs to the context that began it (a task, an exception), and so does its time: what others execute
+//! meanwhile is not its. Code may be left without the ends of its zones (longjmp, a handler that returns). What was left
+//! is known by the stack, at the context's next event: a scope whose frame is gone is over, and so is what lies above a
+//! zone that ends. Such zones are counted apart, for where they ended is not known.
+
+use rustc_hash::FxHashMap;
+use wire::definition::Definition;
+use wire::request::Request;
+use wire::zone::{ContextKind, Event, EventKind, MARK_COUNTERS, MarkCounter, Row, ZONE_COUNTERS, ZoneCounter};
+
+use super::context::Core;
+use super::nest::Open;
+use crate::code::Code;
+use crate::guest::{Guest, Vcpu};
+use crate::ledger::{Counters, Ledger};
+
+/// Most zones that are under way in one context: one that is begun for ever and never ended does not fill memory.
+const MAX_OPEN: usize = 1024;
+
+/// Most places of zones within zones that samples tell apart.
+const MAX_PATHS: usize = 1 << 16;
+
+/// The events of an image, and what they have come to.
+pub struct Zones {
+    events: FxHashMap<u64, Event>,
+    /// First counter of each zone in each context.
+    zones: FxHashMap<(u32, ContextKind), u32>,
+    /// First counter of each name's marks.
+    marks: FxHashMap<u32, u32>,
+    /// Zones within zones: the one around it, and the event that began it.
+    paths: FxHashMap<(u32, u64), u32>,
+    /// Tasks have no stacks of their own, and their stack pointers say nothing.
+    are_tasks_polled: bool,
+}
+
+/// What an event has come to, for whatever else wants to know: names are the image's, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A zone has begun.
+    Begun {
+        /// The name.
+        name: u32,
+    },
+    /// A zone is over.
+    Ended {
+        /// The name.
+        name: u32,
+    },
+    /// Another phase begins.
+    Phase {
+        /// The name.
+        name: u32,
+    },
+    /// A value was named.
+    Mark {
+        /// The name.
+        name: u32,
+        /// The value.
+        value: i64,
+    },
+}
+
+impl Zones {
+    /// None has begun. None at all: the image names nothing.
+    pub fn new(request: &Request) -> Option<Zones> {
+        (!request.events.is_empty()).then(|| Zones {
+            events: request.events.iter().map(|&event| (event.address, event)).collect(),
+            zones: FxHashMap::default(),
+            marks: FxHashMap::default(),
+            paths: FxHashMap::default(),
+            are_tasks_polled: request.kernel.is_none() && !request.polls.is_empty(),
+        })
+    }
+
+    /// Whether the instruction at an address is an event.
+    pub fn is_event(&self, pc: u64) -> bool {
+        self.events.contains_key(&pc)
+    }
+
+    /// At an event of a vCPU, before it is counted. None: nothing has changed.
+    pub fn at(
+        &mut self,
+        cores: &mut [Core],
+        vcpu: u32,
+        pc: u64,
+        guest: &mut Guest<impl Vcpu>,
+        code: &Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Happened> {
+        let core = &mut cores[vcpu as usize];
+        let &Event { kind, name, .. } = self.events.get(&pc)?;
+        let value = match kind {
+            EventKind::Enter { scope } => return self.begin(core, (pc, name, Some(scope)), guest, code, ledger),
+            EventKind::Begin => return self.begin(core, (pc, name, None), guest, code, ledger),
+            EventKind::Leave { scope } => return self.end(cores, vcpu, (pc, name, Some(scope)), guest, code, ledger),
+            EventKind::End => return self.end(cores, vcpu, (pc, name, None), guest, code, ledger),
+            EventKind::Phase => return Some(Happened::Phase { name }),
+            EventKind::Register { register } => guest.signed_register(register),
+            EventKind::Constant { value } => value,
+        };
+        self.mark(vcpu, name, value, ledger);
+        Some(Happened::Mark { name, value })
+    }
+
+    /// Whether the stack pointer tells which frames are gone. To read it is half of what an event costs.
+    fn has_stack(&self, core: &Core) -> bool {
+        !(self.are_tasks_polled && core.task != 0 && core.exceptions.is_empty())
+    }
+
+    fn begin(
+        &mut self,
+        core: &mut Core,
+        (pc, name, scope): (u64, u32, Option<u32>),
+        guest: &mut Guest<impl Vcpu>,
+        code: &Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Happened> {
+        let sp = self.has_stack(core).then(|| guest.stack_pointer());
+        let slot = self.slot(name, core.zone_context(), ledger);
+        core.advance(ledger);
+        let (vcpu, began_at) = (core.vcpu, ledger.insns(core.vcpu));
+        let nest = core.nest()?;
+        if let Some(sp) = sp {
+            // The same code again with a stack that is no deeper: this is no call within.
+            while let Some(index) = nest.open.iter().position(|open| open.pc == pc && open.sp <= sp) {
+                nest.abandon_frame(index, vcpu, ledger);
+            }
+            let is_gone =
+                |open: &Open| open.is_scope && open.sp < sp && code.function_of(open.pc) != code.function_of(pc);
+            while nest.open.last().is_some_and(is_gone) {
+                nest.abandon(nest.open.len() - 1, vcpu, ledger);
+            }
+        }
+        if nest.open.len() >= MAX_OPEN {
+            nest.abandon(MAX_OPEN - 1, vcpu, ledger);
+        }
+        let parent = nest.path();
+        let count = self.paths.len();
+        let path = match self.paths.get(&(parent, pc)) {
+            Some(&path) => path,
+            None if count >= MAX_PATHS => parent,
+            None => {
+                ledger.note(&Definition::ZonePath { parent, name, pc });
+                self.paths.insert((parent, pc), count as u32 + 1);
+                count as u32 + 1
+            }
+        };
+        ledger.add(slot + ZoneCounter::Open as u32, vcpu, 1);
+        nest.open.push(Open {
+            name,
+            scope: scope.unwrap_or(0),
+            is_scope: scope.is_some(),
+            pc,
+            sp: sp.unwrap_or(0),
+            slot,
+            since: nest.insns,
+            began_at,
+            within_insns: 0,
+            path,
+            began_before_window: false,
+        });
+        Some(Happened::Begun { name })
+    }
+
+    fn end(
+        &mut self,
+        cores: &mut [Core],
+        vcpu: u32,
+        (pc, name, scope): (u64, u32, Option<u32>),
+        guest: &mut Guest<impl Vcpu>,
+        code: &Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Happened> {
+        let core = &mut cores[vcpu as usize];
+        let has_stack = self.has_stack(core);
+        core.advance(ledger);
+        let is_its = |open: &Open| {
+            let of_scope = scope.is_none_or(|scope| scope == 0 || open.scope == 0 || open.scope == scope);
+            // What says neither its name nor its scope is in the function that it began in.
+            let is_told = name != 0 || scope.is_some_and(|scope| scope != 0);
+            open.is_scope == scope.is_some()
+                && (name == 0 || open.name == name)
+                && of_scope
+                && (is_told || code.function_of(open.pc) == code.function_of(pc))
+        };
+        let nest = core.nest()?;
+        let mut its = (0..nest.open.len()).rev().filter(|&index| is_its(&nest.open[index]));
+        let innermost = its.next();
+        let index = match its.next() {
+            // Of several it is the innermost one whose frame is there.
+            Some(_) if has_stack => {
+                let sp = guest.stack_pointer();
+                nest.open.iter().rposition(|open| is_its(open) && open.sp >= sp).or(innermost)
+            }
+            _ => innermost,
+        };
+        if let Some(index) = index {
+            let name = nest.open[index].name;
+            nest.abandon(index + 1, vcpu, ledger);
+            nest.close(vcpu, ledger);
+            return Some(Happened::Ended { name });
+        }
+        if name == 0 {
+            return None;
+        }
+        let context = core.zone_context();
+        let is_elsewhere = cores.iter().flat_map(Core::nests).any(|nest| nest.open.iter().any(is_its));
+        let slot = self.slot(name, context, ledger);
+        ledger.add(slot + ZoneCounter::Orphans as u32, vcpu, 1);
+        ledger.add(slot + ZoneCounter::Foreign as u32, vcpu, is_elsewhere.into());
+        None
+    }
+
+    fn slot(&mut self, name: u32, context: ContextKind, ledger: &mut Ledger<impl Counters>) -> u32 {
+        *self.zones.entry((name, context)).or_insert_with(|| {
+            let slot = ledger.new_slots(ZONE_COUNTERS);
+            ledger.note(&Definition::Row { slot, row: Row::Zone { name, context } });
+            slot
+        })
+    }
+
+    fn mark(&mut self, vcpu: u32, name: u32, value: i64, ledger: &mut Ledger<impl Counters>) {
+        let slot = *self.marks.entry(name).or_insert_with(|| {
+            let slot = ledger.new_slots(MARK_COUNTERS);
+            ledger.note(&Definition::Row { slot, row: Row::Mark { name } });
+            slot
+        });
+        let at = |counter: MarkCounter| slot + counter as u32;
+        let above_lowest = value as u64 ^ 1 << 63;
+        ledger.add(at(MarkCounter::Count), vcpu, 1);
+        ledger.add(at(MarkCounter::Sum), vcpu, value as u64);
+        for (counter, value) in [(MarkCounter::Max, above_lowest), (MarkCounter::MinComplement, !above_lowest)] {
+            ledger.set(at(counter), vcpu, value.max(ledger.get(at(counter), vcpu)));
+        }
+        // Whichever of them it was that came last.
+        (0..ledger.vcpus()).for_each(|vcpu| ledger.set(at(MarkCounter::Last), vcpu, value as u64));
+    }
+}

@@ -1,0 +1,24 @@
+//! The emulated processor. Arm and RISC-V are told apart here and nowhere above.
+
+mod arm;
+mod processor;
+mod riscv;
+
+use decode::Isa;
+use wire::request::{self, Request};
+
+pub use arm::PENDSV;
+use processor::Arch;
+pub use processor::{Context, FaultReader, Guest, Insn, Interrupted, MAX_READ_BYTES, Stored, Taken, Vcpu};
+
+/// The processor that the request in a directory names.
+pub fn open<V: Vcpu>(request: &Request, directory: &str) -> Guest<V> {
+    let (isa, arch): (Isa, &dyn Arch<V>) = match request.isa {
+        request::Isa::Riscv32 => (Isa::Riscv32, &riscv::Riscv),
+        request::Isa::Riscv64 => (Isa::Riscv64, &riscv::Riscv),
+        request::Isa::ThumbV6m => (Isa::ThumbV6m, &arm::Arm),
+        request::Isa::ThumbV7m => (Isa::ThumbV7m, &arm::Arm),
+        request::Isa::ThumbV8m => (Isa::ThumbV8m, &arm::Arm),
+    };
+    Guest::with(isa, arch, request, directory)
+}

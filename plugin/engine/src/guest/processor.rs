@@ -1,0 +1,622 @@
+//! The emulated processor as callbacks see it: its registers, its memory, its exceptions.
+//!
+//! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
+//! found there is never trusted.
+
+use std::collections::HashMap;
+use std::fs;
+use std::num::NonZeroU16;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use decode::Isa;
+use wire::control::Word;
+use wire::memory;
+use wire::request::Request;
+
+/// Within so many bytes addresses lead to one place: the smallest page there is.
+const PAGE_BYTES: u64 = 1024;
+
+/// Most bytes of guest memory that are read at once.
+pub const MAX_READ_BYTES: usize = 4096;
+
+/// A vCPU as whatever emulates it hands it out: its registers and its memory, inside callbacks of that vCPU.
+pub trait Vcpu: Sized + 'static {
+    /// A register's handle.
+    type Register: Copy;
+
+    /// The vCPU that executes. `general` are the names of the integer registers by number, of which so many lie in a row.
+    fn find(general: &[&str], in_a_row: usize) -> Self;
+
+    /// The first register of that name.
+    fn get(&self, name: &str) -> Option<Self::Register>;
+
+    /// Reads a register. Wider ones are cut to 64 bits.
+    fn read(&mut self, register: Self::Register) -> Option<u64>;
+
+    /// Reads an integer register by its number.
+    fn read_general(&mut self, number: u8) -> Option<u64>;
+
+    /// Reads memory into `bytes`, which it replaces; [`MAX_READ_BYTES`] at most. Whether it could be read. The read *is*
+    /// an access: devices notice.
+    fn read_memory_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool;
+
+    /// Reads a little-endian number of at most eight bytes; see [`Vcpu::read_memory_into`].
+    fn read_memory_word(&mut self, address: u64, length: usize) -> Option<u64>;
+
+    /// Where in memory the data accesses to an address go; None: nowhere, or that cannot be known.
+    fn physical(&mut self, address: u64) -> Option<u64>;
+
+    /// Whether the calling thread executes the guest. On another one its memory cannot be read.
+    fn is_here() -> bool;
+
+    /// Reads memory; see [`Vcpu::read_memory_into`].
+    fn read_memory(&mut self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_memory_into(address, length, &mut bytes).then_some(bytes)
+    }
+}
+
+/// An instruction that is being translated.
+pub trait Insn {
+    /// Its address.
+    fn pc(&self) -> u64;
+
+    /// Its bytes in memory order and how many of them count.
+    fn bytes(&self) -> ([u8; 4], usize);
+
+    /// Copies the bytes at `offset` from it, of the memory that it was translated from. False: they are not all on its
+    /// page, or it was not translated from memory.
+    fn beside(&self, offset: i64, bytes: &mut [u8]) -> bool;
+}
+
+/// The registers that a walk needs, as they are or were at one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The return address register.
+    pub return_addr: u64,
+    /// 0 where the architecture has none, and in code that has called another.
+    pub second_return_addr: u64,
+    /// The frame pointer.
+    pub frame_pointer: u64,
+}
+
+/// An exception that the processor has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// Exception number, or cause with the highest of 64 bits for interrupts.
+    pub number: u64,
+    /// First address of the handler.
+    pub handler: u64,
+    /// The stack pointer that it starts with.
+    pub entry_sp: u64,
+    /// What it interrupted; None: that cannot be read.
+    pub interrupted: Option<Context>,
+    /// Number of the exception that it interrupted, 0: none was active. None: the processor does not say.
+    pub below: Option<u64>,
+}
+
+/// What an exception saved of the code it interrupted.
+pub struct Interrupted {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// The return address register.
+    pub return_addr: u64,
+}
+
+/// What a store means beyond memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored {
+    /// The run ends with this status.
+    Exit(u64),
+    /// The machine is to be reset.
+    Reset,
+    /// PendSV becomes pending.
+    Pend,
+    /// It is pending no more.
+    Unpend,
+}
+
+/// What an architecture is, as far as no code is needed to say it.
+pub struct Facts {
+    /// Names of the integer registers by number, as QEMU gives them, and of others that are read as often.
+    pub(super) registers: &'static [&'static str],
+    /// How many of them QEMU keeps in a row, from the first one on.
+    pub(super) registers_in_a_row: usize,
+    pub(super) sp: u8,
+    pub(super) return_addr: u8,
+    /// Number of the register that millicode returns by.
+    pub(super) second_return_addr: Option<u8>,
+    pub(super) frame_pointer: u8,
+    /// Registers of a function's first two arguments.
+    pub(super) arguments: [u8; 2],
+    /// Bytes that the processor pushes on the interrupted stack, at least.
+    pub exception_frame_bytes: u64,
+    /// Exceptions return by a jump, which no instruction shows.
+    pub returns_by_jump: bool,
+    /// A wait for events ends with an exception, and QEMU does not wait (`wfe`).
+    pub has_events: bool,
+    /// Interrupts are masked at reset, until the firmware allows them.
+    pub is_masked_at_reset: bool,
+    /// An exception's return may end what masked interrupts.
+    pub return_unmasks: bool,
+    /// The processor says which of several vCPUs executes, see [`Arch::vcpu`].
+    pub names_vcpus: bool,
+    /// Address and size of the registers that say why it came to a fault. Reading them has no effect.
+    pub fault_registers: Option<(u64, usize)>,
+}
+
+/// An architecture. The defaults hold where the processor has nothing of the kind.
+pub(super) trait Arch<V: Vcpu>: Sync {
+    fn facts(&self) -> &'static Facts;
+
+    /// Number of the vCPU that executes.
+    fn vcpu(&self, _: &mut Guest<V>) -> Option<u32> {
+        None
+    }
+
+    /// Whether a return address is none but says that an exception returns. None: there are no such.
+    fn is_exception_return(&self, _address: u64) -> Option<bool> {
+        None
+    }
+
+    /// Whether no call leaves such a return address: it is what a context is made with that is not called.
+    fn is_nowhere(&self, _address: u64) -> bool {
+        false
+    }
+
+    /// The return address and the stack pointer that the processor comes out of reset with, where it is known.
+    fn reset(&self, _: &mut Guest<V>) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// The code address in what a call leaves as its return address.
+    fn code_address(&self, address: u64) -> u64 {
+        address
+    }
+
+    /// Whether a block at `pc` may be the first one of an exception, as things are when it is translated.
+    fn may_be_handler(&self, guest: &mut Guest<V>, pc: u64, may_be_function: bool) -> bool;
+
+    /// Whether a block at `pc` can be the first one of an exception, now or later: that which is being translated. Unlike
+    /// [`Arch::may_be_handler`], which makes do with what is likely, `false` is a proof, as long as traps lead where they
+    /// do now ([`Guest::epoch`]).
+    fn can_start_exception(&self, guest: &mut Guest<V>, pc: u64) -> bool;
+
+    /// Whether the block at `pc`, which has just started, is the first one of an exception.
+    fn is_exception_entry(&self, guest: &mut Guest<V>, pc: u64) -> bool;
+
+    /// The exception whose handler starts at `pc`.
+    fn taken(&self, guest: &mut Guest<V>, pc: u64) -> Option<Taken>;
+
+    /// The exception that this one came before, so that its start has not been seen.
+    fn preempted(&self, _: &mut Guest<V>, _: &Taken) -> Option<Taken> {
+        None
+    }
+
+    /// The stack pointer of the code outside of exceptions.
+    fn thread_stack_pointer(&self, guest: &mut Guest<V>) -> u64 {
+        guest.stack_pointer()
+    }
+
+    /// Number of the exception that the processor executes, 0: none. None: it does not say, and every return is an
+    /// instruction of its own.
+    fn active_exception(&self, _: &mut Guest<V>) -> Option<u64> {
+        None
+    }
+
+    /// Number of an exception whose start was not seen, and what it interrupted, by its handler's frame.
+    fn unseen(&self, _: &mut Guest<V>, _cfa: u64, _return_addr: u64) -> Option<(u64, Context)> {
+        None
+    }
+
+    /// What the exception has saved whose first block has just started.
+    fn interrupted(&self, guest: &mut Guest<V>) -> Option<Interrupted>;
+
+    /// Whether interrupts are masked.
+    fn is_masked(&self, guest: &mut Guest<V>) -> bool;
+
+    /// Whether an interrupt that is enabled could interrupt what executes. Whether one will come is not asked.
+    fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool;
+
+    /// Whether taking the exception that starts now has masked interrupts; if so, whether they were before.
+    fn masked_before_trap(&self, _: &mut Guest<V>) -> Option<bool> {
+        None
+    }
+
+    /// What a store to this address means.
+    fn stored(&self, _address: u64, _value: u64) -> Option<Stored> {
+        None
+    }
+
+    /// What a store to the test finisher means.
+    fn finished(&self, _value: u64) -> Option<Stored> {
+        None
+    }
+
+    /// What the processor says of the exception whose handler starts, if that is a fault: words of the control page.
+    fn fault(&self, guest: &mut Guest<V>, number: u64) -> Option<Vec<(Word, u64)>>;
+
+    /// The words of the control page that the fault registers go to.
+    fn faults(&self, _registers: &[u8]) -> Option<[(Word, u64); 4]> {
+        None
+    }
+
+    /// Whether QEMU has translated a breakpoint instruction as a semihosting call, which it does for privileged code
+    /// only. What cannot be known is one.
+    fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool;
+
+    /// Where in memory a data access to this address goes; None: nowhere, or that cannot be known.
+    fn physical(&self, _: &mut Guest<V>, address: u64) -> Option<u64> {
+        Some(address)
+    }
+}
+
+/// The emulated processor.
+pub struct Guest<V: Vcpu> {
+    /// The instruction set.
+    pub isa: Isa,
+    /// What the architecture is.
+    pub facts: &'static Facts,
+    arch: &'static dyn Arch<V>,
+    /// What may be read without a device noticing.
+    memory: Vec<Range<u64>>,
+    /// The file that says so once there is a machine, until it has been looked for.
+    memory_file: Option<PathBuf>,
+    /// The test finisher's address.
+    finisher: Option<u64>,
+    /// Those of the vCPU that executes.
+    pub(super) registers: Option<V>,
+    /// That vCPU, and the registers of the others: they may be of another kind.
+    vcpu: u32,
+    others: HashMap<u32, V>,
+    is_readable: bool,
+    /// Registers are asked for one by one, as the API has it.
+    is_oracle: bool,
+    /// See [`Guest::epoch`].
+    epoch: u16,
+}
+
+impl<V: Vcpu> Guest<V> {
+    /// The request's processor, whose other files lie in `directory`, of this instruction set and architecture.
+    pub(super) fn with(isa: Isa, arch: &'static dyn Arch<V>, request: &Request, directory: &str) -> Guest<V> {
+        Guest {
+            isa,
+            facts: arch.facts(),
+            arch,
+            memory: request.memory.clone(),
+            memory_file: Some(Path::new(directory).join(memory::FILE_NAME)),
+            finisher: request.finisher,
+            registers: None,
+            vcpu: 0,
+            others: HashMap::new(),
+            is_readable: true,
+            is_oracle: request.is_oracle,
+            epoch: 1,
+        }
+    }
+
+    /// Looks the registers up: a vCPU is about to run on this thread.
+    pub fn appear(&mut self) {
+        let in_a_row = if self.is_oracle { 0 } else { self.facts.registers_in_a_row };
+        self.registers.get_or_insert_with(|| V::find(self.facts.registers, in_a_row));
+    }
+
+    /// Another one of several vCPUs executes.
+    pub fn turn_to(&mut self, vcpu: u32) {
+        if vcpu != self.vcpu {
+            let registers = self.others.remove(&vcpu);
+            if let Some(others) = std::mem::replace(&mut self.registers, registers) {
+                self.others.insert(self.vcpu, others);
+            }
+            self.vcpu = vcpu;
+        }
+        self.appear();
+    }
+
+    /// Learns which memory the machine has. The harness has written it before the machine may execute anything, so this
+    /// comes first where code is translated.
+    pub fn learn_memory(&mut self) {
+        let Some(file) = self.memory_file.take() else { return };
+        if let Some(memory) = fs::read(file).ok().and_then(|bytes| memory::read(&bytes).ok()) {
+            self.memory = memory;
+        }
+    }
+
+    /// Guest memory cannot be read any more: QEMU exits, and asserts a vCPU where it is read.
+    pub fn vanish(&mut self) {
+        self.is_readable = false;
+    }
+
+    /// Guest memory can be read if this is the thread that executes the guest: on another one QEMU would abort.
+    pub fn read_here(&mut self) {
+        self.is_readable = V::is_here();
+    }
+
+    /// Whether this is a time at which guest memory can be read.
+    pub fn is_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    /// The registers of the vCPU that executes.
+    pub fn registers(&mut self) -> Option<&mut V> {
+        self.registers.as_mut()
+    }
+
+    /// Number of the vCPU that executes, as the processor says it.
+    pub fn vcpu(&mut self) -> Option<u32> {
+        self.arch.vcpu(self)
+    }
+
+    /// Reads a register inside a callback; 0 where the CPU has none of that name.
+    pub(super) fn register(&mut self, name: &str) -> u64 {
+        self.known_register(name).unwrap_or(0)
+    }
+
+    /// Reads a register inside a callback; None where the CPU has none of that name, or does not say.
+    pub(super) fn known_register(&mut self, name: &str) -> Option<u64> {
+        let registers = self.registers.as_mut()?;
+        registers.get(name).and_then(|register| registers.read(register))
+    }
+
+    /// Reads an integer register by its number.
+    pub fn general_register(&mut self, number: u8) -> u64 {
+        self.registers.as_mut().and_then(|registers| registers.read_general(number)).unwrap_or(0)
+    }
+
+    /// Reads an integer register by its number, as a signed number.
+    pub fn signed_register(&mut self, number: u8) -> i64 {
+        let value = self.general_register(number);
+        if self.isa == Isa::Riscv64 { value as i64 } else { i64::from(value as u32 as i32) }
+    }
+
+    /// The stack pointer.
+    pub fn stack_pointer(&mut self) -> u64 {
+        self.general_register(self.facts.sp)
+    }
+
+    /// See [`Arch::thread_stack_pointer`].
+    pub fn thread_stack_pointer(&mut self) -> u64 {
+        self.arch.thread_stack_pointer(self)
+    }
+
+    /// The return address register.
+    pub fn return_register(&mut self) -> u64 {
+        self.general_register(self.facts.return_addr)
+    }
+
+    /// The first two arguments of the function that starts here, or of a semihosting call.
+    pub fn arguments(&mut self) -> [u64; 2] {
+        self.facts.arguments.map(|number| self.general_register(number))
+    }
+
+    /// The registers now, in a callback at `pc`.
+    pub fn context(&mut self, pc: u64) -> Context {
+        let &Facts { sp, return_addr, second_return_addr, frame_pointer, .. } = self.facts;
+        Context {
+            pc,
+            sp: self.general_register(sp),
+            return_addr: self.general_register(return_addr),
+            second_return_addr: second_return_addr.map_or(0, |number| self.general_register(number)),
+            frame_pointer: self.general_register(frame_pointer),
+        }
+    }
+
+    /// Size of a pointer.
+    pub fn pointer_bytes(&self) -> u64 {
+        if self.isa == Isa::Riscv64 { 8 } else { 4 }
+    }
+
+    /// A pointer-sized variable of the firmware's.
+    pub fn pointer(&mut self, address: u64) -> Option<u64> {
+        self.memory_word(address, self.pointer_bytes())
+    }
+
+    /// Reads guest memory if it is memory; devices are never touched.
+    pub fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        self.readable(address, bytes as u64)?.read_memory(address, bytes)
+    }
+
+    /// Reads guest memory through the processor's translation of addresses, if it leads to memory; as QEMU reads what a
+    /// semihosting call points to.
+    pub fn translated(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        let mut read = Vec::with_capacity(bytes);
+        while read.len() < bytes {
+            let at = address.wrapping_add(read.len() as u64);
+            let on_page = (PAGE_BYTES - at % PAGE_BYTES).min((bytes - read.len()) as u64);
+            let physical = self.arch.physical(self, at)?;
+            read.extend(self.readable(physical, on_page)?.read_memory(at, on_page as usize)?);
+        }
+        Some(read)
+    }
+
+    /// Whether [`Guest::translated`] could read so much, without reading it.
+    pub fn is_translated(&mut self, address: u64, bytes: u64) -> bool {
+        let mut seen = 0;
+        while seen < bytes {
+            let at = address.wrapping_add(seen);
+            let on_page = (PAGE_BYTES - at % PAGE_BYTES).min(bytes - seen);
+            let physical = self.arch.physical(self, at);
+            if physical.and_then(|physical| self.readable(physical, on_page)).is_none() {
+                return false;
+            }
+            seen += on_page;
+        }
+        true
+    }
+
+    /// Bytes of the text at an address up to its NUL, or a few more than so many where that has not come by then. None:
+    /// it leads out of memory.
+    pub fn text_bytes(&mut self, address: u64, most: u64) -> Option<u64> {
+        let mut seen = 0;
+        while seen < most {
+            let at = address.wrapping_add(seen);
+            let on_page = PAGE_BYTES - at % PAGE_BYTES;
+            let bytes = self.translated(at, on_page as usize)?;
+            if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
+                return Some(seen + end as u64);
+            }
+            seen += on_page;
+        }
+        Some(seen)
+    }
+
+    /// Reads a little-endian number of at most eight bytes from guest memory.
+    pub fn memory_word(&mut self, address: u64, bytes: u64) -> Option<u64> {
+        self.readable(address, bytes)?.read_memory_word(address, bytes as usize)
+    }
+
+    /// Whether there is memory at an address, and no device.
+    pub fn is_memory(&self, address: u64) -> bool {
+        self.memory.iter().any(|region| region.contains(&address))
+    }
+
+    /// Bytes of memory from an address to the end of what holds it.
+    pub fn memory_from(&self, address: u64) -> Option<u64> {
+        self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
+    }
+
+    /// Reads guest memory into `bytes`, which it replaces. The caller has seen that it is memory.
+    pub fn read_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool {
+        self.registers.as_mut().is_some_and(|registers| registers.read_memory_into(address, length, bytes))
+    }
+
+    /// What reads guest memory, if it is memory and this is a time at which it can be read.
+    fn readable(&mut self, address: u64, bytes: u64) -> Option<&mut V> {
+        let end = address.checked_add(bytes);
+        let is_memory =
+            end.is_some_and(|end| self.memory.iter().any(|range| range.start <= address && end <= range.end));
+        self.registers.as_mut().filter(|_| self.is_readable && is_memory)
+    }
+
+    /// See [`Arch::is_exception_return`].
+    pub fn is_exception_return(&self, address: u64) -> Option<bool> {
+        self.arch.is_exception_return(address)
+    }
+
+    /// See [`Arch::is_nowhere`].
+    pub fn is_nowhere(&self, address: u64) -> bool {
+        self.arch.is_nowhere(address)
+    }
+
+    /// See [`Arch::reset`].
+    pub fn reset(&mut self) -> Option<(u64, u64)> {
+        self.arch.reset(self)
+    }
+
+    /// See [`Arch::code_address`].
+    pub fn code_address(&self, address: u64) -> u64 {
+        self.arch.code_address(address)
+    }
+
+    /// See [`Arch::may_be_handler`]; `may_be_function`: a function may start at `pc`.
+    pub fn may_be_handler(&mut self, pc: u64, may_be_function: bool) -> bool {
+        self.arch.may_be_handler(self, pc, may_be_function)
+    }
+
+    /// The time, if there is one, in which no exception starts at `pc`, where a block is being translated.
+    pub fn epoch_without_exception(&mut self, pc: u64) -> Option<NonZeroU16> {
+        let can_start = self.arch.can_start_exception(self, pc);
+        NonZeroU16::new(self.epoch).filter(|_| !can_start)
+    }
+
+    /// Whether it is still that time.
+    pub fn is_epoch(&self, epoch: Option<NonZeroU16>) -> bool {
+        epoch.is_some_and(|epoch| epoch.get() == self.epoch)
+    }
+
+    /// Traps will lead elsewhere.
+    pub fn vector_moves(&mut self) {
+        // Zero is for good: firmware that does it so often is not worth more.
+        self.epoch = if self.epoch == 0 { 0 } else { self.epoch.wrapping_add(1) };
+    }
+
+    /// Whether what is being translated is executed by an exception.
+    pub fn is_in_exception(&mut self) -> bool {
+        self.active_exception() != Some(0)
+    }
+
+    /// See [`Arch::is_exception_entry`].
+    pub fn is_exception_entry(&mut self, pc: u64) -> bool {
+        self.arch.is_exception_entry(self, pc)
+    }
+
+    /// See [`Arch::taken`].
+    pub fn taken_exception(&mut self, pc: u64) -> Option<Taken> {
+        self.arch.taken(self, pc)
+    }
+
+    /// See [`Arch::preempted`].
+    pub fn preempted_exception(&mut self, taken: &Taken) -> Option<Taken> {
+        self.arch.preempted(self, taken)
+    }
+
+    /// See [`Arch::active_exception`].
+    pub fn active_exception(&mut self) -> Option<u64> {
+        self.arch.active_exception(self)
+    }
+
+    /// See [`Arch::unseen`].
+    pub fn unseen_exception(&mut self, cfa: u64, return_addr: u64) -> Option<(u64, Context)> {
+        self.arch.unseen(self, cfa, return_addr)
+    }
+
+    /// See [`Arch::interrupted`].
+    pub fn interrupted_code(&mut self) -> Option<Interrupted> {
+        self.arch.interrupted(self)
+    }
+
+    /// See [`Arch::is_masked`].
+    pub fn is_masked(&mut self) -> bool {
+        self.arch.is_masked(self)
+    }
+
+    /// See [`Arch::may_be_interrupted`].
+    pub fn may_be_interrupted(&mut self) -> bool {
+        self.arch.may_be_interrupted(self)
+    }
+
+    /// See [`Arch::masked_before_trap`].
+    pub fn masked_before_trap(&mut self) -> Option<bool> {
+        self.arch.masked_before_trap(self)
+    }
+
+    /// What a store to this address means.
+    pub fn stored(&self, address: u64, value: u64) -> Option<Stored> {
+        if Some(address) == self.finisher { self.arch.finished(value) } else { self.arch.stored(address, value) }
+    }
+
+    /// See [`Arch::fault`].
+    pub fn fault(&mut self, number: u64) -> Option<Vec<(Word, u64)>> {
+        self.arch.fault(self, number)
+    }
+
+    /// See [`Arch::faults`]; for the handler of an abort, which may find the guest locked.
+    pub fn fault_reader(&self) -> FaultReader<V> {
+        FaultReader(self.arch)
+    }
+
+    /// See [`Arch::is_semihosting`]; `insn` has just been translated, for the processor as it is.
+    pub fn is_semihosting(&mut self, insn: &dyn Insn) -> bool {
+        self.arch.is_semihosting(self, insn)
+    }
+}
+
+/// Tells what the fault registers say.
+pub struct FaultReader<V: 'static>(&'static dyn Arch<V>);
+
+impl<V: Vcpu> FaultReader<V> {
+    /// Address and size of the registers, where there are any.
+    pub fn registers(&self) -> Option<(u64, usize)> {
+        self.0.facts().fault_registers
+    }
+
+    /// The words of the control page that they go to.
+    pub fn words(&self, registers: &[u8]) -> Option<[(Word, u64); 4]> {
+        self.0.faults(registers)
+    }
+}

@@ -1,0 +1,415 @@
+//! The books of a run: which counter counts what, each definition written once, the samples.
+//!
+//! The ledger is what all parts write to. What cannot be written ends the run: a profile of which something is
+//! missing would look like one of firmware that did not do it.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustc_hash::FxHashMap;
+use wire::Malformed;
+use wire::control::{End, Word};
+use wire::counters::{self, CLOCK, ORIGIN};
+use wire::definition::{Definition, Transfer, TransferKind};
+use wire::heap;
+use wire::sample::{Encoder, Sample};
+use wire::slice::{self, Slice};
+use wire::timeline::{self, Event, What};
+
+use crate::block::{Block, Segment};
+
+/// Most notes of one run: firmware may ask a million times, with a new text each time.
+const MAX_NOTES: usize = 1000;
+
+/// The memory of a run's books, as whatever keeps them has it: counters that generated code shares, streams that grow, a
+/// page of words that others look at.
+pub trait Counters {
+    /// Number of vCPUs.
+    fn vcpus(&self) -> u32;
+
+    /// One vCPU's counter.
+    fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64;
+
+    /// Takes the next counter, which reads zero.
+    ///
+    /// # Errors
+    /// When there is no room.
+    fn new_slot(&mut self) -> io::Result<u32>;
+
+    /// Sets every defined counter of every vCPU to zero.
+    fn clear_counters(&self);
+
+    /// Appends to the definitions.
+    ///
+    /// # Errors
+    /// When there is no room, as with the other streams.
+    fn define(&mut self, record: &[u8]) -> io::Result<()>;
+
+    /// Appends one sample, the `count`-th.
+    ///
+    /// # Errors
+    /// See [`Counters::define`].
+    fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()>;
+
+    /// Appends one event of the heap.
+    ///
+    /// # Errors
+    /// See [`Counters::define`].
+    fn heap(&mut self, record: &[u8]) -> io::Result<()>;
+
+    /// Appends one event of the timeline.
+    ///
+    /// # Errors
+    /// See [`Counters::define`].
+    fn timeline(&mut self, record: &[u8]) -> io::Result<()>;
+
+    /// Appends a slice.
+    ///
+    /// # Errors
+    /// See [`Counters::define`].
+    fn slice(&mut self, record: &[u8]) -> io::Result<()>;
+
+    /// Sets a word of the control page.
+    fn say(&self, word: Word, value: u64);
+
+    /// Ends the run: the books are closed.
+    fn exit(&self) -> !;
+
+    /// Ends the run: this is a defect.
+    fn fail(&self, what: &str) -> !;
+}
+
+/// The counters, definitions and samples of one run.
+pub struct Ledger<C> {
+    records: C,
+    segments: HashMap<Segment, u32>,
+    /// Slots of the segments that end in a jump to their function's start.
+    jumping: HashSet<u32>,
+    /// Counters of what leads to a function and has it return to an address, by both. None: nobody asks.
+    calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
+    /// Counters that add up, in the order of their slots.
+    growing: Vec<u32>,
+    /// Notes already written.
+    notes: HashSet<Definition>,
+    encoder: Encoder,
+    slices: slice::Encoder,
+    samples: u64,
+    heap_encoder: heap::Encoder,
+    /// None: there is no timeline, or the window has not opened.
+    timeline: Option<timeline::Encoder>,
+    /// How far each vCPU is known to have come by the timeline.
+    timeline_insns: Vec<u64>,
+    buffer: Vec<u8>,
+}
+
+impl<C: Counters> Ledger<C> {
+    /// An empty ledger in these files.
+    pub fn new(records: C) -> Ledger<C> {
+        Ledger {
+            records,
+            segments: HashMap::new(),
+            jumping: HashSet::new(),
+            calls: None,
+            growing: Vec::new(),
+            notes: HashSet::new(),
+            encoder: Encoder::default(),
+            slices: slice::Encoder::default(),
+            samples: 0,
+            heap_encoder: heap::Encoder::default(),
+            timeline: None,
+            timeline_insns: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// One vCPU's counter.
+    pub fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
+        self.records.counter(slot, vcpu)
+    }
+
+    /// The value of one vCPU's counter.
+    pub fn get(&self, slot: u32, vcpu: u32) -> u64 {
+        self.counter(slot, vcpu).load(Ordering::Relaxed)
+    }
+
+    /// Sets one vCPU's counter.
+    pub fn set(&self, slot: u32, vcpu: u32, value: u64) {
+        self.counter(slot, vcpu).store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to one vCPU's counter and returns its new value.
+    pub fn add(&self, slot: u32, vcpu: u32, amount: u64) -> u64 {
+        let counter = self.counter(slot, vcpu);
+        // Generated code does the same on this thread only, so no atomic read-modify-write is needed.
+        let value = counter.load(Ordering::Relaxed).wrapping_add(amount);
+        counter.store(value, Ordering::Relaxed);
+        value
+    }
+
+    /// One more call is to return where this counter is looked at, by whichever vCPU executes that: it is the same of all.
+    pub fn await_one(&self, slot: u32) {
+        for vcpu in 0..self.vcpus() {
+            self.add(slot, vcpu, 1);
+        }
+    }
+
+    /// One call less.
+    pub fn await_one_less(&self, slot: u32) {
+        (0..self.vcpus()).for_each(|vcpu| self.set(slot, vcpu, self.get(slot, vcpu).saturating_sub(1)));
+    }
+
+    /// Address of one vCPU's counter, for generated code.
+    pub fn address(&self, slot: u32, vcpu: u32) -> usize {
+        self.counter(slot, vcpu).as_ptr() as usize
+    }
+
+    /// Sets every defined counter of every vCPU to zero: the window opens.
+    pub fn clear_counters(&self) {
+        self.records.clear_counters();
+    }
+
+    /// What keeps the books.
+    pub fn records(&self) -> &C {
+        &self.records
+    }
+
+    /// Sets a word of the control page.
+    pub fn say(&self, word: Word, value: u64) {
+        self.records.say(word, value);
+    }
+
+    /// Number of vCPUs.
+    pub fn vcpus(&self) -> u32 {
+        self.records.vcpus()
+    }
+
+    /// Instructions that a vCPU has started since the window opened (since reset until it has).
+    pub fn insns(&self, vcpu: u32) -> u64 {
+        counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))
+    }
+
+    /// The same of all vCPUs.
+    pub fn insns_of_all(&self) -> u64 {
+        (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).sum()
+    }
+
+    /// The same of each.
+    pub fn insns_of_each(&self) -> Vec<u64> {
+        (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).collect()
+    }
+
+    /// The counter of a segment, defined when it is seen for the first time.
+    pub fn segment(&mut self, segment: Segment) -> u32 {
+        if let Some(&slot) = self.segments.get(&segment) {
+            return slot;
+        }
+        let slot = self.define(|slot| Definition::Segment {
+            slot,
+            pc: segment.pc,
+            sizes: segment.sizes.to_vec(),
+            transfer: segment.transfer,
+        });
+        if segment.transfer.is_some_and(|transfer| transfer.kind != TransferKind::Call) {
+            self.jumping.insert(slot);
+        }
+        self.segments.insert(segment, slot);
+        slot
+    }
+
+    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
+    /// at that one, and blocks are only looked at when they are over.
+    pub fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
+        self.count_extra(vcpu, block, (index, extra), u64::MAX);
+    }
+
+    /// Undoes [`Ledger::uncount`].
+    pub fn recount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
+        self.count_extra(vcpu, block, (index, extra), 1);
+    }
+
+    /// Adds so many times the `extra` instructions to the counters.
+    fn count_extra(&mut self, vcpu: u32, block: &Block, (index, extra): (u64, u64), times: u64) {
+        let (keep, executed) = (index + 1, index + 1 + extra);
+        if executed < block.insns() && !block.exits.is_empty() {
+            // It was left early, and what it was counted as since is one segment, see `shorten`.
+            self.count_part(vcpu, block, 0, executed, times);
+            return self.count_part(vcpu, block, 0, keep, times.wrapping_neg());
+        }
+        let mut start = 0;
+        for &(slot, length) in &block.segments {
+            let end = start + u64::from(length);
+            if start >= executed {
+                break;
+            }
+            // A jump has started, but what it leads to has not: it is no turn of its loop yet.
+            let in_flight = end == keep && self.jumping.contains(&slot);
+            if end > keep || in_flight {
+                self.add(slot, vcpu, times);
+                if start < keep {
+                    self.count_part(vcpu, block, start, keep, times.wrapping_neg());
+                }
+            }
+            start = end;
+        }
+    }
+
+    /// A block that is counted as a whole has started only so many instructions.
+    pub fn shorten(&mut self, vcpu: u32, block: &Block, started: u64) {
+        let &[(slot, _)] = &block.segments[..] else { unreachable!("one counter counts the whole") };
+        self.add(slot, vcpu, u64::MAX);
+        self.count_part(vcpu, block, 0, started, 1);
+    }
+
+    /// Adds to the counter of a block's instructions from the `start`-th to before the `end`-th.
+    fn count_part(&mut self, vcpu: u32, block: &Block, start: u64, end: u64, amount: u64) {
+        let sizes = block.sizes[start as usize..end as usize].into();
+        let part = self.segment(Segment { pc: block.pc_of(start), sizes, transfer: None });
+        self.add(part, vcpu, amount);
+    }
+
+    /// Takes so many counters in a row, which are then to be defined.
+    pub fn new_slots(&mut self, count: u32) -> u32 {
+        let first = self.new_slot();
+        for _ in 1..count {
+            self.new_slot();
+        }
+        first
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        let slot = self.records.new_slot();
+        self.written(slot)
+    }
+
+    /// Defines a new counter, which adds up.
+    pub fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
+        let slot = self.new_slot();
+        self.growing.push(slot);
+        let definition = definition(slot);
+        if let (Some(calls), Some(call)) = (&mut self.calls, call(&definition)) {
+            calls.entry(call).or_default().push(slot);
+        }
+        self.note(&definition);
+        slot
+    }
+
+    /// Keeps what [`Ledger::calls`] says, from now on.
+    pub fn keep_calls(&mut self) {
+        self.calls = Some(FxHashMap::default());
+    }
+
+    /// How often a vCPU has begun to go to a function that is to return to an address then: by calls and tail calls, and
+    /// not by what stays in the function.
+    pub fn calls(&self, target: u64, return_addr: u64, vcpu: u32) -> u64 {
+        let slots = self.calls.as_ref().and_then(|calls| calls.get(&(target, return_addr)));
+        slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
+    }
+
+    /// Appends a definition.
+    pub fn note(&mut self, definition: &Definition) {
+        let mut bytes = Vec::new();
+        valid(definition.put(&mut bytes), &self.records);
+        let written = self.records.define(&bytes);
+        self.written(written);
+    }
+
+    /// Appends a definition that comes again and again, once.
+    pub fn note_once(&mut self, definition: Definition) {
+        if self.notes.len() < MAX_NOTES && self.notes.insert(definition.clone()) {
+            self.note(&definition);
+        }
+    }
+
+    /// Appends a sample.
+    pub fn sample(&mut self, sample: &Sample) {
+        self.buffer.clear();
+        valid(self.encoder.put(sample, &mut self.buffer), &self.records);
+        self.samples += 1;
+        let written = self.records.sample(&self.buffer, self.samples);
+        self.written(written);
+    }
+
+    /// Appends an event of the heap.
+    pub fn heap(&mut self, event: &heap::Event) {
+        self.buffer.clear();
+        valid(self.heap_encoder.put(event, &mut self.buffer), &self.records);
+        let written = self.records.heap(&self.buffer);
+        self.written(written);
+    }
+
+    /// The timeline begins at this instruction, which is the window's first.
+    pub fn open_timeline(&mut self) {
+        self.timeline = Some(timeline::Encoder::default());
+        self.timeline_insns = vec![0; self.vcpus() as usize];
+    }
+
+    /// Appends an event to the timeline, where there is one. All that has executed on any vCPU has been settled.
+    pub fn happened(&mut self, vcpu: u32, what: What) {
+        if self.timeline.is_none() {
+            return;
+        }
+        for other in (0..self.vcpus()).filter(|&other| other != vcpu) {
+            if self.insns(other) != self.timeline_insns[other as usize] {
+                self.append(other, What::Stopped);
+            }
+        }
+        self.append(vcpu, what);
+    }
+
+    fn append(&mut self, vcpu: u32, what: What) {
+        let at_insns = self.insns(vcpu);
+        let Some(encoder) = &mut self.timeline else { return };
+        self.timeline_insns[vcpu as usize] = at_insns;
+        self.buffer.clear();
+        valid(encoder.put(&Event { vcpu, at_insns, what }, &mut self.buffer), &self.records);
+        let written = self.records.timeline(&self.buffer);
+        self.written(written);
+    }
+
+    /// The counters that add up.
+    pub fn growing(&self) -> &[u32] {
+        &self.growing
+    }
+
+    /// Appends a slice.
+    pub fn slice(&mut self, slice: &Slice) {
+        self.buffer.clear();
+        valid(self.slices.put(slice, &mut self.buffer), &self.records);
+        let written = self.records.slice(&self.buffer);
+        self.written(written);
+    }
+
+    /// The result of writing something. Ends the run where that failed: the disk is full.
+    pub fn written<T>(&self, result: io::Result<T>) -> T {
+        result.unwrap_or_else(|error| {
+            self.close(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0);
+        })
+    }
+
+    /// Closes the books, and ends QEMU.
+    pub fn close(&self, end: End, value: u64, pc: u64) -> ! {
+        self.say(Word::EndValue, value);
+        self.say(Word::EndPc, pc);
+        self.say(Word::End, end as u64);
+        self.records.exit()
+    }
+}
+
+/// Ends the run where a record breaks the format's own rules, which is a defect.
+fn valid(put: Result<(), Malformed>, records: &impl Counters) {
+    if let Err(error) = put {
+        records.fail(&error.to_string());
+    }
+}
+
+/// Where what a counter counts leads to, and where that returns to.
+fn call(definition: &Definition) -> Option<(u64, u64)> {
+    match definition {
+        Definition::Segment { pc, sizes, transfer: Some(Transfer { kind: TransferKind::Call, target }), .. } => {
+            Some((*target, pc + sizes.iter().map(|&size| u64::from(size)).sum::<u64>()))
+        }
+        &Definition::Arc { target, return_addr: Some(return_addr), .. } => Some((target, return_addr)),
+        _ => None,
+    }
+}

@@ -1,0 +1,66 @@
+//! Slices of a run: what the counters have grown by since the last cut, written where a phase or a slice ends.
+//!
+//! Counters go on counting; what they were at the cut before is kept here, so that memory is as large as the counters
+//! however long the run is. A cut costs a look at each of them.
+
+use wire::control::Word;
+use wire::request::Request;
+use wire::slice::{Growth, Slice};
+
+use crate::ledger::{Counters, Ledger};
+
+/// The run's cuts so far.
+pub struct Slices {
+    vcpus: u32,
+    /// Number of the phase's name.
+    phase: u32,
+    /// What the counters that add up were at the last cut, in their order, all vCPUs' of one side by side.
+    last: Vec<u64>,
+    is_window_open: bool,
+}
+
+impl Slices {
+    /// No cut yet. None: the firmware has no phases, and no slices are asked for.
+    pub fn new(request: &Request, vcpus: u32) -> Option<Slices> {
+        let is_cut = request.slice_insns.is_some() || !request.events.is_empty();
+        is_cut.then(|| Slices { vcpus, phase: 0, last: Vec::new(), is_window_open: false })
+    }
+
+    /// Another phase begins. All that has been counted belongs to the one before.
+    pub fn enter_phase(&mut self, phase: u32, ledger: &mut Ledger<impl Counters>) {
+        if phase == self.phase {
+            return;
+        }
+        self.cut(false, ledger);
+        self.phase = phase;
+        ledger.say(Word::Phase, phase.into());
+    }
+
+    /// Writes what has been counted since the last cut; `is_full`: a slice ends.
+    pub fn cut(&mut self, is_full: bool, ledger: &mut Ledger<impl Counters>) {
+        if !self.is_window_open {
+            return;
+        }
+        let slots = ledger.growing();
+        self.last.resize(slots.len() * self.vcpus as usize, 0);
+        let mut vcpus: Vec<Growth> = Vec::new();
+        for vcpu in 0..self.vcpus {
+            let mut counts = Vec::new();
+            for (&slot, last) in slots.iter().zip(self.last.chunks_mut(self.vcpus as usize)) {
+                let now = ledger.get(slot, vcpu);
+                let grown = now.wrapping_sub(std::mem::replace(&mut last[vcpu as usize], now));
+                if grown != 0 {
+                    counts.push((slot, grown as i64));
+                }
+            }
+            vcpus.push(Growth { end_insns: ledger.insns(vcpu), counts });
+        }
+        ledger.slice(&Slice { phase: self.phase, is_full, vcpus });
+    }
+
+    /// The window opens: the counters have been cleared.
+    pub fn restart(&mut self) {
+        self.last.clear();
+        self.is_window_open = true;
+    }
+}

@@ -1,0 +1,190 @@
+//! The timeline's own observations: calls of the functions that are traced, and what the firmware prints. What is known
+//! anyway (tasks, exceptions, zones, masked interrupts) is told to the ledger where it is noticed.
+//!
+//! A call is seen at its function's first instruction, and its return awaited ([`crate::follow::watched`]). A call that is
+//! on its stack no more when another one is made there was left otherwise.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+
+use wire::request::Request;
+use wire::timeline::What;
+
+use crate::code::Code;
+use crate::follow::context::Core;
+use crate::follow::watched::{Call, Ended, Open, Place, Watched};
+use crate::guest::{Context, Guest, Vcpu};
+use crate::ledger::{Counters, Ledger};
+use crate::marks::printed;
+
+/// Most calls that are under way; the oldest is given up.
+const MAX_OPEN: usize = 1 << 14;
+
+/// What only the timeline looks at.
+pub struct Timeline {
+    /// Numbers of the functions that are traced, by their entries.
+    functions: HashMap<u64, u32>,
+    /// Those of them with a jump to their own entry, as far as they have been translated.
+    loops: HashSet<u64>,
+    /// How often such a function had been called, to return to an address, by a vCPU, as it was noticed last.
+    seen_calls: HashMap<(u64, u64, u32), u64>,
+    /// Calls that are under way: the number of the function, and the vCPU.
+    calls: Watched<(u32, u32)>,
+    console: Console,
+}
+
+/// What the firmware has printed.
+struct Console {
+    path: String,
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl Timeline {
+    /// None: there is no timeline.
+    pub fn new(request: &Request) -> Option<Timeline> {
+        let wanted = request.timeline.as_ref()?;
+        Some(Timeline {
+            functions: wanted.functions.iter().copied().zip(0..).collect(),
+            loops: HashSet::new(),
+            seen_calls: HashMap::new(),
+            calls: Watched::new(request.kernel.is_some()),
+            console: Console { path: printed(request), file: None, bytes: 0 },
+        })
+    }
+
+    /// Whether any function is traced.
+    pub fn traces(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    /// Whether the function that starts at this address is traced.
+    pub fn traces_at(&self, pc: u64) -> bool {
+        self.functions.contains_key(&pc)
+    }
+
+    /// An instruction is translated that may jump to its own function's entry: getting there is no call.
+    pub fn loops_to(&mut self, entry: u64, ledger: &Ledger<impl Counters>) {
+        if self.traces_at(entry) && self.loops.insert(entry) {
+            for open in self.calls.open().iter().filter(|open| open.call.entry == entry) {
+                let (return_addr, (_, vcpu)) = (open.call.return_addr, open.payload);
+                let calls = ledger.calls(entry, return_addr, vcpu);
+                self.seen_calls.insert((entry, return_addr, vcpu), calls);
+            }
+        }
+    }
+
+    /// Whether a function that loops has been called since it was asked last.
+    fn is_called_again(&mut self, entry: u64, return_addr: u64, vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
+        let calls = ledger.calls(entry, return_addr, vcpu);
+        self.seen_calls.insert((entry, return_addr, vcpu), calls).is_some_and(|seen| seen != calls)
+    }
+
+    /// The counter of the calls that are to return to this address.
+    pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
+        self.calls.awaited_at(pc, ledger)
+    }
+
+    /// At the first instruction of such a function, before it is counted.
+    pub fn enter(
+        &mut self,
+        pc: u64,
+        core: &Core,
+        guest: &mut Guest<impl Vcpu>,
+        code: &Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        let Some(&function) = self.functions.get(&pc) else { return };
+        let Context { sp, return_addr, .. } = guest.context(pc);
+        let return_addr = guest.code_address(return_addr);
+        let (vcpu, place) = (core.vcpu, Place::of(core));
+        let call = Call { place, entry: pc, sp, return_addr, began_insns: ledger.insns(vcpu) };
+        if matches!(place, Place::Exception { .. }) && self.calls.innermost(place).is_none() {
+            self.calls.forget_exceptions(core, ledger);
+        }
+        // Getting there by a turn of its loop is no call. One from the same place after it was left otherwise is: that the
+        // call has executed is counted.
+        let is_turn = self.loops.contains(&pc) && !self.is_called_again(pc, return_addr, vcpu, ledger);
+        while let Some(index) = self.calls.innermost(place) {
+            let top = self.calls.open()[index].call;
+            if call.is_again(&top) || (is_turn && call.is_in_place_of(&top) && top.entry == pc) {
+                return;
+            }
+            // A call within, a tail call, or one by a function that never returns and has kept nothing.
+            let is_within = top.sp > sp
+                || (call.is_in_place_of(&top) && top.entry != pc)
+                || (top.sp == sp && code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry));
+            if is_within && !(call.is_in_place_of(&top) && top.entry == pc) {
+                break;
+            }
+            let open = self.calls.remove(index, ledger);
+            // What is there now was its own frame.
+            if call.is_in_place_of(&top) { unwound(open, ledger) } else { self.lose(open, ledger) }
+        }
+        // So was that of those that may have been elsewhere.
+        let is_replaced = |open: &Open<(u32, u32)>| {
+            open.is_gone && open.call.place == place && open.call.entry == pc && call.is_in_place_of(&open.call)
+        };
+        while let Some(index) = self.calls.open().iter().position(is_replaced) {
+            unwound(self.calls.remove(index, ledger), ledger);
+        }
+        ledger.happened(vcpu, What::Called { function });
+        let awaits = guest.is_exception_return(return_addr) != Some(true);
+        self.calls.push(call, awaits, (function, vcpu), ledger);
+        if self.calls.open().len() > MAX_OPEN {
+            self.calls.remove(0, ledger);
+        }
+    }
+
+    /// Where such a function may have returned to, before that is counted.
+    pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        for ended in self.calls.leave(pc, guest.stack_pointer(), core, ledger) {
+            match ended {
+                Ended::Returned(Open { payload: (function, vcpu), .. }) => {
+                    ledger.happened(vcpu, What::Returned { function });
+                }
+                Ended::Left(open) => self.lose(open, ledger),
+            }
+        }
+    }
+
+    /// A call that was taken out is on its stack no more, as far as can be seen.
+    fn lose(&mut self, open: Open<(u32, u32)>, ledger: &mut Ledger<impl Counters>) {
+        if self.calls.is_certain(open.call.place) { unwound(open, ledger) } else { self.calls.park(open, ledger) }
+    }
+
+    /// The window opens: what is under way began before, and its counters have been cleared.
+    pub fn restart(&mut self) {
+        self.calls.clear();
+        self.seen_calls.clear();
+        self.console.look();
+    }
+
+    /// Looks whether the firmware has printed.
+    pub fn look(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
+        let bytes = self.console.look();
+        if bytes > 0 {
+            ledger.happened(vcpu, What::Printed { bytes });
+        }
+    }
+}
+
+/// A call was left otherwise than by a return.
+fn unwound(open: Open<(u32, u32)>, ledger: &mut Ledger<impl Counters>) {
+    let (function, vcpu) = open.payload;
+    ledger.happened(vcpu, What::Unwound { function });
+}
+
+impl Console {
+    /// How much has been printed since this was asked last. QEMU writes it on the thread that executes the guest.
+    fn look(&mut self) -> u64 {
+        // QEMU opens it after the plugin is installed, and never where the machine has no console.
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let bytes = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        let more = bytes.saturating_sub(self.bytes);
+        self.bytes += more;
+        more
+    }
+}

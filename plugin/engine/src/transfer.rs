@@ -1,0 +1,340 @@
+//! Arcs that only the run can tell: indirect calls and jumps, conditional calls, tail calls.
+//!
+//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; the next
+//! block's callback, before that, knows where control went by its address. Unless an interrupt came in between: then
+//! the next block is the handler's. The transfer's own register (unchanged by taking an exception)
+//! or target tells the two apart, and where they do not suffice, the state that the exception saved.
+//!
+//! Calls and what may fall through set the alarm, so that the next block calls back wherever it is. A jump is of
+//! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
+//! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::control::Word;
+use wire::counters::{ALARM, CLOCK, FIRST_SITE, LAST};
+use wire::definition::{Definition, TransferKind};
+use wire::unwind::Saved;
+
+use crate::block::Step;
+use crate::code::Code;
+use crate::follow::activation;
+use crate::guest::{Guest, Interrupted, Vcpu};
+use crate::ledger::{Counters, Ledger};
+
+/// Most arcs that are told apart by their return address: far more than a firmware's code can have.
+const MAX_ARCS: usize = 1 << 20;
+
+/// An instruction whose target the next block tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// Its address.
+    pub pc: u64,
+    /// Address after it: what a call leaves as its return address.
+    pub next: u64,
+    /// Entry of the function it is in, when that is known.
+    pub function: Option<u64>,
+    /// How much of the target is known.
+    pub kind: SiteKind,
+}
+
+impl Site {
+    fn is_call(&self) -> bool {
+        match self.kind {
+            SiteKind::Jump { .. } => false,
+            SiteKind::Branch { call, .. } | SiteKind::Register { call, .. } | SiteKind::Unknown { call, .. } => call,
+        }
+    }
+
+    /// What generated code does at it where blocks call back; `number`: see [`Transfers::number`].
+    pub fn steps(&self, number: u64) -> impl Iterator<Item = Step> {
+        let alarm = self.needs_alarm().then_some(Step::Add { slot: CLOCK, amount: ALARM });
+        [Step::Store { slot: LAST, value: number }].into_iter().chain(alarm)
+    }
+
+    /// Whether the next block may be of interest wherever it is, and not only where a function or an exception starts.
+    pub fn needs_alarm(&self) -> bool {
+        self.is_call()
+    }
+}
+
+/// How much of the target is known beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SiteKind {
+    /// Goes to the target or falls through.
+    Branch {
+        /// Its target.
+        target: u64,
+        /// It leaves a return address.
+        call: bool,
+    },
+    /// A tail call: goes to the target; only the return address is to be found.
+    Jump {
+        /// Its target.
+        target: u64,
+    },
+    /// Goes to register + offset, or (in a Thumb IT block) falls through.
+    Register {
+        /// Number of the register.
+        reg: u8,
+        /// Added to it.
+        offset: i32,
+        /// It leaves a return address.
+        call: bool,
+        /// It may fall through.
+        conditional: bool,
+    },
+    /// The target cannot be read afterwards.
+    Unknown {
+        /// It leaves a return address.
+        call: bool,
+        /// It may fall through.
+        conditional: bool,
+    },
+}
+
+/// Arcs of one site, each where [`recent`] says.
+type Recent = [Option<(Arc, u32)>; 4];
+
+/// The place of an arc among those seen last.
+fn recent(target: u64, return_addr: Option<u64>) -> usize {
+    ((target ^ return_addr.unwrap_or(0)) >> 2) as usize % 4
+}
+
+/// Sites by number, from [`FIRST_SITE`].
+#[derive(Default)]
+struct Sites {
+    /// Each with arcs that it was last seen to take, and their counters: nearly always the next one is one of them.
+    list: Vec<(Site, Recent)>,
+    numbers: FxHashMap<Site, u64>,
+}
+
+impl Sites {
+    fn number(&mut self, site: &Site) -> u64 {
+        if let Some(&number) = self.numbers.get(site) {
+            return number;
+        }
+        let number = FIRST_SITE + self.list.len() as u64;
+        self.list.push((*site, Recent::default()));
+        self.numbers.insert(*site, number);
+        number
+    }
+
+    fn get(&mut self, number: u64) -> Option<&mut (Site, Recent)> {
+        self.list.get_mut(usize::try_from(number.checked_sub(FIRST_SITE)?).ok()?)
+    }
+}
+
+/// A transfer that was seen, and to where it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Arc {
+    site: u64,
+    target: u64,
+    return_addr: Option<u64>,
+    kind: TransferKind,
+}
+
+/// The transfers that only the run can tell.
+#[derive(Default)]
+pub struct Transfers {
+    sites: Sites,
+    /// Counters of the arcs seen.
+    arcs: FxHashMap<Arc, u32>,
+    /// Where they led.
+    targets: FxHashSet<u64>,
+    /// Transfers whose target could not be told.
+    unresolved: u64,
+    /// Transfers that an exception came between.
+    interrupted: u64,
+}
+
+impl Transfers {
+    /// The number of a site, for the LAST cell.
+    pub fn number(&mut self, site: &Site) -> u64 {
+        self.sites.number(site)
+    }
+
+    /// The call that the block at `pc` is being translated for, by that vCPU: its number, and the counter of the arc.
+    pub fn arriving_call(&mut self, vcpu: u32, pc: u64, ledger: &mut Ledger<impl Counters>) -> Option<(u64, u32)> {
+        let number = ledger.get(LAST, vcpu);
+        let (site, _) = self.sites.get(number)?;
+        let Site { pc: site, next, kind, .. } = *site;
+        let call = matches!(kind, SiteKind::Register { call: true, .. } | SiteKind::Unknown { call: true, .. });
+        // What falls through to it has not called it.
+        if !call || pc == next {
+            return None;
+        }
+        let arc = Arc { site, target: pc, return_addr: Some(next), kind: TransferKind::Call };
+        Some((number, self.arc(arc, ledger)))
+    }
+
+    /// Whether such an instruction has led to an address.
+    pub fn has_led_to(&self, address: u64) -> bool {
+        self.targets.contains(&address)
+    }
+
+    /// The window opens: what could not be told before does not count.
+    pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
+        (self.unresolved, self.interrupted) = (0, 0);
+        ledger.say(Word::Unresolved, 0);
+        ledger.say(Word::Interrupted, 0);
+    }
+
+    /// A Thumb jump through a register is about to be made, and its number has been left in the cell: an EXC_RETURN
+    /// value makes it an exception return. Afterwards that could not be told, for the return restores the register.
+    pub fn jump_by_register(
+        &self,
+        vcpu: u32,
+        register: u8,
+        guest: &mut Guest<impl Vcpu>,
+        ledger: &Ledger<impl Counters>,
+    ) {
+        let target = guest.general_register(register);
+        if guest.is_exception_return(target) == Some(true) {
+            ledger.set(LAST, vcpu, 0);
+        }
+    }
+
+    /// The block at `pc` is the first one after the transfer whose number is in the LAST cell.
+    ///
+    /// `is_sure`: no exception starts there, so that control came there by nothing else.
+    pub fn resolve(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        is_sure: bool,
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        let number = ledger.get(LAST, vcpu);
+        // None: there was none.
+        let Some((transfer, seen)) = self.sites.get(number) else { return };
+        let transfer = *transfer;
+        let Site { pc: site, next, function, kind } = transfer;
+        // Nearly always a call goes where it went before.
+        if let SiteKind::Register { reg, offset, call: true, .. } = kind
+            && let Some((arc, slot)) = seen[recent(pc, Some(next))]
+            && arc.target == pc
+            && (is_sure || jump_target(reg, offset, guest) == pc)
+        {
+            ledger.add(slot, vcpu, 1);
+            return;
+        }
+        let call = transfer.is_call();
+        // Most jumps stay in their function (switches, loops), and no exception starts in its middle.
+        if !call && function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function {
+            return;
+        }
+        // None: an exception came first. Some(None): fell through.
+        let may_fall_through = matches!(
+            kind,
+            SiteKind::Branch { .. }
+                | SiteKind::Register { conditional: true, .. }
+                | SiteKind::Unknown { conditional: true, .. }
+        );
+        let arrived = match kind {
+            SiteKind::Branch { target, .. } if pc == target => Some(Some(target)),
+            SiteKind::Jump { target } => (pc == target).then_some(Some(target)),
+            _ if may_fall_through && pc == next => Some(None),
+            SiteKind::Branch { .. } => None,
+            SiteKind::Register { reg, offset, .. } => (pc == jump_target(reg, offset, guest)).then_some(Some(pc)),
+            SiteKind::Unknown { .. } => (!guest.is_exception_entry(pc)).then_some(Some(pc)),
+        };
+        let (target, return_addr) = match arrived {
+            Some(None) => return,
+            Some(Some(target)) => (target, None),
+            // Neither the target nor an exception: on Arm, an exception return by a jump whose target came
+            // from memory; on RISC-V a jump that overwrites its own register.
+            None if !guest.is_exception_entry(pc) => {
+                if guest.facts.returns_by_jump {
+                    return;
+                }
+                (pc, None)
+            }
+            None => match self.interrupted_code(guest, ledger) {
+                Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
+                Some(Interrupted { pc, return_addr }) if can_lead_to(kind, pc, guest) => (pc, Some(return_addr)),
+                // An exception in an exception's first moment, or a frame that cannot be read.
+                _ => {
+                    self.unresolved += 1;
+                    ledger.say(Word::Unresolved, self.unresolved);
+                    return;
+                }
+            },
+        };
+        // A jump into the middle of a function is a switch or a loop.
+        if !call && !code.is_entry(target) {
+            return;
+        }
+        let (kind, return_addr) = if call {
+            (TransferKind::Call, Some(next))
+        } else if function == Some(target) {
+            (TransferKind::Jump, None)
+        } else {
+            let return_addr = return_addr
+                .or_else(|| kept_return_address(target, guest, code))
+                .unwrap_or_else(|| guest.return_register());
+            // Assembly may keep data in the return register, another value each time.
+            let known = self.arcs.len() < MAX_ARCS;
+            (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
+        };
+        let arc = Arc { site, target, return_addr, kind };
+        let place = recent(target, return_addr);
+        let slot = match self.sites.get(number).and_then(|(_, seen)| seen[place]) {
+            Some((seen, slot)) if seen == arc => slot,
+            _ => {
+                let slot = self.arc(arc, ledger);
+                if let Some((_, seen)) = self.sites.get(number) {
+                    seen[place] = Some((arc, slot));
+                }
+                slot
+            }
+        };
+        ledger.add(slot, vcpu, 1);
+    }
+
+    /// The counter of an arc, defined when it is seen for the first time.
+    fn arc(&mut self, arc: Arc, ledger: &mut Ledger<impl Counters>) -> u32 {
+        if let Some(&slot) = self.arcs.get(&arc) {
+            return slot;
+        }
+        let Arc { site, target, return_addr, kind } = arc;
+        let slot = ledger.define(|slot| Definition::Arc { slot, site, target, return_addr, kind });
+        self.arcs.insert(arc, slot);
+        self.targets.insert(target);
+        slot
+    }
+
+    /// Reads what the exception whose first block just started has saved.
+    fn interrupted_code(
+        &mut self,
+        guest: &mut Guest<impl Vcpu>,
+        ledger: &Ledger<impl Counters>,
+    ) -> Option<Interrupted> {
+        self.interrupted += 1;
+        ledger.say(Word::Interrupted, self.interrupted);
+        guest.interrupted_code()
+    }
+}
+
+/// Whether a transfer of this kind can have gone to `pc`.
+fn can_lead_to(kind: SiteKind, pc: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+    match kind {
+        SiteKind::Branch { target, .. } | SiteKind::Jump { target } => pc == target,
+        SiteKind::Register { reg, offset, .. } => pc == jump_target(reg, offset, guest),
+        SiteKind::Unknown { .. } => true,
+    }
+}
+
+fn jump_target(reg: u8, offset: i32, guest: &mut Guest<impl Vcpu>) -> u64 {
+    let value = guest.general_register(reg);
+    guest.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
+}
+
+/// Where code that starts now returns to, when it is the end of others and finds that on their stack (`__riscv_restore`).
+fn kept_return_address(target: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> Option<u64> {
+    let rule = code.place(target, guest).rule?;
+    let Saved::AtCfa(_) = rule.return_addr else { return None };
+    let context = guest.context(target);
+    activation::at(context, false, guest, code).map(|(activation, _)| activation.return_addr)
+}

@@ -1,0 +1,307 @@
+//! The promise: calls that are under way are followed as they return. Random traces of calls, tail calls, returns,
+//! longjmps, switches of tasks, exceptions and deleted tasks, against a shadow stack of each context.
+//!
+//! Traces that stack pointer and return address cannot tell apart are left out: each place of a function calls one other,
+//! and no longjmp leaves a function that followed another by a tail call.
+
+use std::collections::BTreeMap;
+
+use engine::code::Code;
+use engine::follow::context::{Active, Core, Path};
+use engine::follow::nest::Nest;
+use engine::guest::Guest;
+use engine::ledger::Ledger;
+use engine::timeline::Timeline;
+use proptest::prelude::*;
+use wire::counters::CLOCK;
+use wire::request::{Isa, Kernel, Request};
+use wire::timeline::{Decoder, Wanted, What};
+
+use crate::fake::{Books, Fake, config, guest, ledger, request};
+
+const FUNCTIONS: u32 = 5;
+const FUNCTION_BYTES: u64 = 0x100;
+
+/// What the clock goes on by with each step: more than the one that an instruction which is executed again may have.
+const STEP_INSNS: u64 = 10;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The innermost function calls another one.
+    Call { function: u32 },
+    /// It jumps to another one, which then returns in its place.
+    TailCall { function: u32 },
+    /// It returns.
+    Return,
+    /// It leaves some of its callers' frames at once.
+    Longjmp { frames: usize },
+    /// Another task goes on.
+    Switch { task: usize },
+    /// An exception comes.
+    Enter,
+    /// The exception's handler returns, whatever of it is under way.
+    Leave,
+    /// A task is deleted, and a new one gets its stack.
+    Delete { task: usize },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        10 => (0..FUNCTIONS).prop_map(|function| Step::Call { function }),
+        2 => (0..FUNCTIONS).prop_map(|function| Step::TailCall { function }),
+        9 => Just(Step::Return),
+        1 => (1..4usize).prop_map(|frames| Step::Longjmp { frames }),
+        2 => (0..3usize).prop_map(|task| Step::Switch { task }),
+        1 => Just(Step::Enter),
+        1 => Just(Step::Leave),
+        1 => (0..3usize).prop_map(|task| Step::Delete { task }),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// First address of a function.
+fn entry(function: u32) -> u64 {
+    0x1000 + FUNCTION_BYTES * u64::from(function)
+}
+
+/// What a function takes off the stack: down to as little as a link register and one more.
+fn frame_bytes(function: u32) -> u64 {
+    8 * (1 + u64::from(function))
+}
+
+/// A frame: the functions that followed each other by tail calls in it.
+#[derive(Clone, Debug)]
+struct Frame {
+    functions: Vec<u32>,
+    sp: u64,
+    return_addr: u64,
+}
+
+/// A stack of a context.
+#[derive(Clone, Debug)]
+struct Stack {
+    /// The stack pointer of what is below all calls, and the code that is.
+    base_sp: u64,
+    root: u64,
+    frames: Vec<Frame>,
+}
+
+impl Stack {
+    fn new(base_sp: u64, root: u64) -> Stack {
+        Stack { base_sp, root, frames: Vec::new() }
+    }
+
+    /// The stack pointer with which the innermost function calls, and where it begins.
+    fn here(&self) -> (u64, u64) {
+        self.frames.last().map_or((self.base_sp, self.root), |frame| {
+            let function = frame.functions[frame.functions.len() - 1];
+            (frame.sp - frame_bytes(function), entry(function))
+        })
+    }
+}
+
+/// What is expected of a step: functions that are called and that return, and how many have been left by then and may
+/// be said to be, of each function.
+#[derive(Clone, Debug, Default)]
+struct Expected {
+    happened: Vec<What>,
+    left: BTreeMap<u32, usize>,
+}
+
+struct Trace {
+    guest: Guest<Fake>,
+    code: Code,
+    ledger: Ledger<Books>,
+    timeline: Timeline,
+    core: Core,
+    /// The tasks' stacks, which one runs, and their numbers.
+    tasks: Vec<Stack>,
+    running: usize,
+    ids: Vec<u32>,
+    knows_tasks: bool,
+    exceptions: Vec<Stack>,
+    expected: Vec<Expected>,
+    left: BTreeMap<u32, usize>,
+}
+
+impl Trace {
+    fn new(knows_tasks: bool) -> Trace {
+        let kernel = Kernel {
+            current: 0..4,
+            running: None,
+            idle: Vec::new(),
+            idle_entries: Vec::new(),
+            name: None,
+            saved_sp: None,
+            stack: None,
+            stack_end: None,
+            paint: None,
+            switchers: Vec::new(),
+            delete: None,
+        };
+        let functions: Vec<u64> = (0..FUNCTIONS).map(entry).collect();
+        let request = Request {
+            functions: functions.iter().map(|&start| start..start + FUNCTION_BYTES).collect(),
+            kernel: knows_tasks.then_some(kernel),
+            timeline: Some(Wanted { functions, waits: None, sleep_shift: None }),
+            ..request(Isa::Riscv32)
+        };
+        let mut fake = Fake::default();
+        ["sp", "ra", "fp", "t0"].into_iter().for_each(|name| fake.set(name, 0));
+        let mut ledger = ledger(1);
+        ledger.open_timeline();
+        let mut core = Core::new(0, false);
+        core.task = knows_tasks.into();
+        Trace {
+            guest: guest(&request, fake),
+            code: Code::new(&request),
+            ledger,
+            timeline: Timeline::new(&request).unwrap(),
+            core,
+            tasks: (0..3).map(|task| Stack::new(0x2000_0000 + 0x10_0000 * task, 0x8000 + 0x100 * task)).collect(),
+            running: 0,
+            ids: vec![1, 2, 3],
+            knows_tasks,
+            exceptions: Vec::new(),
+            expected: Vec::new(),
+            left: BTreeMap::new(),
+        }
+    }
+
+    fn stack(&mut self) -> &mut Stack {
+        let running = self.running;
+        self.exceptions.last_mut().unwrap_or(&mut self.tasks[running])
+    }
+
+    fn set(&mut self, sp: u64, return_addr: u64) {
+        let fake = self.guest.registers().unwrap();
+        fake.set("sp", sp);
+        fake.set("ra", return_addr);
+    }
+
+    fn leave_frames(&mut self, frames: &[Frame]) {
+        for function in frames.iter().flat_map(|frame| &frame.functions) {
+            *self.left.entry(*function).or_default() += 1;
+        }
+    }
+
+    fn call(&mut self, function: u32, sp: u64, return_addr: u64) -> Vec<What> {
+        self.set(sp, return_addr);
+        let Trace { timeline, core, guest, code, ledger, .. } = self;
+        timeline.enter(entry(function), core, guest, code, ledger);
+        vec![What::Called { function }]
+    }
+
+    fn step(&mut self, step: Step) {
+        self.ledger.add(CLOCK, 0, STEP_INSNS);
+        let happened = match step {
+            Step::Call { function } => {
+                let (sp, from) = self.stack().here();
+                let return_addr = from + 0x10 + 4 * u64::from(function);
+                self.stack().frames.push(Frame { functions: vec![function], sp, return_addr });
+                self.call(function, sp, return_addr)
+            }
+            Step::TailCall { function } => match self.stack().frames.last_mut() {
+                // A turn of its own loop is no call.
+                Some(frame) if !frame.functions.contains(&function) => {
+                    frame.functions.push(function);
+                    let (sp, return_addr) = (frame.sp, frame.return_addr);
+                    self.call(function, sp, return_addr)
+                }
+                _ => Vec::new(),
+            },
+            Step::Return => match self.stack().frames.pop() {
+                Some(Frame { functions, sp, return_addr }) => {
+                    self.set(sp, 0);
+                    let Trace { timeline, core, guest, ledger, .. } = self;
+                    let awaited = timeline.awaited_at(return_addr, ledger);
+                    // As generated code asks.
+                    if ledger.get(awaited, 0) >= 1 {
+                        timeline.leave(return_addr, core, guest, ledger);
+                    }
+                    functions.into_iter().rev().map(|function| What::Returned { function }).collect()
+                }
+                None => Vec::new(),
+            },
+            Step::Longjmp { frames } => {
+                let stack = self.stack();
+                let single = stack.frames.iter().rev().take(frames);
+                let count = single.take_while(|frame| frame.functions.len() == 1).count();
+                let keep = stack.frames.len() - count;
+                let gone = stack.frames.split_off(keep);
+                self.leave_frames(&gone);
+                Vec::new()
+            }
+            Step::Switch { task } if self.exceptions.is_empty() => {
+                self.running = task;
+                self.core.task = if self.knows_tasks { self.ids[task] } else { 0 };
+                Vec::new()
+            }
+            Step::Enter if self.exceptions.len() < 3 => {
+                let number = 16 + self.exceptions.len() as u64;
+                let (sp, _) = self.stack().here();
+                self.exceptions.push(Stack::new(sp - 64, 0x9000 + 0x100 * number));
+                self.core.exceptions.push(Active {
+                    number,
+                    handler: 0x9000,
+                    entry_sp: sp - 64,
+                    interrupted: None,
+                    began_at: self.ledger.insns(0),
+                    path: Path::default(),
+                    nest: Nest::default(),
+                    node: 0,
+                    is_preempted: false,
+                });
+                Vec::new()
+            }
+            Step::Leave => {
+                if let Some(stack) = self.exceptions.pop() {
+                    self.core.exceptions.pop();
+                    self.leave_frames(&stack.frames);
+                }
+                Vec::new()
+            }
+            Step::Delete { task } if self.knows_tasks && task != self.running => {
+                let Stack { base_sp, root, .. } = self.tasks[task];
+                self.tasks[task] = Stack::new(base_sp, root);
+                self.ids[task] = self.ids.iter().max().unwrap() + 1;
+                Vec::new()
+            }
+            Step::Switch { .. } | Step::Enter | Step::Delete { .. } => Vec::new(),
+        };
+        self.expected.push(Expected { happened, left: self.left.clone() });
+    }
+
+    /// Holds what the timeline has against the shadow stacks.
+    fn check(self) -> Result<(), TestCaseError> {
+        let mut told: BTreeMap<usize, Vec<What>> = BTreeMap::new();
+        let mut said: BTreeMap<u32, usize> = BTreeMap::new();
+        for event in Decoder::new(&self.ledger.records().timeline) {
+            let event = event.unwrap();
+            let step = (event.at_insns / STEP_INSNS) as usize - 1;
+            if let What::Unwound { function } = event.what {
+                let count = said.entry(function).or_default();
+                *count += 1;
+                let left = self.expected[step].left.get(&function).copied().unwrap_or(0);
+                prop_assert!(*count <= left, "step {step}: {function} was not left");
+            } else {
+                told.entry(step).or_default().push(event.what);
+            }
+        }
+        for (step, expected) in self.expected.iter().enumerate() {
+            prop_assert_eq!(told.remove(&step).unwrap_or_default(), expected.happened.clone(), "step {}", step);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn calls_return_as_on_a_shadow_stack(steps in steps(), knows_tasks in any::<bool>()) {
+        let mut trace = Trace::new(knows_tasks);
+        steps.iter().for_each(|&step| trace.step(step));
+        trace.check()?;
+    }
+}

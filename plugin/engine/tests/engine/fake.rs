@@ -1,0 +1,233 @@
+//! A vCPU of plain memory, and books of it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::block::Step;
+use engine::guest::{Guest, Vcpu};
+use engine::ledger::{Counters, Ledger};
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
+use wire::control::Word;
+use wire::counters::FIRST_DEFINED;
+use wire::definition::{Decoder, Definition};
+use wire::request::{Isa, Request, Semihosting};
+
+/// As many cases as take a second, the same in every run.
+pub(crate) fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(30),
+        ..ProptestConfig::default()
+    }
+}
+
+/// The books: as many counters as are asked for, and the streams.
+#[derive(Debug)]
+pub(crate) struct Books {
+    vcpus: u32,
+    counters: Vec<Vec<AtomicU64>>,
+    pub(crate) definitions: Vec<u8>,
+    pub(crate) heap: Vec<u8>,
+    pub(crate) timeline: Vec<u8>,
+}
+
+impl Books {
+    fn new(vcpus: u32) -> Books {
+        let row = || (0..FIRST_DEFINED).map(|_| AtomicU64::new(0)).collect();
+        let counters = (0..vcpus).map(|_| row()).collect();
+        Books { vcpus, counters, definitions: Vec::new(), heap: Vec::new(), timeline: Vec::new() }
+    }
+
+    pub(crate) fn definitions(&self) -> Vec<Definition> {
+        Decoder::new(&self.definitions).map(Result::unwrap).collect()
+    }
+}
+
+impl Counters for Books {
+    fn vcpus(&self) -> u32 {
+        self.vcpus
+    }
+
+    fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64 {
+        &self.counters[vcpu as usize][slot as usize]
+    }
+
+    fn new_slot(&mut self) -> io::Result<u32> {
+        self.counters.iter_mut().for_each(|row| row.push(AtomicU64::new(0)));
+        Ok(self.counters[0].len() as u32 - 1)
+    }
+
+    fn clear_counters(&self) {
+        let defined = self.counters.iter().flat_map(|row| &row[FIRST_DEFINED as usize..]);
+        defined.for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
+    fn define(&mut self, record: &[u8]) -> io::Result<()> {
+        self.definitions.extend(record);
+        Ok(())
+    }
+
+    fn sample(&mut self, _: &[u8], _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn heap(&mut self, record: &[u8]) -> io::Result<()> {
+        self.heap.extend(record);
+        Ok(())
+    }
+
+    fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
+        self.timeline.extend(record);
+        Ok(())
+    }
+
+    fn slice(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn say(&self, _: Word, _: u64) {}
+
+    fn exit(&self) -> ! {
+        panic!("the run ended")
+    }
+
+    fn fail(&self, what: &str) -> ! {
+        panic!("{what}")
+    }
+}
+
+pub(crate) fn ledger(vcpus: u32) -> Ledger<Books> {
+    Ledger::new(Books::new(vcpus))
+}
+
+/// As generated code does it.
+pub(crate) fn execute(step: Step, vcpu: u32, ledger: &Ledger<Books>) {
+    match step {
+        Step::Add { slot, amount } => {
+            ledger.add(slot, vcpu, amount);
+        }
+        Step::Store { slot, value } => ledger.set(slot, vcpu, value),
+    }
+}
+
+/// A processor: registers by name, and pieces of memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fake {
+    pub(crate) registers: HashMap<String, u64>,
+    pub(crate) memory: Vec<(u64, Vec<u8>)>,
+    pub(crate) general: Vec<String>,
+}
+
+thread_local! {
+    /// The processor of the guest that is made next on this thread.
+    static NEXT: RefCell<Fake> = RefCell::default();
+}
+
+impl Fake {
+    pub(crate) fn set(&mut self, name: &str, value: u64) {
+        self.registers.insert(name.to_owned(), value);
+    }
+}
+
+impl Vcpu for Fake {
+    type Register = usize;
+
+    fn find(general: &[&str], _: usize) -> Fake {
+        let fake = NEXT.with(|next| next.borrow().clone());
+        Fake { general: general.iter().map(|&name| name.to_owned()).collect(), ..fake }
+    }
+
+    fn get(&self, name: &str) -> Option<usize> {
+        let mut names: Vec<&String> = self.registers.keys().collect();
+        names.sort();
+        names.iter().position(|known| *known == name)
+    }
+
+    fn read(&mut self, register: usize) -> Option<u64> {
+        let mut names: Vec<&String> = self.registers.keys().collect();
+        names.sort();
+        Some(self.registers[names[register]])
+    }
+
+    fn read_general(&mut self, number: u8) -> Option<u64> {
+        self.registers.get(self.general.get(usize::from(number))?).copied()
+    }
+
+    fn read_memory_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool {
+        bytes.clear();
+        let held = self.memory.iter().find_map(|(start, held)| {
+            let at = usize::try_from(address.checked_sub(*start)?).ok()?;
+            held.get(at..at.checked_add(length)?)
+        });
+        held.map(|held| bytes.extend(held)).is_some()
+    }
+
+    fn read_memory_word(&mut self, address: u64, length: usize) -> Option<u64> {
+        let bytes = self.read_memory(address, length)?;
+        let mut word = [0; 8];
+        word.get_mut(..length)?.copy_from_slice(&bytes);
+        Some(u64::from_le_bytes(word))
+    }
+
+    fn physical(&mut self, address: u64) -> Option<u64> {
+        Some(address)
+    }
+
+    fn is_here() -> bool {
+        true
+    }
+}
+
+/// A guest with this processor.
+pub(crate) fn guest(request: &Request, fake: Fake) -> Guest<Fake> {
+    NEXT.with(|next| *next.borrow_mut() = fake);
+    let mut guest = engine::guest::open(request, "/no/such/directory");
+    guest.appear();
+    guest
+}
+
+/// The plainest request.
+pub(crate) fn request(isa: Isa) -> Request {
+    Request {
+        isa,
+        qemu: None,
+        period_insns: 1 << 40,
+        jitter_seed: None,
+        for_insns: None,
+        max_insns: None,
+        max_output_bytes: None,
+        from: Vec::new(),
+        until: Vec::new(),
+        spans: Vec::new(),
+        entry: None,
+        finisher: None,
+        unshared_vcpus: 1,
+        memory: Vec::new(),
+        snapshot: None,
+        functions: Vec::new(),
+        loops: Vec::new(),
+        pointed: Vec::new(),
+        forgetful: Vec::new(),
+        unwind: Vec::new(),
+        max_depth: None,
+        is_exact: false,
+        has_marks: false,
+        is_oracle: false,
+        is_debugged: false,
+        is_watched: false,
+        is_copied: false,
+        semihosting: Semihosting::Off,
+        console: "console".to_owned(),
+        input: Vec::new(),
+        kernel: None,
+        polls: Vec::new(),
+        heap: Vec::new(),
+        events: Vec::new(),
+        slice_insns: None,
+        timeline: None,
+    }
+}

@@ -1,0 +1,7 @@
+//! The plugin's logic, proved without QEMU: random programs against models that are too simple to be wrong.
+
+mod calls;
+mod counting;
+mod fake;
+mod predictions;
+mod stacks;

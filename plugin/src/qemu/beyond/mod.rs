@@ -1,0 +1,38 @@
+//! QEMU's own functions, variables and layouts, which the plugin API has not and a release may change: one file for each
+//! row of the table ([`wire::trick`]). All of them come by [`symbol`], which gives none where the row is not for the QEMU
+//! at hand. Each file says what is done without it.
+
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+use wire::trick::Trick;
+
+pub(super) mod accounted;
+pub(super) mod busy;
+pub(super) mod editions;
+pub(super) mod fork;
+pub(super) mod page;
+pub(super) mod register_file;
+pub(super) mod turns;
+pub(super) mod vcpu;
+pub(super) mod virtual_time;
+pub(super) mod write;
+
+/// QEMU's version, as the harness says it. None: nothing in here may be used.
+static QEMU: OnceLock<Option<[u32; 3]>> = OnceLock::new();
+
+/// Says which QEMU this is; before anything in here is used.
+pub(crate) fn choose(qemu: Option<[u32; 3]>) {
+    QEMU.get_or_init(|| qemu);
+}
+
+/// Whether a trick may be used.
+fn is_on(trick: &Trick) -> bool {
+    QEMU.get().copied().flatten().is_some_and(|version| trick.is_for(version))
+}
+
+/// One of a trick's symbols. None: this QEMU does not show it, the trick may not be used, or the table does not name it.
+fn symbol(trick: &Trick, name: &CStr) -> Option<*mut c_void> {
+    let is_named = trick.symbols.iter().any(|known| known.as_bytes() == name.to_bytes());
+    if is_named && is_on(trick) { super::symbols::symbol(name) } else { None }
+}

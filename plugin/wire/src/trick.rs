@@ -1,0 +1,157 @@
+//! The plugin's use of QEMU beyond its plugin API: functions, variables and layouts of QEMU's own, which may change
+//! with any release. One row for each use, with the releases for which the source was looked at and the tests were run.
+//!
+//! The harness asks QEMU for its version and says it in the request ([`crate::request::Request::qemu`]). A version that
+//! has no row here gets none of them: the plugin API alone then does what it can. `docs/qemu.md` has the same in words.
+
+/// A release of QEMU: 10.2 is `(10, 2)`.
+pub type Release = (u32, u32);
+
+/// One use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trick {
+    /// A word for it.
+    pub name: &'static str,
+    /// QEMU's symbols that it needs. A QEMU that loads modules of its own exports them; others have none.
+    pub symbols: &'static [&'static str],
+    /// The releases in which those are what the plugin takes them for.
+    pub looked_at: &'static [Release],
+    /// What a run lacks without it.
+    pub without_it: &'static str,
+}
+
+/// The first `micro` of a version that is under development: 11.0.50 is no release, nor is 11.0.90, which is a candidate.
+const DEVELOPMENT: u32 = 50;
+
+impl Trick {
+    /// Whether it may be used in a QEMU of this version: major, minor, micro.
+    pub fn is_for(&self, [major, minor, micro]: [u32; 3]) -> bool {
+        micro < DEVELOPMENT && self.looked_at.contains(&(major, minor))
+    }
+}
+
+/// Whether anything in the table was looked at for a version.
+pub fn knows(version: [u32; 3]) -> bool {
+    TABLE.iter().any(|trick| trick.is_for(version))
+}
+
+/// All releases since the first whose plugin API will do.
+const ALL: &[Release] = &[(9, 2), (10, 0), (10, 1), (10, 2), (11, 0), (11, 1)];
+
+macro_rules! table {
+    ($($(#[$doc:meta])* $name:ident = $trick:expr;)*) => {
+        $($(#[$doc])* pub const $name: Trick = $trick;)*
+
+        /// All of them.
+        pub const TABLE: &[Trick] = &[$($name),*];
+    };
+}
+
+table! {
+    /// QEMU's object of the vCPU that executes.
+    EXECUTING = Trick {
+        name: "executing",
+        symbols: &["current_cpu", "qemu_get_cpu"],
+        looked_at: ALL,
+        without_it: "several CPUs of kinds of their own (mps2-an521) are refused",
+    };
+    /// Registers read from the vCPU's object, at a place that is found by comparison.
+    REGISTERS = Trick {
+        name: "registers",
+        symbols: &["current_cpu"],
+        looked_at: ALL,
+        without_it: "reading registers takes several times as long",
+    };
+    /// Physical addresses, where the plugin API has no function for them.
+    PAGES = Trick {
+        name: "pages",
+        symbols: &["current_cpu", "cpu_get_phys_page_debug"],
+        // From 10.1 on the API has one.
+        looked_at: &[(9, 2), (10, 0)],
+        without_it: "before QEMU 10.1, what semihosting calls of RISC-V firmware outside of machine mode point to is not read",
+    };
+    /// Work for the vCPU, so that a wait begins when all before it has been accounted for.
+    WAITS = Trick {
+        name: "waits",
+        symbols: &["bql_locked", "bql_lock_impl", "bql_unlock"],
+        looked_at: ALL,
+        without_it: "each wait for an interrupt takes several times as long",
+    };
+    /// Virtual time, as far as QEMU has accounted for it.
+    SLEEP = Trick {
+        name: "sleep",
+        symbols: &["current_cpu", "qemu_clock_get_ns"],
+        looked_at: ALL,
+        without_it: "a timeline does not say how long the machine sleeps",
+    };
+    /// Semihosting's clocks, answered by the machine's time in place of the host's.
+    CLOCKS = Trick {
+        name: "clocks",
+        symbols: &["do_common_semihosting", "qemu_clock_get_ns", "clock_start"],
+        looked_at: ALL,
+        without_it: "semihosting's clocks are the host's, and such a run does not repeat",
+    };
+    /// Turns of several vCPUs, which QEMU's own housekeeping does not end.
+    TURNS = Trick {
+        name: "turns",
+        symbols: &["rcu_add_force_rcu_notifier", "rcu_remove_force_rcu_notifier"],
+        looked_at: ALL,
+        without_it: "from QEMU 10.2 on, several CPUs take their turns at other instructions in another run",
+    };
+    /// Guest memory that a debugger writes.
+    WRITES = Trick {
+        name: "writes",
+        symbols: &["current_cpu", "cpu_memory_rw_debug"],
+        looked_at: ALL,
+        without_it: "a debugger cannot write memory",
+    };
+    /// Two editions of translated code: one with breakpoints in reach and one without.
+    EDITIONS = Trick {
+        name: "editions",
+        symbols: &["current_cpu", "qemu_loglevel", "curr_cflags", "cpu_exit"],
+        looked_at: ALL,
+        without_it: "a debugged run is several times as slow",
+    };
+    /// Copies of the whole process, as checkpoints.
+    COPIES = Trick {
+        name: "copies",
+        symbols: &[
+            "bql_locked",
+            "bql_lock_impl",
+            "bql_unlock",
+            "qemu_get_aio_context",
+            "aio_bh_poll",
+            "icount_start_warp_timer",
+            "qemu_clock_run_all_timers",
+            "rcu_register_thread",
+        ],
+        looked_at: ALL,
+        without_it: "a debugger goes back by running the firmware again from reset",
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_releases_that_were_looked_at_get_a_trick() {
+        for version in [[9, 2, 0], [10, 0, 2], [10, 0, 13], [10, 1, 0], [10, 2, 1], [11, 0, 3], [11, 1, 3]] {
+            assert!(knows(version), "{version:?}");
+        }
+        for version in [[9, 1, 3], [10, 3, 0], [11, 0, 50], [11, 1, 90], [11, 2, 0], [12, 0, 0], [99, 1, 0]] {
+            assert!(!knows(version), "{version:?}");
+            assert!(TABLE.iter().all(|trick| !trick.is_for(version)), "{version:?}");
+        }
+        assert!(PAGES.is_for([10, 0, 2]) && !PAGES.is_for([10, 1, 0]));
+    }
+
+    #[test]
+    fn each_row_says_all_that_there_is_to_say() {
+        for (index, trick) in TABLE.iter().enumerate() {
+            assert!(!trick.symbols.is_empty() && !trick.looked_at.is_empty() && !trick.without_it.is_empty());
+            assert!(TABLE[..index].iter().all(|other| other.name != trick.name), "{}", trick.name);
+            assert!(trick.looked_at.is_sorted(), "{}", trick.name);
+        }
+    }
+}
