@@ -17,7 +17,7 @@ fn refused(args: &[&str]) -> String {
 }
 
 /// A debugger's server, and the line that connects GDB.
-fn serve(args: &[&str]) -> (Child, String) {
+pub(crate) fn serve(args: &[&str]) -> (Child, String) {
     let mut command = harness();
     let mut child = command.arg("debug").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let line = first_line(&mut child);
