@@ -161,3 +161,89 @@ fn at_place(profile: &Profile, travel: &dyn Travel, what: String, words: Option<
     let words = words.map(|words| format!("{words}; ")).unwrap_or_default();
     format!("{what}: {words}at {}", describe::place(&profile.names, travel.at().pc))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::fake::Fake;
+    use crate::profile::Code;
+    use crate::profile::testing::empty;
+
+    /// A run of a Cortex-M: addresses, and the exception that each instruction is in.
+    fn arm(insns: &[(u64, u64)]) -> Fake {
+        let pcs: Vec<u64> = insns.iter().map(|insn| insn.0).collect();
+        // HardFault is at 0x50, BusFault at 0x60, SysTick at 0x70.
+        let mut travel = Fake::of(&pcs).holding(3 * 4, 0x51).holding(5 * 4, 0x61).holding(15 * 4, 0x71);
+        for (at, &(_, exception)) in travel.insns.iter_mut().zip(insns) {
+            at.registers.push(("xpsr", 0x0100_0000 | exception));
+        }
+        travel
+    }
+
+    fn found(profile: &Profile, mut travel: Fake) -> Option<Fault> {
+        let last = travel.insns.len() as u64;
+        at_end(profile, &mut travel, last).unwrap()
+    }
+
+    #[test]
+    fn a_cortex_m_says_which_fault_it_is_in() {
+        let profile = empty().function("main", 0x40, 0x10).function("HardFault_Handler", 0x50, 0x10);
+        let fault = |insn, name: &str| Some(Fault { insn, what: format!("{name}: at 0x00000042 in main") });
+        let once = [(0x40, 0), (0x42, 0), (0x50, 3), (0x52, 3)];
+        assert_eq!(found(&profile, arm(&once)), fault(2, "[irq HardFault]"));
+        // The last of several, whose handler loops to its start.
+        let again = [&once[..], &[(0x44, 0), (0x42, 0), (0x50, 3), (0x50, 3), (0x52, 3)]].concat();
+        assert_eq!(found(&profile, arm(&again)), fault(6, "[irq HardFault]"));
+        // A fault in a fault's handler, and one in a tick's.
+        let nested = [(0x40, 0), (0x42, 0), (0x60, 5), (0x62, 5), (0x50, 3), (0x52, 3)];
+        assert_eq!(found(&profile, arm(&nested)), fault(2, "[irq BusFault]"));
+        let in_tick = [(0x40, 0), (0x70, 15), (0x42, 15), (0x50, 3), (0x52, 3)];
+        assert_eq!(found(&profile, arm(&in_tick)), fault(3, "[irq HardFault]"));
+        // What has returned, and what is no fault.
+        assert_eq!(found(&profile, arm(&[&once[..], &[(0x44, 0)]].concat())), None);
+        assert_eq!(found(&profile, arm(&[(0x40, 0), (0x70, 15)])), None);
+        assert_eq!(found(&profile, arm(&[(0x50, 3), (0x52, 3)])), None, "it was there before the first instruction");
+    }
+
+    /// A run of a RISC-V: addresses, with cause and address of the trap that leads to the next.
+    fn riscv(insns: &[(u64, Option<(u64, u64)>)]) -> Fake {
+        let pcs: Vec<u64> = insns.iter().map(|insn| insn.0).collect();
+        let mut travel = Fake::of(&pcs);
+        let mut trap = (0, 0);
+        for (at, &(_, next)) in travel.insns.iter_mut().zip(insns) {
+            at.registers.extend([("mtvec", 0x80), ("mcause", trap.0), ("mepc", trap.1), ("mtval", 0x5000_0000)]);
+            trap = next.unwrap_or(trap);
+        }
+        travel
+    }
+
+    #[test]
+    fn a_trap_of_riscv_is_active_that_no_mret_has_left() {
+        let mut profile = empty().function("main", 0x40, 0x40).function("trap", 0x80, 0x20).insn(0x90, 1);
+        profile.facts.isa = "riscv32imac".to_owned();
+        profile.code.push(Code { start: 0x90, bytes: MRET.to_vec() });
+        let what = |pc| format!("[trap load access fault]: at address 0x50000000; at {pc:#010x} in main");
+        let mended = [(0x40, None), (0x42, Some((5, 0x42))), (0x80, None), (0x90, None), (0x46, None)];
+        assert_eq!(found(&profile, riscv(&mended)), None);
+        let again = [&mended[..], &[(0x48, Some((5, 0x48))), (0x80, None), (0x82, None)]].concat();
+        assert_eq!(found(&profile, riscv(&again)), Some(Fault { insn: 6, what: what(0x48) }));
+        // In the handler another trap has come, and its handler has returned.
+        let nested = [&again[..], &[(0x80, None), (0x90, None), (0x84, None)]].concat();
+        let mut travel = riscv(&nested);
+        travel.insns[8].registers[1].1 = 11;
+        assert_eq!(found(&profile, travel), Some(Fault { insn: 6, what: what(0x48) }));
+        // A fault in the handler: the first is the crash.
+        let twice = [&again[..], &[(0x84, Some((5, 0x84))), (0x80, None), (0x82, None)]].concat();
+        assert_eq!(found(&profile, riscv(&twice)), Some(Fault { insn: 6, what: what(0x48) }));
+        // A jump to where there is nothing.
+        let jump = [(0x40, None), (0x44, Some((1, 0x5000_0000))), (0x80, None), (0x80, None), (0x82, None)];
+        let found_jump = found(&profile, riscv(&jump)).unwrap();
+        assert!(found_jump.insn == 2 && found_jump.what.starts_with("[trap instruction access fault]: "));
+        // A call of the environment is none, and a handler that was left by a jump is over.
+        let call = [(0x40, None), (0x42, Some((11, 0x42))), (0x80, None), (0x82, None)];
+        assert_eq!(found(&profile, riscv(&call)), None);
+        let mut left = riscv(&[(0x40, None), (0x42, Some((5, 0x42))), (0x80, None), (0x82, None), (0x50, None)]);
+        left.insns[4].sp += 16;
+        assert_eq!(found(&profile, left), None);
+    }
+}

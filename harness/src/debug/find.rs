@@ -1133,7 +1133,7 @@ mod tests {
         assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
         // The task with least room.
         let found = try_with(&mut finder, &travel, "peak-stack").found.unwrap();
-        let note = Some("the stack of log at its deepest: down to 0x20000f00".to_owned());
+        let note = Some("the stack of log at its deepest: 1,280 of 1,280 bytes used, 0 left".to_owned());
         assert_eq!(found, Found { insn: 11, note });
 
         drop(finder);

@@ -18,8 +18,14 @@ use crate::text::number::{Hex, group, plural, share};
 /// Most rows of a list.
 const MAX_ROWS: usize = 10;
 
+/// Why something was refused: the server's, which knows what it refused.
+pub(super) const WHY: &str = "why";
+
+/// Before a step by which the debugger asks where the run is: the server's, which answers it.
+pub(super) const STAY: &str = "stay";
+
 /// The commands, and what they say.
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("where", "instruction, time, function, task, interrupt"),
     ("goto PLACE", "go to a place, forwards or backwards"),
     ("profile", "the functions that the samples up to here were taken in"),
@@ -28,8 +34,8 @@ const COMMANDS: [(&str, &str); 10] = [
     ("task", "the firmware's tasks"),
     ("irq", "the interrupt that executes"),
     ("last-write ADDR|SYMBOL", "what wrote it last before here"),
-    // The server's, which knows what it refused.
-    ("why", "why the last move, read or write was refused"),
+    (WHY, "why the last move, read or write was refused"),
+    (STAY, "the next step goes nowhere, and tells the debugger where the run is"),
     ("help", "this"),
 ];
 

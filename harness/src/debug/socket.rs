@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use decode::Isa;
 
+use crate::debug::monitor::STAY;
 use crate::debug::packet::{Greeting, error_packet, greeting};
 use crate::error::InputError;
 use crate::run::making::Making;
@@ -31,8 +32,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long the first packet of a client is waited for. Meanwhile others can come.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// How long a client may take to read why it is sent away.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a client may take to read the last that it is told.
+pub(in crate::debug) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Most clients that have said nothing yet; of more, the first goes.
 const MOST_SILENT: usize = 32;
@@ -209,9 +210,6 @@ pub struct Listener {
 /// What GDB with these hooks says of itself, by `monitor`.
 pub(in crate::debug) const FOLLOWS: &str = "client follows";
 
-/// What GDB says, by `monitor`, before it asks for a step that goes nowhere.
-pub(in crate::debug) const STAYS: &str = "client stays";
-
 /// How long GDB waits for an answer, in seconds: a busy machine may take long.
 const REMOTE_TIMEOUT_SECONDS: u32 = 60;
 
@@ -241,7 +239,7 @@ impl Follow {
     /// Has GDB follow a command that has moved the run, or not.
     pub(in crate::debug) fn set(&self, has_moved: bool) -> io::Result<()> {
         let commands = if has_moved {
-            format!("maintenance flush register-cache\nmaintenance flush dcache\nmonitor {STAYS}\nstepi\n")
+            format!("maintenance flush register-cache\nmaintenance flush dcache\nmonitor {STAY}\nstepi\n")
         } else {
             String::new()
         };

@@ -128,7 +128,7 @@ fn a_thread_that_gdb_takes_for_the_executing_one_is_it_until_gdb_is_told_of_anot
     goto(&mut client, second);
     assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("blinky: running"));
     // A stop for that alone tells GDB which it is.
-    assert_eq!(client.ask(&format!("qRcmd,{}", hex("client stays"))), "OK");
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("stay"))), "OK");
     assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T00thread:p01.02;");
     assert_eq!(r0(&mut client, 2), told());
     assert_eq!(r0(&mut client, 1), "ee000000");

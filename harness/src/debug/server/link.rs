@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use gdbstub::conn::Connection;
 
 use crate::debug::packet::{error_packet, packet};
-use crate::debug::socket::{Client, Greeted};
+use crate::debug::socket::{Client, FAREWELL, Greeted};
 use crate::debug::travel::Interrupt;
 
 /// How often a run is asked again that has been asked to be held and executes. It may have been asked before it began.
@@ -207,6 +207,14 @@ impl Link {
     /// What the threads of the connection share.
     pub(super) fn signs(&self) -> Arc<Signs> {
         Arc::clone(&self.signs)
+    }
+
+    /// Lets a client go that has said goodbye: it acknowledges the answer first.
+    pub(super) fn part(&self) {
+        let since = Instant::now();
+        while !self.signs.is_gone() && since.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The next byte; none: the client has gone.

@@ -117,7 +117,10 @@ fn session(
                 signs.take();
                 interrupted.interrupt_handled(&mut debuggee, None::<Reason>)
             }
-            GdbStubStateMachine::Disconnected(_) => return Ok(()),
+            GdbStubStateMachine::Disconnected(mut disconnected) => {
+                disconnected.borrow_conn().part();
+                return Ok(());
+            }
         };
         machine = match next {
             Ok(machine) => machine,

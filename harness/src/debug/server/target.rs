@@ -35,9 +35,10 @@ use super::Monitor;
 use super::arch::{Number, Processor, Values};
 use super::link::Signs;
 use crate::debug::description::{Described, Description, is_control};
-use crate::debug::socket::{FOLLOWS, Follow, STAYS};
+use crate::debug::monitor::{STAY, WHY};
+use crate::debug::socket::{FOLLOWS, Follow};
 use crate::debug::thread::{self, Thread, Threads};
-use crate::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::travel::{Access, At, Ended, Refused, Register, Stop, Travel, Watch, Why};
 use crate::text::number::group;
 
 /// Why the run is held, for GDB.
@@ -62,8 +63,8 @@ const NO_CALLS: &str = "the registers pc, sp and the return address cannot be wr
 /// Why a thread's registers are not written.
 const SWITCHED_OUT: &str = "registers of a task that is switched out cannot be written";
 
-/// What GDB has to do after a command that went elsewhere, where it has not been given the hooks.
-const MOVED: &str = "GDB still shows the registers from before: maintenance flush register-cache\n";
+/// What is to be done after a command that went elsewhere, where GDB has not been given the hooks.
+const MOVED: &str = "the debugger still shows where it was before: monitor stay, then stepi, and it knows\n";
 
 /// The largest distance at which an access that begins below watched memory reaches into it.
 const ACCESS_BYTES: u64 = 16;
@@ -91,7 +92,8 @@ pub(super) struct Debuggee<'a> {
     follows: bool,
     /// The next step goes nowhere: GDB asks where the run is.
     stays: bool,
-    /// The thread that GDB was last told executes.
+    /// Where GDB was last told that the run is, and which thread executes.
+    told_at: At,
     told: Tid,
     /// Threads that GDB knows by another one's number, and by which.
     labels: BTreeMap<Tid, Tid>,
@@ -116,6 +118,7 @@ impl<'a> Debuggee<'a> {
         travel.set_breakpoints(&[]);
         travel.set_watches(&[]);
         let registers = travel.registers()?;
+        let told_at = travel.at();
         let mut debuggee = Debuggee {
             description: Description::of(isa, &registers),
             travel,
@@ -133,6 +136,7 @@ impl<'a> Debuggee<'a> {
             follow,
             follows: false,
             stays: false,
+            told_at,
             told: NonZeroUsize::MIN,
             labels: BTreeMap::new(),
             unwritten: None,
@@ -224,7 +228,7 @@ impl<'a> Debuggee<'a> {
             };
             let known: BTreeSet<Tid> = self.labels.keys().copied().chain([executing, told]).collect();
             self.labels = known.into_iter().map(|id| (id, swap(self.label(id)))).collect();
-            self.listed = None;
+            self.listed.iter_mut().flatten().for_each(|thread| thread.id = swap(thread.id));
         }
         Ok(())
     }
@@ -294,7 +298,7 @@ impl<'a> Debuggee<'a> {
     /// Makes the run go as GDB has asked and says why it is held then.
     pub(super) fn go(&mut self) -> Result<Reason> {
         let reason = if self.stays { self.arrived() } else { self.act() };
-        self.told = self.current()?;
+        (self.told_at, self.told) = (self.travel.at(), self.current()?);
         reason
     }
 
@@ -761,7 +765,7 @@ impl Debuggee<'_> {
         let position = self.travel.position();
         let state = |since: Duration| {
             let insn = position.insn().map(|insn| format!(", instruction {}", group(insn))).unwrap_or_default();
-            format!("{words}: {} s{insn}\n", since.as_secs())
+            format!("{words}: {:.1} s{insn}\n", since.as_secs_f32())
         };
         let signs = Arc::clone(&self.signs);
         // That the client has gone is noticed by whoever reads it.
@@ -776,9 +780,7 @@ impl Debuggee<'_> {
         if has_moved {
             self.relabel()?;
         }
-        // Where it cannot be said by the hooks it is said in words.
-        let follows = self.follows && self.follow.set(has_moved).is_ok();
-        if has_moved && !follows {
+        if has_moved && !self.follows {
             text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
             text.push_str(MOVED);
         }
@@ -792,15 +794,16 @@ impl MonitorCmd for Debuggee<'_> {
         let mut text = match words.as_str() {
             FOLLOWS => {
                 self.follows = true;
-                return Ok(());
+                String::new()
             }
-            STAYS => {
+            STAY => {
                 self.stays = true;
-                return Ok(());
+                if self.follows {
+                    return Ok(());
+                }
+                "the next step (stepi) goes nowhere and shows where the run is".to_owned()
             }
-            "why" => {
-                // Nothing is to be followed.
-                let _ = self.follow.set(false);
+            WHY => {
                 let refused: Vec<&str> = [&self.unmoved, &self.unwritten, &self.unread]
                     .into_iter()
                     .flatten()
@@ -811,6 +814,11 @@ impl MonitorCmd for Debuggee<'_> {
             "" => self.command("help")?,
             words => self.command(words)?,
         };
+        // A command that GDB has not waited for may have moved it, too.
+        let is_elsewhere = self.travel.at() != self.told_at;
+        if self.follows && self.follow.set(is_elsewhere).is_err() && is_elsewhere {
+            text.push_str(MOVED);
+        }
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
