@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 
 use crate::cli::DebugArgs;
 use crate::debug::WORKSHOP;
 use crate::debug::find::{Finder, More};
+use crate::debug::firmware::{Search, Wanted as WantedFile};
 use crate::debug::monitor::Monitor;
 use crate::debug::place::Place;
 use crate::debug::server;
@@ -16,15 +18,15 @@ use crate::debug::session::Session;
 use crate::debug::socket;
 use crate::debug::thread::{self, Processor};
 use crate::debug::threads::Threads;
-use crate::debug::travel::{Stop, Travel, Why};
+use crate::debug::travel::{Position, Refused, Stop, Travel, Why};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::image;
 use crate::image::given;
 use crate::image::stub::Wanted;
 use crate::measure::{Listener, Measured, measure};
-use crate::profile::Profile;
 use crate::profile::files;
+use crate::profile::{End, Profile};
 use crate::run::deadline::Deadline;
 use crate::run::directory::Output;
 use crate::run::making::Making;
@@ -33,14 +35,19 @@ use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
 use crate::run::semihosting::Semihosting;
+use crate::text::number::plural;
 use crate::text::terminal;
 
-/// What runs say, on standard error.
-struct Terminal(Option<Bar>);
+/// What runs say, on standard error, and how far they have come.
+#[derive(Default)]
+struct Terminal {
+    bar: Option<Bar>,
+    position: Arc<Position>,
+}
 
 impl Listener for Terminal {
     fn say(&mut self, line: &str) {
-        match &self.0 {
+        match &self.bar {
             Some(bar) => bar.above(|| say(line)),
             None => say(line),
         }
@@ -50,7 +57,8 @@ impl Listener for Terminal {
     fn choice(&mut self, _: &str) {}
 
     fn progress(&mut self, progress: Progress) {
-        if let Some(bar) = &mut self.0 {
+        self.position.set(progress.insns);
+        if let Some(bar) = &mut self.bar {
             bar.update(progress);
         }
     }
@@ -76,8 +84,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         Some(port) => socket::Listener::port(port)?,
         None => socket::Listener::private()?,
     };
-    let measured = Session::open(&options, checkpoint_mib, &mut Terminal(None));
-    let mut session = measured?;
+    let mut session = Session::open(&options, checkpoint_mib, &mut Terminal::default())?;
     if checkpoint_mib > 0 && !session.has_checkpoints() {
         say("note: no checkpoints can be made of this run: each place behind takes another run");
     }
@@ -91,6 +98,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     };
     let again_options = options.clone();
     let image_sha256 = profile.facts.image_sha256.clone();
+    let position = session.position();
     let again = move |more: More| {
         let mut options = again_options.clone();
         match more {
@@ -100,7 +108,10 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
                 options.console_marks = true;
             }
         }
-        let again = profiled(&options)?.0;
+        let again = profiled(&options, &position)?.0;
+        if again.facts.end == End::Interrupted {
+            return Err(Refused("interrupted before that was found".to_owned()).into());
+        }
         if again.facts.image_sha256 != image_sha256 {
             return Err(InputError::about(&options.firmware, "has changed since the debugger was started").into());
         }
@@ -127,7 +138,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     }
     let mut monitor = Monitor { finder, threads: threads.clone() };
     if place.is_some() {
-        say(monitor.monitor(&mut session, "where").trim_end());
+        say(monitor.monitor(&mut session, "where", &mut say).trim_end());
     }
     let firmware = options.symbol_file();
     if gdb {
@@ -143,7 +154,8 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         Some(threads) => threads,
         None => &mut processor,
     };
-    let mut answer = |travel: &mut dyn Travel, words: &str| monitor.monitor(travel, words);
+    let mut answer =
+        |travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)| monitor.monitor(travel, words, say);
     server::serve(&mut session, isa, threads, &mut answer, &mut listener)?;
     Ok(ExitCode::Good)
 }
@@ -161,7 +173,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     if !is_profile(&target) {
         let options = Options::resolve(args.into_profile_args(target))?;
         say("a run finds out what there is in it");
-        let (profile, console) = profiled(&options)?;
+        let (profile, console) = profiled(&options, &Arc::default())?;
         return Ok(Subject { options, profile, console });
     }
     let profile = Profile::load(&target)?;
@@ -170,8 +182,14 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     let console = fs::read(directory.join(files::CONSOLE)).ok();
     let firmware = match args.elf.take() {
         Some(elf) => elf,
-        None => beside(&directory, &profile)?,
+        None => firmware(&directory, &profile)?,
     };
+    if let (None, Some(sha256)) = (&args.measure.symbols, &profile.facts.symbols_sha256) {
+        args.measure.symbols = search(&directory, WantedFile { name: None, sha256 }).found;
+        if args.measure.symbols.is_none() {
+            say("note: the file that the profile has its symbols of is not here; name it with --symbols");
+        }
+    }
     let bytes = given::read(&firmware)
         .map_err(|error| InputError::about(&firmware, format_args!("cannot be read: {error}")))?;
     let hash = image::sha256_hex(&bytes);
@@ -197,14 +215,23 @@ fn is_profile(path: &Path) -> bool {
     path.is_dir() || (is_read && Profile::begins(&first))
 }
 
-/// The profiled file, where it lies in the working directory or beside the profile.
-fn beside(directory: &Path, profile: &Profile) -> Result<PathBuf> {
-    let name = &profile.facts.image_name;
+/// Looks for a file below the working directory and beside the profile.
+fn search(directory: &Path, wanted: WantedFile<'_>) -> Search {
     let parent = directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-    let places = [Some(PathBuf::from(name)), parent.map(|parent| parent.join(name))];
-    places.into_iter().flatten().find(|path| path.is_file()).ok_or_else(|| {
+    let beside: Vec<PathBuf> = parent.into_iter().chain([directory.to_owned()]).collect();
+    Search::of(wanted, Path::new("."), &beside)
+}
+
+/// The profiled file, by its content; else one of its name, of which it is then said that it is another one.
+fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
+    let (name, sha256) = (&profile.facts.image_name, &profile.facts.image_sha256);
+    let Search { found, namesake, files, is_cut, .. } = search(directory, WantedFile { name: Some(name), sha256 });
+    found.or(namesake).ok_or_else(|| {
+        let limit = if is_cut { "; not everything was looked at, for there is too much" } else { "" };
         InputError::new(format!(
-            "{name}, which was profiled, lies neither here nor beside the profile: name it with --elf"
+            "{name}, which was profiled, is neither below the working directory nor beside the profile: of {} none \
+             has the SHA-256 {sha256}{limit}\nname the file with --elf",
+            plural(files, "file")
         ))
         .into()
     })
@@ -236,14 +263,15 @@ fn take_facts(options: &mut Options, profile: &Profile) -> Result<()> {
 }
 
 /// Measures a run, and keeps nothing of it on the disk.
-fn profiled(options: &Options) -> Result<(Profile, Option<Vec<u8>>)> {
+fn profiled(options: &Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
     let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
     let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
     let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
     let stem = image::stem(&options.firmware);
-    let mut terminal = Terminal(Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0))));
+    let bar = Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
+    let mut terminal = Terminal { bar, position: Arc::clone(position) };
     let measured = measure(options, &output, &mut terminal);
-    if let Some(bar) = terminal.0 {
+    if let Some(bar) = terminal.bar {
         bar.finish();
     }
     let Measured { profile, console } = measured?;

@@ -12,6 +12,7 @@ use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, place as code};
+use crate::debug::crash;
 use crate::debug::place::Place;
 use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Vcpus, Watch, Why};
 use crate::error::InputError;
@@ -89,7 +90,7 @@ fn uninterrupted(stop: Stop) -> Result<Stop> {
 }
 
 /// Goes to an instruction, which is an error where it is not come to.
-fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
+pub(super) fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
     uninterrupted(travel.go(insn)?).map(|_| ())
 }
 
@@ -213,7 +214,7 @@ impl<'a> Finder<'a> {
                 at(before + number)
             }
             Place::End => at(self.last()),
-            Place::Crash => self.crash(place),
+            Place::Crash => self.crash(travel, place, say),
             Place::Call { function, nth } => self.call(travel, place, function, *nth, say),
             Place::Max { function } => self.longest_call(place, function, say),
             Place::MaxIrq { name } => self.longest_interrupt(place, name, say),
@@ -225,19 +226,23 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn crash(&self, place: &Place) -> Result<Found> {
+    fn crash(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let facts = &self.profile.facts;
         let fault = facts.only.handler.as_ref().filter(|handler| handler.is_fault);
         if let Some(fault) = fault.filter(|_| !matches!(facts.end, End::Exit { .. } | End::LockUp { .. })) {
             let note = fault.fault.clone();
             return Ok(Found { insn: facts.before_window_insns + fault.since_insns, note });
         }
-        let failed = match &facts.end {
-            End::For | End::Until | End::MaxInsns | End::Exit { status: 0, .. } => false,
-            end => !end.is_by_host(),
-        };
         let end = describe::describe_end(self.profile);
-        if !failed {
+        let is_cut = matches!(facts.end, End::For | End::Until | End::MaxInsns) || facts.end.is_by_host();
+        let is_lock_up = matches!(facts.end, End::LockUp { .. });
+        if !is_cut && !is_lock_up && self.profile.vcpus.len() == 1 {
+            say("looking whether the run ends in a fault's handler: one more run");
+            if let Some(fault) = crash::at_end(self.profile, travel, self.last())? {
+                return Ok(Found { insn: fault.insn, note: Some(format!("{}\nin its handler {end}", fault.what)) });
+            }
+        }
+        if is_cut || matches!(facts.end, End::Exit { status: 0, .. }) {
             return Err(never(format!("{place}: the run did not crash: {end}; its last instruction is `end`")));
         }
         Ok(Found { insn: self.last(), note: Some(end) })
@@ -463,6 +468,7 @@ impl<'a> Finder<'a> {
         let Some(deepest) = task.deepest_sp else {
             return Err(never(format!("{place}: the profile does not know the stack of {name}")));
         };
+        let note = Some(depth(task, &name, deepest));
         say(&format!("looking for where the stack of {name} was at {}: one more run", Hex(deepest)));
         go(travel, self.first())?;
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
@@ -472,10 +478,12 @@ impl<'a> Finder<'a> {
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
             if stack_pointers(travel)?.iter().any(near) && self.runs(travel, task)? {
-                return Ok(Found { insn: travel.at().insn, note: None });
+                return Ok(Found { insn: travel.at().insn, note });
             }
         }
-        self.peak_by_moves(travel, place, &name, deepest)
+        let Found { insn, note: more } = self.peak_by_moves(travel, place, &name, deepest)?;
+        let notes: Vec<String> = note.into_iter().chain(more).collect();
+        Ok(Found { insn, note: Some(notes.join("\n")) })
     }
 
     /// The instruction after which the stack was deepest that the firmware was started on, and that a Cortex-M's
@@ -695,6 +703,20 @@ impl Counting<'_> {
             self.open.push((target, hit.sp));
         }
     }
+}
+
+/// `the stack of log at its deepest: 212 of 512 bytes used, 300 left`, as far as its ends are known.
+fn depth(task: &Task, name: &str, deepest: u64) -> String {
+    let used = task.stack_end.and_then(|end| end.checked_sub(deepest));
+    let left = task.stack_start.map(|start| deepest.saturating_sub(start));
+    let bytes = |bytes: u64| plural(bytes, "byte");
+    let known = match (used, left) {
+        (Some(used), Some(left)) => format!("{} of {} used, {} left", group(used), bytes(used + left), group(left)),
+        (Some(used), None) => format!("{} used", bytes(used)),
+        (None, Some(left)) => format!("{} left", bytes(left)),
+        (None, None) => format!("down to {}", Hex(deepest)),
+    };
+    format!("the stack of {name} at its deepest: {known}")
 }
 
 /// The longest span; the first of equal ones.
@@ -1110,7 +1132,9 @@ mod tests {
         finder.kernel = Some(kernel());
         assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
         // The task with least room.
-        assert_eq!(try_with(&mut finder, &travel, "peak-stack").found.unwrap().insn, 11);
+        let found = try_with(&mut finder, &travel, "peak-stack").found.unwrap();
+        let note = Some("the stack of log at its deepest: 1,280 of 1,280 bytes used, 0 left".to_owned());
+        assert_eq!(found, Found { insn: 11, note });
 
         drop(finder);
         // Without a store: after `sub sp, #256` at 0x50.

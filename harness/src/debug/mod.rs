@@ -1,9 +1,11 @@
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
+mod crash;
 pub mod description;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod find;
+pub mod firmware;
 mod launch;
 pub mod monitor;
 mod packet;

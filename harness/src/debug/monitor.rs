@@ -11,15 +11,21 @@ use crate::analysis::{describe, place as code};
 use crate::debug::find::{Finder, current_task, register};
 use crate::debug::place::{FORMS, Place};
 use crate::debug::threads::{State, Thread, Threads};
-use crate::debug::travel::{Travel, Vcpus};
+use crate::debug::travel::{Travel, Vcpus, Why};
 use crate::profile::{Facts, Profile};
 use crate::text::number::{Hex, group, plural, share};
 
 /// Most rows of a list.
 const MAX_ROWS: usize = 10;
 
+/// Why something was refused: the server's, which knows what it refused.
+pub(super) const WHY: &str = "why";
+
+/// Before a step by which the debugger asks where the run is: the server's, which answers it.
+pub(super) const STAY: &str = "stay";
+
 /// The commands, and what they say.
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("where", "instruction, time, function, task, interrupt"),
     ("goto PLACE", "go to a place, forwards or backwards"),
     ("profile", "the functions that the samples up to here were taken in"),
@@ -28,8 +34,8 @@ const COMMANDS: [(&str, &str); 10] = [
     ("task", "the firmware's tasks"),
     ("irq", "the interrupt that executes"),
     ("last-write ADDR|SYMBOL", "what wrote it last before here"),
-    // The server's, which knows what it refused.
-    ("why", "why the last move, read or write was refused"),
+    (WHY, "why the last move, read or write was refused"),
+    (STAY, "the next step goes nowhere, and tells the debugger where the run is"),
     ("help", "this"),
 ];
 
@@ -42,13 +48,13 @@ pub struct Monitor<'a> {
 }
 
 impl Monitor<'_> {
-    /// Answers one command; its errors are answers, too. Ends with a line's end.
-    pub fn monitor(&mut self, travel: &mut dyn Travel, words: &str) -> String {
-        let mut said = String::new();
+    /// Answers one command; its errors are answers, too. Ends with a line's end. `say` is told what takes long before it
+    /// is done.
+    pub fn monitor(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
         let words = words.trim();
         let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-        let answer = self.answer(travel, command, rest.trim(), &mut said);
-        said += &answer.unwrap_or_else(|error| format!("{error:#}"));
+        let answer = self.answer(travel, command, rest.trim(), say);
+        let mut said = answer.unwrap_or_else(|error| format!("{error:#}"));
         // What the profile says is not of the run that was written to.
         let is_profiles = ["where", "goto", "profile", "bins", "stack"].contains(&command);
         if let (Some(written), true) = (travel.written_at(), is_profiles) {
@@ -65,7 +71,13 @@ impl Monitor<'_> {
         said
     }
 
-    fn answer(&mut self, travel: &mut dyn Travel, command: &str, rest: &str, said: &mut String) -> Result<String> {
+    fn answer(
+        &mut self,
+        travel: &mut dyn Travel,
+        command: &str,
+        rest: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<String> {
         if !rest.is_empty() && !["goto", "last-write"].contains(&command) && is_command(command) {
             return Ok(format!("{command} takes nothing after it"));
         }
@@ -73,12 +85,15 @@ impl Monitor<'_> {
             "where" => self.place(travel),
             "goto" => {
                 let place = Place::parse(rest)?;
-                let found = self.finder.find(travel, &place, &mut |line| *said += &format!("{line}\n"))?;
-                travel.go(found.insn)?;
-                if let Some(note) = found.note {
-                    *said += &format!("{note}\n");
-                }
-                self.place(travel)
+                let found = self.finder.find(travel, &place, say)?;
+                let why = travel.go(found.insn)?.why;
+                let note = if why == Why::Interrupted {
+                    Some(format!("interrupted on the way to {place}"))
+                } else {
+                    found.note
+                };
+                let note = note.map(|note| format!("{note}\n")).unwrap_or_default();
+                Ok(note + &self.place(travel)?)
             }
             "profile" => self.profile(travel),
             "bins" => self.bins(travel),
@@ -380,21 +395,27 @@ mod tests {
         let mut travel = travel();
         (travel.insn, travel.written_at) = (9, Some(8));
         for words in ["where", "goto insn:10", "profile", "bins", "stack"] {
-            let said = monitor.monitor(&mut travel, words);
+            let said = monitor.monitor(&mut travel, words, &mut |_| ());
             let mark = "\nwritten to at instruction 8: from there on it is not the run that was profiled\n";
             assert!(said.ends_with(mark), "{words}: {said}");
         }
-        let said = monitor.monitor(&mut travel, "last-write 0x20000100");
+        let said = monitor.monitor(&mut travel, "last-write 0x20000100", &mut |_| ());
         assert!(said.starts_with("0x20000100 was not written since instruction 8, where"), "{said}");
-        assert!(!monitor.monitor(&mut travel, "help").contains("instruction 8"));
+        assert!(!monitor.monitor(&mut travel, "help", &mut |_| ()).contains("instruction 8"));
     }
 
+    /// What is said, and where the run is then.
     fn answers(words: &[&str]) -> (Vec<String>, u64) {
         let profile = profile();
         let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));
         let mut monitor = Monitor { finder, threads: None };
         let mut travel = travel();
-        let said = words.iter().map(|words| monitor.monitor(&mut travel, words)).collect();
+        let answer = |words: &&str| {
+            let mut said = String::new();
+            let answer = monitor.monitor(&mut travel, words, &mut |line| said += &format!("{line}\n"));
+            said + &answer
+        };
+        let said = words.iter().map(answer).collect();
         (said, travel.insn)
     }
 

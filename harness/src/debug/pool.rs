@@ -27,6 +27,28 @@ const MOST: usize = 128;
 const MOST_NEAR: usize = 8;
 const NEAR_INSNS: u64 = 1 << 15;
 
+/// The last stop of a stretch of the run that was executed once more.
+#[derive(Debug)]
+pub(super) enum LastStop {
+    /// There is one.
+    At(Hit),
+    /// There is none.
+    None,
+    /// The stretch was not executed to its end, because that was asked for.
+    Interrupted,
+}
+
+impl LastStop {
+    /// The last stop that a process has logged up to where it was held.
+    pub(super) fn of(held: &Held) -> LastStop {
+        match held.last_hits.last() {
+            _ if held.why == Halt::Held(Why::Interrupted) => LastStop::Interrupted,
+            Some(hit) => LastStop::At(*hit),
+            None => LastStop::None,
+        }
+    }
+}
+
 /// Has a process execute, to an instruction at most; it may be interrupted.
 pub(super) type Run<'a> = dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held> + 'a;
 
@@ -315,33 +337,30 @@ impl Pool {
         self.follow(held, run)
     }
 
-    /// The last stop from one instruction on, before another one that was executed. Err: that takes another run.
+    /// The last stop from one instruction on, before another one that was executed.
     pub(super) fn last_stop(
         &mut self,
         from: u64,
         before: u64,
         (breakpoints, watches): (&[u64], &[Watch]),
         run: &mut Run<'_>,
-    ) -> Result<Option<Hit>> {
+    ) -> Result<LastStop> {
         let from = from.max(self.base);
         let mut end = before;
         while end > from {
             let Some(mut scout) = self.explorer_before(end - 1)? else { break };
             let start = scout.at.insn;
-            if start < from {
-                run(&mut scout, Some(from), AtStops::Pass)?;
+            if start < from && run(&mut scout, Some(from), AtStops::Pass)?.why == Halt::Held(Why::Interrupted) {
+                return Ok(LastStop::Interrupted);
             }
             scout.set_stops(breakpoints, watches)?;
-            let held = run(&mut scout, Some(end), AtStops::Log(1))?;
-            if let Some(hit) = held.last_hits.last() {
-                return Ok(Some(*hit));
-            }
-            if held.why == Halt::Held(Why::Interrupted) {
-                break;
+            let last = LastStop::of(&run(&mut scout, Some(end), AtStops::Log(1))?);
+            if !matches!(last, LastStop::None) {
+                return Ok(last);
             }
             end = start;
         }
-        Ok(None)
+        Ok(LastStop::None)
     }
 
     /// All stops from the start to an instruction or the run's end, and the last of them.
@@ -367,7 +386,15 @@ impl Pool {
         {
             scout.set_stops(addresses, &[])?;
             let limit = until.map_or(self.frontier.insn, |until| until.min(self.frontier.insn));
-            found(&run(&mut scout, Some(limit), at_stops)?);
+            // In parts: after each it is known how far it has come.
+            loop {
+                let next = limit.min(scout.at.insn + self.stride_insns);
+                let held = run(&mut scout, Some(next), at_stops)?.uninterrupted()?;
+                found(&held);
+                if held.at.insn >= limit || held.why != Halt::Held(Why::Reached) {
+                    break;
+                }
+            }
         }
         if self.ended.is_none() && until.is_none_or(|until| until > self.frontier.insn) {
             if let Some(pioneer) = &mut self.pioneer {
@@ -377,7 +404,8 @@ impl Pool {
             if self.explorer.is_none() {
                 self.explorer = self.copy_pioneer()?;
             }
-            self.pioneer(until, at_stops, run, &mut found)?;
+            let held = self.pioneer(until, at_stops, run, &mut found)?;
+            held.map(Held::uninterrupted).transpose()?;
         }
         Ok((last.into(), hits))
     }

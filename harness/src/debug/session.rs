@@ -9,8 +9,10 @@ use anyhow::{Context, Result, bail};
 use wire::debug::{self, AtStops, Command, Reply};
 
 use crate::debug::launch::Launch;
-use crate::debug::pool::Pool;
-use crate::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
+use crate::debug::pool::{LastStop, Pool};
+use crate::debug::travel::{
+    Access, At, Ended, Hit, Interrupt, Position, Refused, Register, Stop, Travel, Vcpus, Watch, Why,
+};
 use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
 use crate::run::options::Options;
@@ -42,6 +44,7 @@ pub struct Session {
 struct Line {
     stream: Mutex<Option<UnixStream>>,
     interrupted: Interrupted,
+    position: Arc<Position>,
 }
 
 impl Line {
@@ -53,8 +56,12 @@ impl Line {
     fn run(&self, vehicle: &mut Vehicle, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
         *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.lead_to(Some(vehicle.line()?));
+        self.position.set(vehicle.at.insn);
         let held = vehicle.go(until, at_stops);
         self.lead_to(None);
+        if let Ok(held) = &held {
+            self.position.set(held.at.insn);
+        }
         held
     }
 }
@@ -237,7 +244,7 @@ impl Session {
     }
 
     /// The last stop from one instruction on and before another one.
-    fn last_stop(&mut self, from: u64, before: u64) -> Result<Option<debug::Hit>> {
+    fn last_stop(&mut self, from: u64, before: u64) -> Result<LastStop> {
         let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
         let line = Arc::clone(&self.line);
         let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
@@ -252,7 +259,7 @@ impl Session {
             run(&mut scout, Some(from), AtStops::Pass)?;
         }
         scout.set_stops(&breakpoints, &watches)?;
-        Ok(run(&mut scout, Some(before), AtStops::Log(1))?.last_hits.last().copied())
+        Ok(LastStop::of(&run(&mut scout, Some(before), AtStops::Log(1))?))
     }
 
     fn change(&mut self, command: &Command) -> Result<Result<(), Refused>> {
@@ -331,14 +338,15 @@ impl Travel for Session {
         if let Some(stop) = self.watch(watching || (self.is_written && self.is_watching))? {
             return Ok(stop);
         }
-        let now = self.pool.at().insn;
+        let at = self.pool.at();
         let until = until.max(self.pool.base);
-        let hit = if now > until { self.last_stop(until, now)? } else { None };
-        let (insn, why) = match hit {
-            Some(debug::Hit { insn, accessed: None, .. }) => (insn, Why::Breakpoint),
-            Some(debug::Hit { insn, accessed: Some(accessed), .. }) => (insn, access(accessed)),
-            None if until <= self.pool.base => (self.pool.base, Why::Start),
-            None => (until, Why::Reached),
+        let last = if at.insn > until { self.last_stop(until, at.insn)? } else { LastStop::None };
+        let (insn, why) = match last {
+            LastStop::At(debug::Hit { insn, accessed: None, .. }) => (insn, Why::Breakpoint),
+            LastStop::At(debug::Hit { insn, accessed: Some(accessed), .. }) => (insn, access(accessed)),
+            LastStop::None if until <= self.pool.base => (self.pool.base, Why::Start),
+            LastStop::None => (until, Why::Reached),
+            LastStop::Interrupted => return Ok(Stop { at, why: Why::Interrupted }),
         };
         let held = self.put(insn)?;
         Ok(Stop { at: held.at, why })
@@ -362,7 +370,7 @@ impl Travel for Session {
         } else {
             let mut scout = self.start()?;
             scout.set_stops(addresses, &[])?;
-            let held = run(&mut scout, until, AtStops::Log((most as u64).min(debug::MAX_HITS)))?;
+            let held = run(&mut scout, until, AtStops::Log((most as u64).min(debug::MAX_HITS)))?.uninterrupted()?;
             (held.last_hits, held.hits)
         };
         let hit = |debug::Hit { insn, pc, sp, link, .. }: debug::Hit| Hit { insn, pc, sp, link };
@@ -405,6 +413,10 @@ impl Travel for Session {
 
     fn interrupter(&self) -> Arc<dyn Interrupt> {
         Arc::clone(&self.line) as Arc<dyn Interrupt>
+    }
+
+    fn position(&self) -> Arc<Position> {
+        Arc::clone(&self.line.position)
     }
 
     fn end(&self) -> Option<(At, Ended)> {

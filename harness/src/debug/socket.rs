@@ -11,16 +11,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use decode::Isa;
 
-use crate::debug::packet::error_packet;
+use crate::debug::monitor::STAY;
+use crate::debug::packet::{Greeting, error_packet, greeting};
 use crate::error::InputError;
 use crate::run::making::Making;
-use crate::run::plan::INTERRUPTED;
+use crate::run::plan::INTERRUPTS;
 
 /// The longest path of a socket; macOS's addresses are shorter than Linux's.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -28,8 +29,14 @@ const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 /// How often is looked whether a debugger has come.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a second debugger's first words are waited for before it is told that it is one.
-const GREETING: Duration = Duration::from_secs(1);
+/// How long the first packet of a client is waited for. Meanwhile others can come.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// How long a client may take to read the last that it is told.
+pub(in crate::debug) const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Most clients that have said nothing yet; of more, the first goes.
+const MOST_SILENT: usize = 32;
 
 /// What a second debugger is told.
 const SECOND: &str = "another debugger is connected; one at a time";
@@ -49,6 +56,13 @@ impl Client {
             Client::Unix(stream) => Client::Unix(stream.try_clone()?),
             Client::Tcp(stream) => Client::Tcp(stream.try_clone()?),
         })
+    }
+
+    fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        match self {
+            Client::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+            Client::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
+        }
     }
 
     pub(in crate::debug) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -90,6 +104,90 @@ impl Write for Client {
     }
 }
 
+/// A debugger that has come, with what it has said already.
+#[derive(Debug)]
+pub struct Greeted {
+    pub(in crate::debug) client: Client,
+    pub(in crate::debug) said: Vec<u8>,
+}
+
+/// A client of which it is not known yet whether it is a debugger: others connect to a port, too, and wait, or speak
+/// HTTP.
+#[derive(Debug)]
+struct Stranger {
+    client: Client,
+    said: Vec<u8>,
+    since: Instant,
+}
+
+/// What has become of a stranger.
+enum Met {
+    /// It has not said enough.
+    Silent(Stranger),
+    Debugger(Greeted),
+    /// It is no debugger, or has gone.
+    Gone,
+}
+
+impl Stranger {
+    /// Hears what it has said meanwhile.
+    fn meet(mut self) -> Met {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.client.read(&mut bytes) {
+                Ok(0) => return Met::Gone,
+                Ok(count) => self.said.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return Met::Gone,
+            }
+            if greeting(&self.said) != Greeting::Begun {
+                break;
+            }
+        }
+        match greeting(&self.said) {
+            Greeting::Packet if self.client.set_nonblocking(false).is_ok() => {
+                Met::Debugger(Greeted { client: self.client, said: self.said })
+            }
+            Greeting::Begun if self.since.elapsed() < GREETING => Met::Silent(self),
+            _ => Met::Gone,
+        }
+    }
+}
+
+/// Those who have come and have not said what they are.
+#[derive(Debug, Default)]
+pub(in crate::debug) struct Strangers(Vec<Stranger>);
+
+impl Strangers {
+    fn take(&mut self, client: Client) {
+        if client.set_nonblocking(true).is_err() {
+            return;
+        }
+        if self.0.len() >= MOST_SILENT {
+            self.0.remove(0);
+        }
+        self.0.push(Stranger { client, said: Vec::new(), since: Instant::now() });
+    }
+
+    /// A debugger, if one of them is one.
+    fn meet(&mut self) -> Option<Greeted> {
+        let mut found = None;
+        for stranger in std::mem::take(&mut self.0) {
+            if found.is_some() {
+                self.0.push(stranger);
+                continue;
+            }
+            match stranger.meet() {
+                Met::Silent(stranger) => self.0.push(stranger),
+                Met::Debugger(greeted) => found = Some(greeted),
+                Met::Gone => {}
+            }
+        }
+        found
+    }
+}
+
 #[derive(Debug)]
 enum Door {
     Unix(UnixListener, PathBuf),
@@ -104,20 +202,49 @@ pub struct Listener {
     folder: Making,
     /// GDB, if it was started here.
     gdb: Option<Child>,
-    /// Set when the user wants the server to end.
-    ends: &'static AtomicBool,
+    strangers: Strangers,
+    /// Above 0 when the user wants the server to end.
+    ends: &'static AtomicU32,
 }
 
 /// What GDB with these hooks says of itself, by `monitor`.
-pub(in crate::debug) const FLUSHES: &str = "client flushes";
+pub(in crate::debug) const FOLLOWS: &str = "client follows";
 
-/// GDB's hooks: after each of our commands it forgets what it holds of registers and memory, for the run may be
-/// elsewhere; and it calls no functions of the firmware, which a run that repeats has no room for.
-fn hooks() -> String {
+/// How long GDB waits for an answer, in seconds: a busy machine may take long.
+const REMOTE_TIMEOUT_SECONDS: u32 = 60;
+
+/// GDB's hooks. After each of our commands GDB does what [`Follow`] says; it waits long for answers, and it calls no
+/// functions of the firmware, which a run that repeats has no room for.
+fn hooks(follow: &Follow) -> String {
     format!(
-        "define hookpost-monitor\nmaintenance flush register-cache\nmaintenance flush dcache\nend\n\
-         set may-call-functions off\nmonitor {FLUSHES}\n"
+        "define hookpost-monitor\nsource {}\nend\nset remotetimeout {REMOTE_TIMEOUT_SECONDS}\n\
+         set may-call-functions off\nmonitor {FOLLOWS}\n",
+        follow.0.display()
     )
+}
+
+/// What GDB does after a command of `monitor`: a file of GDB's commands, which the server writes before it answers.
+///
+/// GDB learns only by a stop where the run is and which thread executes. So where a command has moved the run GDB
+/// forgets what it holds of registers and memory, and asks for a step, which the server answers by a stop without going
+/// anywhere.
+#[derive(Clone, Debug)]
+pub(in crate::debug) struct Follow(PathBuf);
+
+impl Follow {
+    fn within(folder: &Path) -> Follow {
+        Follow(folder.join("follow"))
+    }
+
+    /// Has GDB follow a command that has moved the run, or not.
+    pub(in crate::debug) fn set(&self, has_moved: bool) -> io::Result<()> {
+        let commands = if has_moved {
+            format!("maintenance flush register-cache\nmaintenance flush dcache\nmonitor {STAY}\nstepi\n")
+        } else {
+            String::new()
+        };
+        fs::write(&self.0, commands)
+    }
 }
 
 /// Folders for the socket's, in the order in which they are tried.
@@ -179,21 +306,23 @@ impl Listener {
     }
 
     fn new(door: Door, folder: Making) -> Result<Listener> {
+        let follow = Follow::within(folder.path());
         let path = folder.path().join("hooks");
-        fs::write(&path, hooks()).map_err(|error| InputError::about(&path, error))?;
-        Ok(Listener { door, folder, gdb: None, ends: &INTERRUPTED })
+        let written = follow.set(false).and_then(|()| fs::write(&path, hooks(&follow)));
+        written.map_err(|error| InputError::about(&path, error))?;
+        Ok(Listener { door, folder, gdb: None, strangers: Strangers::default(), ends: &INTERRUPTS })
     }
 
-    /// Has this end the server in place of [`INTERRUPTED`].
+    /// Has this end the server in place of [`INTERRUPTS`].
     #[must_use]
-    pub fn ending_by(mut self, ends: &'static AtomicBool) -> Listener {
+    pub fn ending_by(mut self, ends: &'static AtomicU32) -> Listener {
         self.ends = ends;
         self
     }
 
     /// What ends the server; of a GDB that was started here nothing but its own end does, for Ctrl-C in its terminal is
     /// said to it.
-    pub(in crate::debug) fn ends(&self) -> Option<&'static AtomicBool> {
+    pub(in crate::debug) fn ends(&self) -> Option<&'static AtomicU32> {
         self.gdb.is_none().then_some(self.ends)
     }
 
@@ -208,6 +337,11 @@ impl Listener {
     /// The file of GDB's hooks.
     fn hooks(&self) -> PathBuf {
         self.folder.path().join("hooks")
+    }
+
+    /// What GDB with the hooks does after a command of `monitor`.
+    pub(in crate::debug) fn follow(&self) -> Follow {
+        Follow::within(self.folder.path())
     }
 
     /// The line that connects GDB, for a shell.
@@ -245,24 +379,27 @@ impl Listener {
     ///
     /// # Errors
     /// The system's.
-    pub fn accept(&mut self) -> Result<Option<Client>> {
+    pub fn accept(&mut self) -> Result<Option<Greeted>> {
         loop {
             if let Some(client) = self.come()? {
-                return Ok(Some(client));
+                self.strangers.take(client);
+            }
+            if let Some(greeted) = self.strangers.meet() {
+                return Ok(Some(greeted));
             }
             if let Some(gdb) = &mut self.gdb
                 && gdb.try_wait()?.is_some()
             {
                 return Ok(None);
             }
-            if self.ends().is_some_and(|ends| ends.load(Ordering::Relaxed)) {
+            if self.ends().is_some_and(|ends| ends.load(Ordering::Relaxed) > 0) {
                 return Ok(None);
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// A debugger that has come, if one has.
+    /// A client that has come, if one has.
     fn come(&self) -> io::Result<Option<Client>> {
         let come = match &self.door {
             Door::Unix(listener, _) => listener.accept().and_then(|(stream, _)| {
@@ -284,13 +421,21 @@ impl Listener {
         }
     }
 
+    /// Those who had come before a debugger did, and have not said what they are.
+    pub(in crate::debug) fn take_strangers(&mut self) -> Strangers {
+        std::mem::take(&mut self.strangers)
+    }
+
     /// Tells every further debugger that there is one already, until it is over.
-    pub(in crate::debug) fn refuse_others(&self, over: &AtomicBool) {
+    pub(in crate::debug) fn refuse_others(&self, mut strangers: Strangers, over: &AtomicBool) {
+        let mut refused: Vec<Refused> = Vec::new();
         while !over.load(Ordering::SeqCst) {
-            if let Ok(Some(mut client)) = self.come() {
-                // Its having gone already is no matter.
-                let _ = refuse(&mut client);
+            // What fails is tried again.
+            if let Ok(Some(client)) = self.come() {
+                strangers.take(client);
             }
+            refused.extend(strangers.meet().and_then(Refused::new));
+            refused.retain_mut(|refused| !refused.has_gone());
             std::thread::sleep(LOOK);
         }
     }
@@ -314,26 +459,29 @@ impl Drop for Listener {
     }
 }
 
-/// Answers a debugger's first question with an error in words, which GDB shows, and lets it read that to the end.
-fn refuse(client: &mut Client) -> io::Result<()> {
-    client.set_read_timeout(Some(GREETING))?;
-    let mut asked = Vec::new();
-    let mut bytes = [0; 4096];
-    while !asked.contains(&b'#') && asked.len() < bytes.len() {
-        match client.read(&mut bytes)? {
-            0 => return Ok(()),
-            count => asked.extend_from_slice(&bytes[..count]),
-        }
+/// A debugger whose first question was answered by an error in words, which GDB shows. It may read that to the end.
+struct Refused {
+    client: Client,
+    since: Instant,
+}
+
+impl Refused {
+    /// None: it has gone already.
+    fn new(Greeted { mut client, .. }: Greeted) -> Option<Refused> {
+        client.set_nonblocking(true).ok()?;
+        client.write_all(format!("+{}", error_packet(SECOND)).as_bytes()).ok()?;
+        client.shutdown(Shutdown::Write);
+        Some(Refused { client, since: Instant::now() })
     }
-    client.write_all(format!("+{}", error_packet(SECOND)).as_bytes())?;
-    client.shutdown(Shutdown::Write);
-    // One that goes on asking is not waited for.
-    for _ in 0..16 {
-        if client.read(&mut bytes)? == 0 {
-            break;
-        }
+
+    fn has_gone(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let has_closed = match self.client.read(&mut bytes) {
+            Ok(count) => count == 0,
+            Err(error) => ![ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()),
+        };
+        has_closed || self.since.elapsed() > FAREWELL
     }
-    Ok(())
 }
 
 /// Names of GDB for an instruction set, the likeliest first.

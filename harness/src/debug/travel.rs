@@ -7,6 +7,8 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use wire::control::End;
@@ -114,8 +116,24 @@ pub trait Interrupt: Send + Sync {
     /// Asks.
     fn interrupt(&self);
 
-    /// Says that what is being done is for no one any more: whatever else takes time is to end.
+    /// Says that nobody waits for what is being done: whatever takes time beside the run is to end, too.
     fn abandon(&self) {}
+}
+
+/// The instruction that a run has come to while it executes, for other threads.
+#[derive(Debug, Default)]
+pub struct Position(AtomicU64);
+
+impl Position {
+    /// Notes the instruction.
+    pub fn set(&self, insn: u64) {
+        self.0.store(insn, Ordering::Relaxed);
+    }
+
+    /// The instruction that was noted last; None: none was.
+    pub fn insn(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&insn| insn > 0)
+    }
 }
 
 /// A hit of a breakpoint.
@@ -184,7 +202,12 @@ pub trait Travel {
     }
 
     /// What asks the run to be held while it executes.
-    fn interrupter(&self) -> std::sync::Arc<dyn Interrupt>;
+    fn interrupter(&self) -> Arc<dyn Interrupt>;
+
+    /// The instruction that the run has come to, noted as it goes.
+    fn position(&self) -> Arc<Position> {
+        Arc::default()
+    }
 
     /// The last instruction of the run and how it is over, once that is known.
     fn end(&self) -> Option<(At, Ended)>;

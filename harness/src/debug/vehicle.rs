@@ -73,6 +73,16 @@ pub(super) struct Held {
     pub(super) last_hits: Vec<Hit>,
 }
 
+impl Held {
+    /// The same, unless it was held because somebody asked for it: what was logged is then not all.
+    pub(super) fn uninterrupted(self) -> Result<Held> {
+        if self.why == Halt::Held(Why::Interrupted) {
+            bail!(Refused("interrupted before that was found".to_owned()));
+        }
+        Ok(self)
+    }
+}
+
 /// Why it was held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Halt {

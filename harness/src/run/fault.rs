@@ -1,7 +1,7 @@
 //! A fault in words, from the fault registers that the plugin read.
 
 /// Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18) in words.
-pub(super) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<String> {
+pub(crate) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<String> {
     let bit = |register: u64, bit: u32| register >> bit & 1 == 1;
     let mut faults = Vec::new();
     for (number, text) in [
@@ -41,6 +41,19 @@ pub(super) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Opt
 pub(super) fn fault_address(cfsr: u64, mmfar: u64, bfar: u64) -> Option<u64> {
     let bit = |bit: u32| cfsr >> bit & 1 == 1;
     if bit(15) { Some(bfar) } else { bit(7).then_some(mmfar) }
+}
+
+/// What mtval or stval says, by the cause (RISC-V Privileged Architecture, "Machine Trap Value (mtval) Register"), and
+/// the address that an access was to.
+pub(crate) fn riscv_fault(cause: u64, value: u64) -> (Option<String>, Option<u64>) {
+    match cause {
+        0 | 1 | 4..=7 | 12 | 13 | 15 => {
+            let access = matches!(cause, 1 | 5 | 7).then_some(value);
+            (Some(format!("at address {value:#x}")), access)
+        }
+        2 if value != 0 => (Some(format!("{value:#x}")), None),
+        _ => (None, None),
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub mod emulator;
 mod ending;
 pub mod errors;
 pub mod execution;
-mod fault;
+pub(crate) mod fault;
 pub mod launcher;
 pub mod making;
 pub mod memory;

@@ -7,7 +7,7 @@ use wire::control::Word;
 
 use crate::profile::VcpuCounts;
 use crate::profile::only::{Only, OnlyHandler, OnlyPoll, is_long};
-use crate::run::fault::{describe_fault, fault_address};
+use crate::run::fault::{describe_fault, fault_address, riscv_fault};
 use crate::run::memory;
 use crate::run::plan::Plan;
 use crate::run::records::Records;
@@ -86,19 +86,6 @@ impl Plan<'_> {
             };
         }
         None
-    }
-}
-
-/// What mtval or stval says, by the cause (RISC-V Privileged Architecture, "Machine Trap Value (mtval) Register"), and
-/// the address that an access was to.
-fn riscv_fault(cause: u64, value: u64) -> (Option<String>, Option<u64>) {
-    match cause {
-        0 | 1 | 4..=7 | 12 | 13 | 15 => {
-            let access = matches!(cause, 1 | 5 | 7).then_some(value);
-            (Some(format!("at address {value:#x}")), access)
-        }
-        2 if value != 0 => (Some(format!("{value:#x}")), None),
-        _ => (None, None),
     }
 }
 

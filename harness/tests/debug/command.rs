@@ -17,7 +17,7 @@ fn refused(args: &[&str]) -> String {
 }
 
 /// A debugger's server, and the line that connects GDB.
-fn serve(args: &[&str]) -> (Child, String) {
+pub(crate) fn serve(args: &[&str]) -> (Child, String) {
     let mut command = harness();
     let mut child = command.arg("debug").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let line = first_line(&mut child);
@@ -195,4 +195,52 @@ fn several_cpus_are_threads_and_count_in_one_order() {
     assert!(said.contains(&format!("cpu 1, its instruction {own}\n")), "{said}");
     assert!(said.contains(&format!("{place}, here")), "{said}");
     assert!(said.contains("machines of one CPU"), "{said}");
+}
+
+#[test]
+fn the_profiled_file_is_found_by_its_content_wherever_it_lies_below() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    fs::create_dir_all(at("project/out/deep")).unwrap();
+    fs::create_dir_all(at("elsewhere")).unwrap();
+    fs::copy(image("cortex-m3-exit0"), at("project/fw.elf")).unwrap();
+    let profiled = harness().current_dir(at("project")).args(["fw.elf", "-o", "fw.profile"]).output().unwrap();
+    assert!(profiled.status.success());
+    let served = |from: &str, profile: &str| {
+        let mut command = harness();
+        command.current_dir(at(from)).args(["debug", profile, "--at", "insn:1"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let line = first_line(&mut child);
+        let _ = child.kill();
+        (line, end(child).1)
+    };
+    let found = |from: &str, profile: &str, expected: &str| {
+        let (line, said) = served(from, profile);
+        assert!(line.ends_with(&format!(" {expected}")), "{from}: {line}: {said}");
+    };
+    let said = |from: &str, profile: &str, expected: &str| {
+        let (line, said) = served(from, profile);
+        assert!(line.is_empty() && said.contains(expected) && said.contains("--elf"), "{from}: {line}: {said}");
+    };
+    found("project", "fw.profile", "fw.elf");
+    // Under another name, deeper down; another file has its name.
+    fs::rename(at("project/fw.elf"), at("project/out/deep/renamed")).unwrap();
+    fs::copy(image("cortex-m3-exit3"), at("project/out/fw.elf")).unwrap();
+    found("project", "fw.profile", "out/deep/renamed");
+    // From elsewhere only what is beside the profile.
+    said("elsewhere", "../project/fw.profile", "fw.elf, which was profiled, is neither below");
+    fs::copy(at("project/out/deep/renamed"), at("project/other.elf")).unwrap();
+    found("elsewhere", "../project/fw.profile", at("project/other.elf").canonicalize().unwrap().to_str().unwrap());
+    // Only one of its name that is another.
+    fs::remove_file(at("project/other.elf")).unwrap();
+    fs::remove_file(at("project/out/deep/renamed")).unwrap();
+    said("project", "fw.profile", "out/fw.elf: not what was profiled: its SHA-256 is ");
+    // No link leads out.
+    fs::remove_file(at("project/out/fw.elf")).unwrap();
+    std::os::unix::fs::symlink(image("cortex-m3-exit0"), at("project/fw.elf")).unwrap();
+    said("project", "fw.profile", "fw.elf, which was profiled, is neither below");
+    // The profile says nothing of where it was.
+    let bytes = fs::read(at("project/fw.profile/profile.fwp")).unwrap();
+    let path = home.path().to_str().unwrap().as_bytes();
+    assert!(!bytes.windows(path.len()).any(|part| part == path));
 }

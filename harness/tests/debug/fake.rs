@@ -13,7 +13,9 @@ use decode::Isa;
 use harness::debug::server::{Monitor, serve};
 use harness::debug::socket::Listener;
 use harness::debug::thread::{Processor, Threads};
-use harness::debug::travel::{Access, At, Ended, Hit, Interrupt, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
+use harness::debug::travel::{
+    Access, At, Ended, Hit, Interrupt, Position, Refused, Register, Stop, Travel, Vcpus, Watch, Why,
+};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use wire::control::End;
 
@@ -21,6 +23,9 @@ use crate::common::image;
 
 /// How many instructions it has.
 pub(crate) const INSNS: u64 = 200;
+
+/// Going there takes until somebody interrupts it.
+const WAITS: u64 = u64::MAX;
 
 /// The stack pointer, always.
 const SP: u64 = 0x100;
@@ -155,6 +160,7 @@ pub(crate) struct Fake {
     written: BTreeMap<u64, u8>,
     registers: BTreeMap<String, Vec<u8>>,
     interrupt: Arc<Flag>,
+    position: Arc<Position>,
 }
 
 #[derive(Default)]
@@ -177,6 +183,7 @@ impl Fake {
             written: BTreeMap::new(),
             registers: BTreeMap::new(),
             interrupt: Arc::default(),
+            position: Arc::default(),
         }
     }
 
@@ -246,6 +253,12 @@ impl Travel for Fake {
     }
 
     fn go(&mut self, insn: u64) -> Result<Stop> {
+        if insn == WAITS {
+            while !self.interrupt.0.swap(false, Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            return self.stop(Why::Interrupted);
+        }
         self.insn = insn.clamp(1, INSNS);
         if insn > INSNS { self.stop(Why::End(self.over())) } else { self.stop(Why::Reached) }
     }
@@ -424,14 +437,26 @@ impl Travel for Fake {
         Arc::clone(&self.interrupt) as Arc<dyn Interrupt>
     }
 
+    fn position(&self) -> Arc<Position> {
+        Arc::clone(&self.position)
+    }
+
     fn end(&self) -> Option<(At, Ended)> {
         None
     }
 }
 
-/// The monitor of these tests: `goto N`, `look`, and what it does not know.
-fn monitor(travel: &mut dyn Travel, words: &str) -> String {
+/// The monitor of these tests: `goto N`, `look`, `wait` until it is interrupted, and what it does not know.
+fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
     match words.split_once(' ') {
+        None if words == "wait" => {
+            say("it waits");
+            travel.position().set(1_234);
+            match travel.go(WAITS).unwrap().why {
+                Why::Interrupted => "it was interrupted".to_owned(),
+                why => format!("{why:?}"),
+            }
+        }
         Some(("goto", insn)) => {
             travel.go(insn.parse().unwrap()).unwrap();
             format!("gone to {insn}")

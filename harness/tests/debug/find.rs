@@ -246,3 +246,41 @@ fn the_deepest_stack_of_each_task_is_found() {
         }
     }
 }
+
+/// The place of a whole run's crash, or the message.
+fn crash(name: &str) -> Result<Found, String> {
+    let profile = run(name, &[]).profile();
+    let elf = std::fs::read(image(name)).unwrap();
+    let mut session = crate::places::open(name, DEFAULT_CHECKPOINT_MIB);
+    let mut finder = Finder::new(&profile, Box::new(|_| panic!("{name}: it is not measured again")));
+    finder.elf = Some(&elf);
+    finder.find(&mut session, &Place::Crash, &mut |_| ()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_crash_is_the_instruction_that_faulted_whose_handler_exits_or_resets() {
+    for (name, fault, end) in [
+        ("cortex-m3-faulting-exit", "[irq HardFault]: BusFault: data access at address 0xf0023800", "exited with"),
+        ("cortex-m3-faulting-reset", "[irq HardFault]: BusFault: data access at address 0xf0023800", "reset itself"),
+        ("riscv64-faulting-exit", "[trap load access fault]: at address 0x1c023800", "exited with"),
+        ("riscv64-faulting-reset", "[trap load access fault]: at address 0x1c023800", "reset itself"),
+    ] {
+        let every = run(name, &["--period", "1"]).profile();
+        let is_in = |pc: u64, name: &str| every.names.function_at(pc).is_some_and(|function| function.name == name);
+        // A fault before that one is in another function.
+        let last = every.samples.iter().rposition(|sample| is_in(sample.pc, "SystemClock_Config")).unwrap();
+        assert!(every.samples[..last].iter().any(|sample| is_in(sample.pc, "probe")), "{name}");
+        let found = crash(name).unwrap();
+        assert_eq!(found.insn, last as u64 + 1, "{name}: {found:?}");
+        let note = found.note.unwrap();
+        assert!(note.starts_with(fault) && note.contains("in SystemClock_Config"), "{name}: {note}");
+        assert!(note.contains("\nin its handler the firmware ") && note.contains(end), "{name}: {note}");
+    }
+    // Faults that were mended are none.
+    for name in ["cortex-m3-fault", "riscv64-fault"] {
+        let error = crash(name).unwrap_err();
+        assert!(error.contains("did not crash: the firmware exited with status 0"), "{name}: {error}");
+    }
+    let found = crash("cortex-m3-exit3").unwrap();
+    assert!(found.note.unwrap().starts_with("the firmware exited with status 3"));
+}

@@ -129,18 +129,22 @@ fn a_gdb_that_is_killed_ends_the_server_whatever_it_does() {
 }
 
 #[test]
-fn nonsense_ends_the_server_and_nothing_of_the_run_stays() {
+fn nonsense_is_sent_away_and_that_of_a_debugger_ends_the_server_and_nothing_of_the_run_stays() {
     let elf = elf("cortex-m3-bare");
     let args = [&*elf, "--at", "insn:100"];
+    let long = [b"$m".to_vec(), vec![b'0'; 16 << 20], b"#00".to_vec()].concat();
     // Half a packet.
     let served = Served::new(&args);
+    for nonsense in [b"GET / HTTP/1.1\r\n\r\n", &long[..]] {
+        Client::new(&served.socket).try_raw(nonsense);
+    }
+    let silent = Client::new(&served.socket);
     served.client().raw(b"$m2000");
     served.ends(0);
-    for nonsense in
-        [b"GET / HTTP/1.1\r\n\r\n".to_vec(), [b"$m".to_vec(), vec![b'0'; 16 << 20], b"#00".to_vec()].concat()]
-    {
+    drop(silent);
+    for nonsense in [b"$m0,4#00", &long[..]] {
         let served = Served::new(&args);
-        Client::new(&served.socket).try_raw(&nonsense);
+        served.client().try_raw(nonsense);
         let said = served.ends(2);
         assert!(said.contains("cannot be understood"), "{said}");
     }

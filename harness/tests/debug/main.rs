@@ -9,6 +9,7 @@ mod client;
 mod command;
 mod fake;
 mod find;
+mod follow;
 mod gdb;
 mod hostile;
 mod places;

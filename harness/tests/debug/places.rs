@@ -29,7 +29,7 @@ fn options(name: &str) -> Options {
     Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap()
 }
 
-fn open(name: &str, checkpoint_mib: u64) -> Session {
+pub(crate) fn open(name: &str, checkpoint_mib: u64) -> Session {
     Session::open(&options(name), checkpoint_mib, &mut Silent).unwrap()
 }
 

@@ -218,18 +218,99 @@ fn a_client_that_goes_away_while_the_run_executes_ends_the_server() {
     client.raw(b"$m400");
     drop(client);
     server.end().unwrap();
+}
+
+#[test]
+fn whoever_is_no_debugger_is_no_matter_and_a_debugger_comes_after_it() {
+    let code = Code::arm();
     let server = Server::start(&code, Manners::default());
+    // One that says nothing and stays, and what else comes to a port.
+    let silent = Client::new(&server.address);
+    let mut half = Client::new(&server.address);
+    half.raw(b"+$qSupp");
     drop(Client::new(&server.address));
+    for strange in [&b"GET / HTTP/1.1\r\nHost: $?#3f\r\n\r\n"[..], b"\x16\x03\x01", b"$?#00", &[b'$'; 8192]] {
+        let mut client = Client::new(&server.address);
+        client.try_raw(strange);
+        assert_eq!(client.packet(), None, "{}", strange[..8.min(strange.len())].escape_ascii());
+    }
+    let mut client = Client::greeted(&server.address);
+    // Now there is one.
+    half.raw(b"orted#37");
+    assert_eq!(half.packet().unwrap(), "E.another debugger is connected; one at a time");
+    Client::new(&server.address).try_raw(b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(client.ask(STEP), "T05thread:p01.01;");
+    drop(client);
+    server.end().unwrap();
+    drop(silent);
+}
+
+#[test]
+fn a_command_that_takes_long_shows_what_it_is_at_and_nothing_is_sent_twice() {
+    let code = Code::arm();
+    let (server, mut client) = served(&code, Manners::default());
+    client.send(&format!("qRcmd,{}", hex("wait")));
+    assert_eq!(client.shows(), "it waits\n");
+    for _ in 0..3 {
+        // As GDB does when there is no answer.
+        client.raw(b"-");
+        let said = client.shows();
+        assert!(said.starts_with("wait: ") && said.ends_with(" s, instruction 1,234\n"), "{said}");
+    }
+    client.raw(b"-\x03-");
+    assert_eq!(client.answer(), "OK");
+    assert!(client.shown.ends_with("it was interrupted\n"), "{}", client.shown);
+    client.raw(b"-");
+    assert_eq!(client.ask("p0"), "01000000");
+    client.raw(b"--");
+    assert_eq!(client.ask("p1"), "01000000");
+    assert_eq!(client.ask("p2"), "02000000");
+    drop(client);
+    server.end().unwrap();
+}
+
+#[test]
+fn a_packet_is_acknowledged_before_it_is_answered() {
+    let code = Code::arm();
+    let (server, mut client) = served(&code, Manners::default());
+    client.send(&format!("qRcmd,{}", hex("wait")));
+    assert_eq!(client.byte(), Some(b'+'));
+    assert_eq!(client.shows(), "it waits\n");
+    client.raw(b"\x03");
+    assert_eq!(client.answer(), "OK");
+    drop(client);
+    server.end().unwrap();
+}
+
+#[test]
+fn a_client_that_waits_no_more_for_a_command_has_its_next_request_answered_once() {
+    let code = Code::arm();
+    let (server, mut client) = served(&code, Manners::default());
+    client.send(&format!("qRcmd,{}", hex("wait")));
+    assert_eq!(client.shows(), "it waits\n");
+    // Ctrl-C in GDB: it goes on with something else, and sends that again until it is acknowledged.
+    for _ in 0..3 {
+        client.send("p2");
+    }
+    // All that GDB has forgotten to wait for comes before the acknowledgement.
+    assert_eq!(client.shows(), "it was interrupted\n");
+    assert_eq!(client.packet().unwrap(), "OK");
+    assert_eq!(client.byte(), Some(b'+'));
+    assert_eq!(client.packet().unwrap(), "02000000");
+    assert_eq!(client.ask("p0"), "01000000");
+    // The same again is another request.
+    assert_eq!((client.ask("p2"), client.ask("p2")), ("02000000".to_owned(), "02000000".to_owned()));
+    drop(client);
     server.end().unwrap();
 }
 
 #[test]
 fn ctrl_c_at_the_server_ends_it_whatever_it_does() {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
     let code = Code::arm();
     let processor = || Box::new(harness::debug::thread::Processor) as Box<dyn harness::debug::thread::Threads>;
     for state in ["waits", "is held", "executes"] {
-        let ends: &'static AtomicBool = Box::leak(Box::default());
+        let ends: &'static AtomicU32 = Box::leak(Box::default());
         let listener = Listener::private().unwrap().ending_by(ends);
         let manners = Manners { is_endless: true, ..Manners::default() };
         let server = Server::with(&code, manners, listener, processor);
@@ -240,7 +321,7 @@ fn ctrl_c_at_the_server_ends_it_whatever_it_does() {
                 client.send(CONTINUE);
             }
         }
-        ends.store(true, Ordering::Relaxed);
+        ends.store(1, Ordering::Relaxed);
         server.end().unwrap();
         assert!(client.is_none_or(|mut client| client.packet().is_none()), "{state}");
     }
@@ -266,8 +347,9 @@ fn what_the_run_fails_at_and_what_is_no_protocol_are_errors() {
     client.send(CONTINUE);
     assert_eq!(client.packet(), None);
     assert_eq!(server.end().unwrap_err().to_string(), "the fake has failed");
-    let server = Server::start(&code, Manners::default());
-    Client::new(&server.address).raw(b"GET / HTTP/1.1\r\n");
+    let (server, mut client) = served(&code, Manners::default());
+    client.raw(b"$?#00");
+    assert_eq!(client.packet(), None);
     let error = server.end().unwrap_err().to_string();
     assert!(error.starts_with("the debugger's packets cannot be understood"), "{error}");
 }
@@ -342,14 +424,29 @@ fn a_command_that_goes_elsewhere_says_what_gdb_has_to_forget() {
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 77"))), "OK");
     assert_eq!(
         client.shown,
-        "gone to 77\nGDB still shows the registers from before: maintenance flush register-cache\n"
+        "gone to 77\nthe debugger still shows where it was before: monitor stay, then stepi, and it knows\n"
     );
     assert_eq!(insn(&mut client, &code), 77);
+    // With the hooks GDB forgets it by itself, and asks for a stop.
+    let follow = std::path::Path::new(&server.address).with_file_name("follow");
+    let followed = || std::fs::read_to_string(&follow).unwrap();
     client.shown.clear();
-    assert_eq!(client.ask(&format!("qRcmd,{}", hex("client flushes"))), "OK");
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("client follows"))), "OK");
+    assert_eq!(followed(), "");
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 78"))), "OK");
-    assert_eq!(client.ask(&format!("qRcmd,{}", hex("help"))), "OK");
-    assert_eq!(client.shown, "gone to 78\nhelp?\n");
+    assert!(followed().ends_with("monitor stay\nstepi\n"), "{}", followed());
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("stay"))), "OK");
+    assert_eq!(client.ask(STEP), "T00thread:p01.01;");
+    assert_eq!(insn(&mut client, &code), 78);
+    assert_eq!(client.ask(STEP), "T05thread:p01.01;");
+    assert_eq!(insn(&mut client, &code), 79);
+    for words in ["help", "why", "goto 79"] {
+        assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 78"))), "OK");
+        assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 79"))), "OK");
+        assert_eq!(client.ask(&format!("qRcmd,{}", hex(words))), "OK");
+        assert_eq!(followed(), "", "{words}");
+    }
+    assert!(!client.shown.contains("still shows"), "{}", client.shown);
     drop(client);
     server.end().unwrap();
 }

@@ -93,3 +93,63 @@ fn a_breakpoint_in_another_task_ends_the_step() {
     drop(client);
     server.end().unwrap();
 }
+
+/// The thread whose registers are read, by `r0`: that which executes has the instruction's number.
+fn r0(client: &mut Client, thread: u32) -> String {
+    assert_eq!(client.ask(&format!("Hgp1.{thread:x}")), "OK");
+    client.ask("p0")
+}
+
+fn goto(client: &mut Client, insn: u64) {
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex(&format!("goto {insn}")))), "OK");
+}
+
+#[test]
+fn a_thread_that_gdb_takes_for_the_executing_one_is_it_until_gdb_is_told_of_another() {
+    let code = Code::arm();
+    // The second task executes from there on, for a round.
+    let second = code.nth(code.call + code.leaf, 0) + 1;
+    let (server, mut client) = served(&code, true);
+    assert_eq!(client.ask("?"), "T05thread:p01.01;");
+    goto(&mut client, second);
+    let told = || format!("{second:02x}000000");
+    // GDB asks for the thread that it knows.
+    assert_eq!(r0(&mut client, 1), told());
+    assert_eq!(r0(&mut client, 2), "ee000000");
+    assert_eq!(client.ask("qfThreadInfo"), "mp01.01,p01.02");
+    assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("blinky: running"));
+    assert_eq!(client.ask("qThreadExtraInfo,p1.2"), hex("idle: ready"));
+    // It steps that one, and the step is one of the task that executes.
+    assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T05thread:p01.01;");
+    assert_eq!(r0(&mut client, 1), format!("{:02x}000000", second + 1));
+    // Back where the first executes, and there once more.
+    goto(&mut client, 1);
+    assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("idle: running"));
+    goto(&mut client, second);
+    assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("blinky: running"));
+    // A stop for that alone tells GDB which it is.
+    assert_eq!(client.ask(&format!("qRcmd,{}", hex("stay"))), "OK");
+    assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T00thread:p01.02;");
+    assert_eq!(r0(&mut client, 2), told());
+    assert_eq!(r0(&mut client, 1), "ee000000");
+    assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("idle: ready"));
+    // It is a thread of its own as long as there is none of that name.
+    goto(&mut client, 1);
+    assert_eq!(r0(&mut client, 2), "01000000");
+    drop(client);
+    server.end().unwrap();
+}
+
+#[test]
+fn a_thread_that_is_no_more_has_the_processors_registers_and_is_no_thread() {
+    let code = Code::arm();
+    let (server, mut client) = served(&code, true);
+    goto(&mut client, 3);
+    assert_eq!(r0(&mut client, 7), "03000000");
+    assert!(client.ask("g").starts_with("03000000"));
+    assert_eq!(client.ask("Tp1.7"), "E01");
+    assert_eq!(client.ask("vCont;s:p1.7;c:p1.-1"), "T05thread:p01.01;");
+    assert_eq!(r0(&mut client, 1), "04000000");
+    drop(client);
+    server.end().unwrap();
+}

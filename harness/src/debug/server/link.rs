@@ -1,29 +1,49 @@
 //! The connection to a debugger. A thread of its own reads it, for what arrives while the run executes is a request to
 //! hold it, and a client that goes away must not leave it executing.
+//!
+//! Packets are acknowledged, which over a socket nothing needs but one case: a user who presses Ctrl-C in GDB while a
+//! `monitor` command works has GDB forget that it waits for the answer. GDB drops what comes before the next request is
+//! acknowledged, and only that. A request is acknowledged at once, because GDB sends it again after two seconds. What
+//! GDB sends after two seconds without an answer, a `-` that asks for the last packet again, is dropped: nothing was
+//! lost, and an answer that is sent twice would be taken as that of the next request.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gdbstub::conn::Connection;
 
 use crate::debug::packet::{error_packet, packet};
-use crate::debug::socket::Client;
+use crate::debug::socket::{Client, FAREWELL, Greeted};
 use crate::debug::travel::Interrupt;
 
 /// How often a run is asked again that has been asked to be held and executes. It may have been asked before it began.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// How often GDB's console is told that a command works: at least once a second, on a busy machine, too.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(750);
+
+/// Longest packet that is held back until it is whole.
+const MAX_PACKET_BYTES: usize = 1 << 20;
+
 /// What GDB sends for Ctrl-C, outside of packets.
 const INTERRUPT: u8 = 3;
 
-/// What reader and server know of each other.
-#[derive(Debug, Default)]
+/// Acknowledges a packet; outside of packets.
+const ACKNOWLEDGED: u8 = b'+';
+
+/// Asks for the last packet again; outside of packets.
+const AGAIN: u8 = b'-';
+
+/// What the threads of a connection share.
+#[derive(Debug)]
 pub(super) struct Signs {
+    /// The client, to be written to.
+    client: Mutex<Client>,
     /// Interrupts that have arrived.
     asked: AtomicU64,
     /// Of these, how many the server has come to in the order of what it was sent.
@@ -34,14 +54,48 @@ pub(super) struct Signs {
     runs: AtomicBool,
     /// The server has ended.
     over: AtomicBool,
+    /// A command of `monitor` works.
+    works: AtomicBool,
+    /// While it did, the client has sent another packet: it does not wait for the answer.
+    is_overtaken: AtomicBool,
+    /// Packets that were acknowledged.
+    acknowledged: AtomicU64,
     /// What is sent in place of the number of the error that is about to be answered.
     reason: Mutex<Option<String>>,
 }
 
 impl Signs {
+    fn of(client: Client) -> Signs {
+        Signs {
+            client: Mutex::new(client),
+            asked: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+            runs: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            works: AtomicBool::new(false),
+            is_overtaken: AtomicBool::new(false),
+            acknowledged: AtomicU64::new(0),
+            reason: Mutex::new(None),
+        }
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
+    }
+
+    /// Shows text on the debugger's console; only while it waits for the run to be held or for a command's answer.
+    pub(super) fn show(&self, text: &str) -> io::Result<()> {
+        let mut body = String::from("O");
+        text.bytes().for_each(|byte| body.push_str(&format!("{byte:02x}")));
+        self.send(packet(&body).as_bytes())
+    }
+
     /// Whether the run is to be held. An interrupt that is older than the command that the server is at has been taken.
     pub(super) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst) > self.taken.load(Ordering::SeqCst) || self.is_gone()
+        self.asked.load(Ordering::SeqCst) > self.taken.load(Ordering::SeqCst)
+            || self.is_overtaken.load(Ordering::SeqCst)
+            || self.is_gone()
     }
 
     /// Notes that the server has come to an interrupt.
@@ -68,6 +122,30 @@ impl Signs {
         self.runs.store(true, Ordering::SeqCst);
         Running(Arc::clone(self))
     }
+
+    /// Has a command of `monitor` work. The console is told what it is at, by `state`, as long as that takes.
+    pub(super) fn working<T>(
+        self: &Arc<Signs>,
+        state: impl Fn(Duration) -> String + Send,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let _running = self.running();
+        self.works.store(true, Ordering::SeqCst);
+        let _works = Working(self);
+        let since = Instant::now();
+        std::thread::scope(|scope| {
+            let (end, ended) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                while ended.recv_timeout(SIGN_OF_LIFE) == Err(RecvTimeoutError::Timeout) {
+                    // That the client has gone is noticed by whoever reads it.
+                    let _ = self.show(&state(since.elapsed()));
+                }
+            });
+            let done = work();
+            drop(end);
+            done
+        })
+    }
 }
 
 /// The run executes.
@@ -80,8 +158,19 @@ impl Drop for Running {
     }
 }
 
+/// A command of `monitor` works.
+struct Working<'a>(&'a Signs);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.works.store(false, Ordering::SeqCst);
+        self.0.is_overtaken.store(false, Ordering::SeqCst);
+    }
+}
+
 /// The connection.
 pub(super) struct Link {
+    /// The client, to be sent away.
     client: Client,
     signs: Arc<Signs>,
     bytes: Receiver<u8>,
@@ -91,37 +180,46 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Takes a client and begins to read it, until it has gone or this says that it is to go.
+    /// Takes a client that has said something already, and begins to read it, until it has gone or this says that it is
+    /// to go.
     pub(super) fn new(
-        client: Client,
+        Greeted { client, said }: Greeted,
         interrupt: Arc<dyn Interrupt>,
-        ends: Option<&'static AtomicBool>,
+        ends: Option<&'static AtomicU32>,
     ) -> io::Result<Link> {
-        let signs = Arc::new(Signs::default());
+        let signs = Arc::new(Signs::of(client.try_clone()?));
         let (sender, bytes) = mpsc::channel();
         let reading = client.try_clone()?;
         reading.set_read_timeout(Some(ASK_AGAIN))?;
-        let shared = Arc::clone(&signs);
-        let reader = std::thread::spawn(move || read(reading, &shared, sender, &*interrupt, ends));
+        let mut reader = Reader {
+            client: reading,
+            signs: Arc::clone(&signs),
+            packets: Packets::default(),
+            passed_on: 0,
+            last: Vec::new(),
+            sender: Some(sender),
+        };
+        reader.take(&said);
+        let reader = std::thread::spawn(move || reader.read(&*interrupt, ends));
         Ok(Link { client, signs, bytes, out: Vec::new(), reader: Some(reader) })
     }
 
-    /// What reader and server share.
+    /// What the threads of the connection share.
     pub(super) fn signs(&self) -> Arc<Signs> {
         Arc::clone(&self.signs)
+    }
+
+    /// Lets a client go that has said goodbye: it acknowledges the answer first.
+    pub(super) fn part(&self) {
+        let since = Instant::now();
+        while !self.signs.is_gone() && since.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The next byte; none: the client has gone.
     pub(super) fn next(&self) -> Option<u8> {
         self.bytes.recv().ok()
-    }
-
-    /// Shows text on the debugger's console; only while it waits for the run to be held.
-    pub(super) fn show(&mut self, text: &str) -> io::Result<()> {
-        let mut body = String::from("O");
-        text.bytes().for_each(|byte| body.push_str(&format!("{byte:02x}")));
-        self.out.extend_from_slice(packet(&body).as_bytes());
-        self.flush()
     }
 }
 
@@ -143,6 +241,11 @@ impl Connection for Link {
 
     fn write(&mut self, byte: u8) -> io::Result<()> {
         self.out.push(byte);
+        if self.out == [ACKNOWLEDGED] {
+            self.signs.acknowledged.fetch_add(1, Ordering::SeqCst);
+            // The answer may take long.
+            return self.flush();
+        }
         Ok(())
     }
 
@@ -157,13 +260,14 @@ impl Connection for Link {
             self.out.extend_from_slice(error_packet(&reason).as_bytes());
         }
         let out = std::mem::take(&mut self.out);
-        self.client.write_all(&out)
+        self.signs.send(&out)
     }
 }
 
 /// Where in the stream of packets a byte lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
+    #[default]
     Between,
     Body,
     /// So many bytes of the checksum are to come.
@@ -182,41 +286,122 @@ impl Place {
     }
 }
 
-/// Reads a client until it has gone or the server has ended, and has the run held when it is asked to.
-fn read(mut client: Client, signs: &Signs, sender: Sender<u8>, interrupt: &dyn Interrupt, ends: Option<&AtomicBool>) {
-    let mut sender = Some(sender);
-    let mut place = Place::Between;
-    let mut bytes = [0; 4096];
-    while !signs.over.load(Ordering::SeqCst) {
-        if sender.is_none() {
-            std::thread::sleep(ASK_AGAIN);
-        } else if ends.is_some_and(|ends| ends.load(Ordering::Relaxed)) {
-            // Which the read below finds.
-            client.shutdown(Shutdown::Both);
+/// A part of what a client sends.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    /// Ctrl-C.
+    Interrupt,
+    /// A packet has begun.
+    Begun,
+    /// A packet is whole, or too long to be held back.
+    Packet(Vec<u8>),
+    /// A byte between packets.
+    Byte(u8),
+}
+
+/// What a client sends, in parts.
+#[derive(Debug, Default)]
+struct Packets {
+    place: Place,
+    packet: Vec<u8>,
+}
+
+impl Packets {
+    fn take(&mut self, byte: u8) -> Option<Part> {
+        let before = self.place;
+        self.place = before.after(byte);
+        match (before, self.place) {
+            (Place::Between, Place::Between) if byte == INTERRUPT => return Some(Part::Interrupt),
+            (Place::Between, Place::Between) => return (byte != AGAIN).then_some(Part::Byte(byte)),
+            _ => self.packet.push(byte),
         }
-        match sender.as_ref().map(|sender| (sender, client.read(&mut bytes))) {
-            None => {}
-            Some((sender, Ok(count))) if count > 0 => {
-                for &byte in &bytes[..count] {
-                    if place == Place::Between && byte == INTERRUPT {
-                        signs.asked.fetch_add(1, Ordering::SeqCst);
+        let is_whole = self.place == Place::Between || self.packet.len() >= MAX_PACKET_BYTES;
+        if is_whole {
+            return Some(Part::Packet(std::mem::take(&mut self.packet)));
+        }
+        (before == Place::Between).then_some(Part::Begun)
+    }
+}
+
+/// Reads a client, in a thread of its own.
+struct Reader {
+    client: Client,
+    signs: Arc<Signs>,
+    packets: Packets,
+    /// Packets that were passed on, and the last of them.
+    passed_on: u64,
+    last: Vec<u8>,
+    /// To the server. None: the client has gone.
+    sender: Option<Sender<u8>>,
+}
+
+impl Reader {
+    /// Takes what has come.
+    fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match self.packets.take(byte) {
+                Some(Part::Interrupt) => {
+                    self.signs.asked.fetch_add(1, Ordering::SeqCst);
+                    self.pass_on(&[INTERRUPT]);
+                }
+                Some(Part::Begun) if self.signs.works.load(Ordering::SeqCst) => {
+                    self.signs.is_overtaken.store(true, Ordering::SeqCst);
+                }
+                Some(Part::Byte(byte)) => self.pass_on(&[byte]),
+                // What was not acknowledged yet is sent once more by a client that has waited for that long enough.
+                Some(Part::Packet(packet)) if packet == self.last && self.is_awaited() => {}
+                Some(Part::Packet(packet)) => {
+                    self.pass_on(&packet);
+                    self.passed_on += 1;
+                    self.last = packet;
+                }
+                Some(Part::Begun) | None => {}
+            }
+        }
+    }
+
+    /// Whether the last packet was not acknowledged yet.
+    fn is_awaited(&self) -> bool {
+        self.signs.acknowledged.load(Ordering::SeqCst) < self.passed_on
+    }
+
+    fn pass_on(&self, bytes: &[u8]) {
+        if let Some(sender) = &self.sender {
+            // Where the server has ended, the loop does, too.
+            let _ = bytes.iter().try_for_each(|&byte| sender.send(byte));
+        }
+    }
+
+    /// Reads the client until it has gone or the server has ended, and has the run held when it is asked to.
+    fn read(mut self, interrupt: &dyn Interrupt, ends: Option<&AtomicU32>) {
+        let mut bytes = [0; 4096];
+        while !self.signs.over.load(Ordering::SeqCst) {
+            if self.sender.is_none() {
+                std::thread::sleep(ASK_AGAIN);
+            } else {
+                if ends.is_some_and(|ends| ends.load(Ordering::Relaxed) > 0) {
+                    // Which the read finds.
+                    self.client.shutdown(Shutdown::Both);
+                }
+                match self.client.read(&mut bytes) {
+                    Ok(count) if count > 0 => self.take(&bytes[..count]),
+                    Err(error)
+                        if [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted]
+                            .contains(&error.kind()) => {}
+                    _ => {
+                        self.signs.gone.store(true, Ordering::SeqCst);
+                        interrupt.abandon();
+                        // What has arrived is still answered; then the server sees the end.
+                        self.sender = None;
                     }
-                    place = place.after(byte);
-                    // The server has ended: the loop does, too.
-                    let _ = sender.send(byte);
                 }
             }
-            Some((_, Err(error)))
-                if [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&error.kind()) => {}
-            Some(_) => {
-                signs.gone.store(true, Ordering::SeqCst);
-                interrupt.abandon();
-                // What has arrived is still answered; then the server sees the end.
-                sender = None;
+            if self.signs.runs.load(Ordering::SeqCst) && self.signs.is_asked() {
+                interrupt.interrupt();
+                if self.signs.works.load(Ordering::SeqCst) {
+                    interrupt.abandon();
+                }
             }
-        }
-        if signs.runs.load(Ordering::SeqCst) && signs.is_asked() {
-            interrupt.interrupt();
         }
     }
 }
@@ -225,19 +410,29 @@ fn read(mut client: Client, signs: &Signs, sender: Sender<u8>, interrupt: &dyn I
 mod tests {
     use super::*;
 
+    fn parts(bytes: &[u8]) -> Vec<Part> {
+        let mut packets = Packets::default();
+        bytes.iter().filter_map(|&byte| packets.take(byte)).collect()
+    }
+
     #[test]
     fn an_interrupt_is_one_only_between_packets() {
-        let interrupts = |bytes: &[u8]| {
-            let mut place = Place::Between;
-            let mut found = 0;
-            for &byte in bytes {
-                found += usize::from(place == Place::Between && byte == INTERRUPT);
-                place = place.after(byte);
-            }
-            found
-        };
+        let interrupts = |bytes: &[u8]| parts(bytes).into_iter().filter(|part| *part == Part::Interrupt).count();
         assert_eq!(interrupts(b"\x03"), 1);
         assert_eq!(interrupts(b"$X0,1:\x03#00\x03+\x03"), 2);
         assert_eq!(interrupts(b"$c#63$X\x03#\x03\x03\x03"), 1);
+    }
+
+    #[test]
+    fn a_packet_is_asked_for_again_only_between_packets() {
+        assert_eq!(parts(b"-+--"), [Part::Byte(b'+')]);
+        assert_eq!(parts(b"-$m-#--"), [Part::Begun, Part::Packet(b"$m-#--".to_vec())]);
+    }
+
+    #[test]
+    fn a_packet_that_does_not_end_is_passed_on_in_pieces() {
+        let long = [&b"$"[..], &vec![b'0'; 2 * MAX_PACKET_BYTES]].concat();
+        let pieces = parts(&long).into_iter().filter(|part| matches!(part, Part::Packet(_)));
+        assert_eq!(pieces.count(), 2);
     }
 }

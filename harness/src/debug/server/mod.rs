@@ -13,36 +13,30 @@ use gdbstub::stub::{GdbStubBuilder, GdbStubError};
 
 use self::link::Link;
 use self::target::{Debuggee, Reason};
-use crate::debug::socket::Listener;
+use crate::debug::socket::{Follow, Listener};
 use crate::debug::thread::Threads;
 use crate::debug::travel::Travel;
 use crate::run::plan::INTERRUPTED;
 
 /// What answers GDB's `monitor` commands.
 pub trait Monitor {
-    /// The answer to a command's words, which may put the run elsewhere.
-    fn command(&mut self, travel: &mut dyn Travel, words: &str) -> String;
+    /// The answer to a command's words, which may put the run elsewhere. Lines that are to be seen before that are said.
+    fn command(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String;
 }
 
-impl<F: FnMut(&mut dyn Travel, &str) -> String> Monitor for F {
-    fn command(&mut self, travel: &mut dyn Travel, words: &str) -> String {
-        self(travel, words)
+impl<F: FnMut(&mut dyn Travel, &str, &mut dyn FnMut(&str)) -> String> Monitor for F {
+    fn command(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
+        self(travel, words, say)
     }
 }
 
-/// The monitor with a GDB that was started here.
-struct Ours<'a> {
-    monitor: &'a mut dyn Monitor,
-    is_gdbs: bool,
-}
+/// A monitor whose commands are not ended by what has ended another one.
+struct Afresh<'a>(&'a mut dyn Monitor);
 
-impl Monitor for Ours<'_> {
-    fn command(&mut self, travel: &mut dyn Travel, words: &str) -> String {
-        if self.is_gdbs {
-            // An earlier Ctrl-C was said to GDB, and is not to end the runs that the command makes.
-            INTERRUPTED.store(false, Ordering::Relaxed);
-        }
-        self.monitor.command(travel, words)
+impl Monitor for Afresh<'_> {
+    fn command(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
+        INTERRUPTED.store(false, Ordering::Relaxed);
+        self.0.command(travel, words, say)
     }
 }
 
@@ -61,14 +55,13 @@ pub fn serve(
     monitor: &mut dyn Monitor,
     listener: &mut Listener,
 ) -> Result<()> {
-    let Some(client) = listener.accept()? else { return Ok(()) };
-    let ends = listener.ends();
-    let link = Link::new(client, travel.interrupter(), ends)?;
+    let Some(greeted) = listener.accept()? else { return Ok(()) };
+    let link = Link::new(greeted, travel.interrupter(), listener.ends())?;
     let over = AtomicBool::new(false);
+    let (strangers, follow) = (listener.take_strangers(), listener.follow());
     let served = std::thread::scope(|scope| {
-        scope.spawn(|| listener.refuse_others(&over));
-        let mut monitor = Ours { monitor, is_gdbs: ends.is_none() };
-        let served = session(link, travel, isa, threads, &mut monitor);
+        scope.spawn(|| listener.refuse_others(strangers, &over));
+        let served = session(link, travel, isa, threads, &mut Afresh(monitor), follow);
         over.store(true, Ordering::SeqCst);
         served
     });
@@ -85,9 +78,10 @@ fn session(
     isa: Isa,
     threads: &mut dyn Threads,
     monitor: &mut dyn Monitor,
+    follow: Follow,
 ) -> Result<()> {
     let signs = link.signs();
-    let mut debuggee = Debuggee::new(travel, isa, threads, monitor, link.signs())?;
+    let mut debuggee = Debuggee::new(travel, isa, threads, monitor, link.signs(), follow)?;
     let stub = GdbStubBuilder::new(link).packet_buffer_size(debuggee.packet_bytes()).build()?;
     let ended = |error: GdbStubError<anyhow::Error, std::io::Error>| {
         if error.is_connection_error() {
@@ -108,14 +102,14 @@ fn session(
                 let Some(byte) = idle.borrow_conn().next() else { return Ok(()) };
                 idle.incoming_data(&mut debuggee, byte)
             }
-            GdbStubStateMachine::Running(mut running) => {
+            GdbStubStateMachine::Running(running) => {
                 let reason: Reason = debuggee.go()?;
                 if signs.is_gone() {
                     return Ok(());
                 }
                 for text in debuggee.take_said() {
                     // A client that cannot be written to has gone, which the report below finds, too.
-                    let _ = running.borrow_conn().show(&text);
+                    let _ = signs.show(&text);
                 }
                 running.report_stop(&mut debuggee, reason)
             }
@@ -123,7 +117,10 @@ fn session(
                 signs.take();
                 interrupted.interrupt_handled(&mut debuggee, None::<Reason>)
             }
-            GdbStubStateMachine::Disconnected(_) => return Ok(()),
+            GdbStubStateMachine::Disconnected(mut disconnected) => {
+                disconnected.borrow_conn().part();
+                return Ok(());
+            }
         };
         machine = match next {
             Ok(machine) => machine,

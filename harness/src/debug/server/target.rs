@@ -1,10 +1,11 @@
 //! The run as `gdbstub` asks for it: what each of GDB's packets means for a run that goes to instructions. It writes no
 //! breakpoint into memory, and reads nothing that the run would notice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Error, Result};
 use decode::Isa;
@@ -34,9 +35,11 @@ use super::Monitor;
 use super::arch::{Number, Processor, Values};
 use super::link::Signs;
 use crate::debug::description::{Described, Description, is_control};
-use crate::debug::socket::FLUSHES;
+use crate::debug::monitor::{STAY, WHY};
+use crate::debug::socket::{FOLLOWS, Follow};
 use crate::debug::thread::{self, Thread, Threads};
-use crate::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::travel::{Access, At, Ended, Refused, Register, Stop, Travel, Watch, Why};
+use crate::text::number::group;
 
 /// Why the run is held, for GDB.
 pub(super) type Reason = MultiThreadStopReason<u64>;
@@ -60,8 +63,8 @@ const NO_CALLS: &str = "the registers pc, sp and the return address cannot be wr
 /// Why a thread's registers are not written.
 const SWITCHED_OUT: &str = "registers of a task that is switched out cannot be written";
 
-/// What GDB has to do after a command that went elsewhere, where it has not been given the hook.
-const MOVED: &str = "GDB still shows the registers from before: maintenance flush register-cache\n";
+/// What is to be done after a command that went elsewhere, where GDB has not been given the hooks.
+const MOVED: &str = "the debugger still shows where it was before: monitor stay, then stepi, and it knows\n";
 
 /// The largest distance at which an access that begins below watched memory reaches into it.
 const ACCESS_BYTES: u64 = 16;
@@ -83,8 +86,17 @@ pub(super) struct Debuggee<'a> {
     listed: Option<Vec<Thread>>,
     /// The crash that the run is over with has been shown.
     has_crashed: bool,
-    /// GDB forgets its registers after each `monitor` command.
-    flushes: bool,
+    /// Has GDB follow a command of `monitor` that has moved the run.
+    follow: Follow,
+    /// GDB does what it says.
+    follows: bool,
+    /// The next step goes nowhere: GDB asks where the run is.
+    stays: bool,
+    /// Where GDB was last told that the run is, and which thread executes.
+    told_at: At,
+    told: Tid,
+    /// Threads that GDB knows by another one's number, and by which.
+    labels: BTreeMap<Tid, Tid>,
     /// Why the last write, or watch, was refused, and the last read.
     unwritten: Option<String>,
     unread: Option<String>,
@@ -101,11 +113,13 @@ impl<'a> Debuggee<'a> {
         threads: &'a mut dyn Threads,
         monitor: &'a mut dyn Monitor,
         signs: Arc<Signs>,
+        follow: Follow,
     ) -> Result<Debuggee<'a>> {
         travel.set_breakpoints(&[]);
         travel.set_watches(&[]);
         let registers = travel.registers()?;
-        Ok(Debuggee {
+        let told_at = travel.at();
+        let mut debuggee = Debuggee {
             description: Description::of(isa, &registers),
             travel,
             threads,
@@ -119,12 +133,19 @@ impl<'a> Debuggee<'a> {
             registers: Some(registers),
             listed: None,
             has_crashed: false,
-            flushes: false,
+            follow,
+            follows: false,
+            stays: false,
+            told_at,
+            told: NonZeroUsize::MIN,
+            labels: BTreeMap::new(),
             unwritten: None,
             unread: None,
             unmoved: None,
             said: Vec::new(),
-        })
+        };
+        debuggee.told = debuggee.current()?;
+        Ok(debuggee)
     }
 
     /// How much one packet has to hold: all registers in hexadecimal, or a page of memory.
@@ -177,6 +198,7 @@ impl<'a> Debuggee<'a> {
             if listed.is_empty() {
                 listed.push(thread::Processor::thread());
             }
+            listed.iter_mut().for_each(|thread| thread.id = self.label(thread.id));
             self.listed = Some(listed);
         }
         Ok(self.listed.as_deref().unwrap_or_default())
@@ -187,10 +209,44 @@ impl<'a> Debuggee<'a> {
         Ok(self.listed()?.first().map_or(NonZeroUsize::MIN, |thread| thread.id))
     }
 
-    /// A thread's registers by number; none: there is no such thread.
-    fn values(&mut self, tid: Tid) -> Result<Option<Vec<Vec<u8>>>> {
-        let Some(thread) = self.listed()?.iter().find(|thread| thread.id == tid) else { return Ok(None) };
-        let saved = thread.saved.clone();
+    /// The number by which GDB knows a thread.
+    fn label(&self, id: Tid) -> Tid {
+        self.labels.get(&id).copied().unwrap_or(id)
+    }
+
+    /// A command has moved the run to where another thread may execute. GDB learns that only by the next stop. Until
+    /// then the thread that GDB takes for the executing one is the executing one, under the other's number: its
+    /// registers are read, and it is stepped. A thread that GDB goes through a function with, by breakpoints of its own
+    /// for that thread, keeps its number to the end.
+    fn relabel(&mut self) -> Result<()> {
+        let (executing, told) = (self.current()?, self.told);
+        if executing != told {
+            let swap = |label: Tid| match label {
+                label if label == executing => told,
+                label if label == told => executing,
+                label => label,
+            };
+            let known: BTreeSet<Tid> = self.labels.keys().copied().chain([executing, told]).collect();
+            self.labels = known.into_iter().map(|id| (id, swap(self.label(id)))).collect();
+            self.listed.iter_mut().flatten().for_each(|thread| thread.id = swap(thread.id));
+        }
+        Ok(())
+    }
+
+    /// The stop by which GDB learns where a command has gone to.
+    fn arrived(&mut self) -> Result<Reason> {
+        self.stays = false;
+        self.labels.clear();
+        self.forget();
+        // No signal: not that of a step, which is done, and not that of a breakpoint, which is not counted as hit.
+        Ok(MultiThreadStopReason::SignalWithThread { tid: self.current()?, signal: Signal::SIGZERO })
+    }
+
+    /// A thread's registers by number. Of a thread that there is not here, they are the processor's: GDB asks for it only
+    /// as long as it has not noticed that there is none.
+    fn values(&mut self, tid: Tid) -> Result<Vec<Vec<u8>>> {
+        let thread = self.listed()?.iter().find(|thread| thread.id == tid);
+        let saved = thread.and_then(|thread| thread.saved.clone());
         if saved.is_none() && self.registers.is_none() {
             let registers = self.travel.registers();
             self.registers = Some(self.unless_refused(registers)?);
@@ -206,7 +262,7 @@ impl<'a> Debuggee<'a> {
             let described: &Described = described;
             bytes.filter(|bytes| bytes.len() == described.bytes).cloned().unwrap_or_default()
         };
-        Ok(Some(all.map(|described| (described, value(&described.name))).map(fits).collect()))
+        Ok(all.map(|described| (described, value(&described.name))).map(fits).collect())
     }
 
     fn write_number(&mut self, tid: Tid, number: usize, bytes: &[u8]) -> TargetResult<(), Self> {
@@ -241,6 +297,12 @@ impl<'a> Debuggee<'a> {
 
     /// Makes the run go as GDB has asked and says why it is held then.
     pub(super) fn go(&mut self) -> Result<Reason> {
+        let reason = if self.stays { self.arrived() } else { self.act() };
+        (self.told_at, self.told) = (self.travel.at(), self.current()?);
+        reason
+    }
+
+    fn act(&mut self) -> Result<Reason> {
         self.forget();
         let reason = match self.action.clone() {
             Action::Forward => self.forward(None),
@@ -443,6 +505,11 @@ impl Target for Debuggee<'_> {
         BaseOps::MultiThread(self)
     }
 
+    /// See `link`.
+    fn use_no_ack_mode(&self) -> bool {
+        false
+    }
+
     fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
         Some(self)
     }
@@ -458,9 +525,7 @@ impl Target for Debuggee<'_> {
 
 impl MultiThreadBase for Debuggee<'_> {
     fn read_registers(&mut self, values: &mut Values, tid: Tid) -> TargetResult<(), Self> {
-        let Some(all) = self.values(tid).map_err(TargetError::Fatal)? else {
-            return Err(TargetError::NonFatal);
-        };
+        let all = self.values(tid).map_err(TargetError::Fatal)?;
         let unknown = |bytes: usize| std::iter::repeat_n(None, bytes);
         values.bytes = self
             .description
@@ -476,9 +541,7 @@ impl MultiThreadBase for Debuggee<'_> {
     }
 
     fn write_registers(&mut self, values: &Values, tid: Tid) -> TargetResult<(), Self> {
-        let Some(before) = self.values(tid).map_err(TargetError::Fatal)? else {
-            return self.refuse("there is no such thread");
-        };
+        let before = self.values(tid).map_err(TargetError::Fatal)?;
         let mut rest = values.bytes.iter().map(|byte| byte.unwrap_or_default());
         for (number, before) in before.into_iter().enumerate() {
             let width = self.description.registers.get(number).map_or(0, |register| register.bytes);
@@ -532,8 +595,8 @@ impl MultiThreadBase for Debuggee<'_> {
 impl SingleRegisterAccess<Tid> for Debuggee<'_> {
     fn read_register(&mut self, tid: Tid, Number(number): Number, data: &mut [u8]) -> TargetResult<usize, Self> {
         let values = self.values(tid).map_err(TargetError::Fatal)?;
-        match values.as_deref().map(|values| values.get(number).map(Vec::as_slice)) {
-            Some(Some(bytes)) if !bytes.is_empty() && bytes.len() <= data.len() => {
+        match values.get(number) {
+            Some(bytes) if !bytes.is_empty() && bytes.len() <= data.len() => {
                 data[..bytes.len()].copy_from_slice(bytes);
                 Ok(bytes.len())
             }
@@ -695,15 +758,52 @@ impl HwWatchpoint for Debuggee<'_> {
     }
 }
 
+impl Debuggee<'_> {
+    /// Answers a command that may take long and put the run elsewhere.
+    fn command(&mut self, words: &str) -> Result<String> {
+        let before = self.travel.at();
+        let position = self.travel.position();
+        let state = |since: Duration| {
+            let insn = position.insn().map(|insn| format!(", instruction {}", group(insn))).unwrap_or_default();
+            format!("{words}: {:.1} s{insn}\n", since.as_secs_f32())
+        };
+        let signs = Arc::clone(&self.signs);
+        // That the client has gone is noticed by whoever reads it.
+        let mut say = |line: &str| drop(signs.show(&format!("{line}\n")));
+        let mut text = self.signs.working(state, || self.monitor.command(self.travel, words, &mut say));
+        self.forget();
+        // It may have had its own.
+        self.set_breakpoints();
+        self.travel.set_watches(&self.watches);
+        let has_moved = self.travel.at() != before;
+        self.has_crashed &= !has_moved;
+        if has_moved {
+            self.relabel()?;
+        }
+        if has_moved && !self.follows {
+            text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
+            text.push_str(MOVED);
+        }
+        Ok(text)
+    }
+}
+
 impl MonitorCmd for Debuggee<'_> {
     fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<()> {
         let words = String::from_utf8_lossy(command).trim().to_owned();
         let mut text = match words.as_str() {
-            FLUSHES => {
-                self.flushes = true;
-                return Ok(());
+            FOLLOWS => {
+                self.follows = true;
+                String::new()
             }
-            "why" => {
+            STAY => {
+                self.stays = true;
+                if self.follows {
+                    return Ok(());
+                }
+                "the next step (stepi) goes nowhere and shows where the run is".to_owned()
+            }
+            WHY => {
                 let refused: Vec<&str> = [&self.unmoved, &self.unwritten, &self.unread]
                     .into_iter()
                     .flatten()
@@ -711,23 +811,14 @@ impl MonitorCmd for Debuggee<'_> {
                     .collect();
                 if refused.is_empty() { "nothing has been refused".to_owned() } else { refused.join("\n") }
             }
-            words => {
-                let before = self.travel.at();
-                let running = self.signs.running();
-                let mut text = self.monitor.command(self.travel, if words.is_empty() { "help" } else { words });
-                drop(running);
-                self.forget();
-                // It may have had its own.
-                self.set_breakpoints();
-                self.travel.set_watches(&self.watches);
-                self.has_crashed &= self.travel.at() == before;
-                if self.travel.at() != before && !self.flushes {
-                    text.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
-                    text.push_str(MOVED);
-                }
-                text
-            }
+            "" => self.command("help")?,
+            words => self.command(words)?,
         };
+        // A command that GDB has not waited for may have moved it, too.
+        let is_elsewhere = self.travel.at() != self.told_at;
+        if self.follows && self.follow.set(is_elsewhere).is_err() && is_elsewhere {
+            text.push_str(MOVED);
+        }
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
