@@ -8,12 +8,13 @@ use clap::Parser;
 use harness::cli::{Cli, Command, word};
 use harness::commands;
 use harness::exit_code::{self, runner};
+use harness::gate::worker;
 use harness::run::launcher;
 use harness::text::terminal;
 
 fn main() -> ExitCode {
-    if let Some(failure) = launcher::serve() {
-        return failure;
+    if let Some(ended) = launcher::serve().or_else(worker::serve) {
+        return ended;
     }
     if let Some(error) = env::args_os().nth(1).and_then(|word| word::unknown_command(&word)) {
         say(&error.into());

@@ -12,6 +12,7 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline;
 use crate::gate::cache::Cache;
+use crate::gate::crew;
 use crate::gate::filter::Filter;
 use crate::gate::remedy::{self, Command};
 use crate::gate::reports::Reports;
@@ -59,14 +60,14 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return watch(round, &args, &command, &reports);
     }
     let settings = round.settings(&args, &command, &reports);
-    let cases = session::run(round.suite, &round.mine, settings);
+    let cases = crew::run(round.suite, &round.mine, &settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
-/// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
-/// still be worked on; while a suite is watched, that is once for each change of it.
+/// A suite as it was read, and what of it is to be run. It stays in memory until the process ends; while a suite is
+/// watched, that is once for each change of it.
 struct Round {
     suite: &'static Suite,
     /// The cases that filters choose.
@@ -98,8 +99,8 @@ impl Round {
         Ok(Round { suite, chosen, mine, baseline })
     }
 
-    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> &'static Settings {
-        Box::leak(Box::new(Settings {
+    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> Settings {
+        Settings {
             directory: reports.directory().to_owned(),
             cache: if args.no_cache { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
@@ -114,7 +115,7 @@ impl Round {
             command: command.clone(),
             sandbox: args.sandbox,
             jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
-        }))
+        }
     }
 
     fn result(&self, cases: Vec<CaseResult>) -> SuiteResult {
@@ -139,7 +140,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
     let mut settings = round.settings(args, command, reports);
-    let mut cases = session::run(round.suite, &round.mine, settings);
+    let mut cases = crew::run(round.suite, &round.mine, &settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
         say(&format!("watching {}; Ctrl-C ends", plural(files.len() as u64, "file")));
@@ -165,7 +166,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
         let again: Vec<&'static Case> = round.mine.iter().copied().filter(is_concerned).collect();
         let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         say(&format!("changed: {names}; running {which}"));
-        let mut results = session::run(round.suite, &again, settings);
+        let mut results = crew::run(round.suite, &again, &settings);
         // In the order of the suite; what is not run again is as it was.
         results.extend(cases.into_iter().filter(|known| again.iter().all(|case| case.name != known.name)));
         let place = |result: &CaseResult| round.mine.iter().position(|case| case.name == result.name);

@@ -2,6 +2,7 @@
 //! ever finds half of one.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +15,7 @@ use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
 use crate::run::deadline::Deadline;
-use crate::run::making::{Making, exchange};
+use crate::run::making::{self, Making, exchange};
 use crate::run::options::Options;
 use crate::text::number::group;
 
@@ -39,6 +40,26 @@ pub struct Output {
     printed_bytes: Cell<Option<u64>>,
     /// What ends the making of it from outside.
     deadline: Arc<Deadline>,
+}
+
+/// What the names of the directories begin with in which a profile of that name is made.
+fn prefix(name: &OsStr) -> String {
+    format!(".{}.partial-", name.to_string_lossy())
+}
+
+/// Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
+fn rescue(leftover: &Path, place: &Path) {
+    if !place.exists() {
+        let _ = fs::rename(leftover.join(OLD), place);
+    }
+}
+
+/// Removes what a run that was killed has left of the making of a profile.
+pub fn remove_leftovers(target: &Path) {
+    let place = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    if let (Some(parent), Some(name)) = (place.parent(), target.file_name()) {
+        making::remove_leftovers(parent, &prefix(name), |leftover| rescue(leftover, &place));
+    }
 }
 
 impl Output {
@@ -104,14 +125,8 @@ impl Output {
             Ok(_) => {}
             Err(what) => return error(format!("cannot be written: {what}")),
         }
-        let prefix = format!(".{}.partial-", name.to_string_lossy());
-        // Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
-        let rescue = |leftover: &Path| {
-            if !place.exists() {
-                let _ = fs::rename(leftover.join(OLD), &place);
-            }
-        };
-        let making = Making::begin(parent, &prefix, rescue).map_err(|error| unwritable(&target, &error))?;
+        let making = Making::begin(parent, &prefix(name), |leftover| rescue(leftover, &place))
+            .map_err(|error| unwritable(&target, &error))?;
         for name in ["run", "out"] {
             fs::create_dir(making.path().join(name)).map_err(|error| unwritable(&target, &error))?;
         }

@@ -84,6 +84,27 @@ pub fn command(program: &Path, walls: &Walls) -> Command {
     command
 }
 
+/// A command that is this program again, as it is running.
+///
+/// # Errors
+/// When the program is no launcher ([`serve`]), or cannot be found.
+pub(crate) fn again() -> io::Result<Command> {
+    if SERVES.get().is_none() {
+        return Err(io::Error::other("harness::run::launcher::serve was not called"));
+    }
+    let mut command = Command::new(host::OWN_PROGRAM);
+    command.arg0("harness");
+    Ok(command)
+}
+
+/// Has the kernel kill this process when the thread of its parent ends that started it.
+///
+/// # Errors
+/// When it has ended already.
+pub(crate) fn end_with(parent: u32) -> io::Result<()> {
+    host::die_with(parent)
+}
+
 /// The walls that cannot be built here, a phrase each, whatever is asked for.
 pub(super) fn missing() -> &'static [&'static str] {
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 use wire::control::{self, Control, Word};
 use wire::counters;
 use wire::definition::{
@@ -447,7 +448,7 @@ fn add(sum: &mut u64, count: u64) {
 }
 
 /// A run's progress, read while the plugin writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Instructions of the window, all vCPUs together (since reset while it has not opened).
     pub insns: u64,

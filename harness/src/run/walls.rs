@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::error::EmulatorError;
 use crate::run::bundle::Bundle;
@@ -18,7 +19,7 @@ use crate::run::launcher;
 use crate::run::workspace::Workspace;
 
 /// Whether the kernel's walls stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Sandbox {
     /// They do not: only the plugin keeps the firmware in
     Off,
