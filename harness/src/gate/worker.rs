@@ -332,3 +332,45 @@ pub(super) mod path {
         Ok(OsString::from_vec(Vec::deserialize(deserializer)?).into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_death_is_told_by_its_signal_and_its_last_words() {
+        let death = |raw, said: &[u8]| {
+            Death { status: Some(ExitStatus::from_raw(raw)), said: said.to_vec() }.to_string()
+        };
+        let overflow = b"\nthread 'main' has overflowed its stack\nfatal runtime error: stack overflow, aborting\n\n";
+        assert_eq!(death(6, overflow), "it was ended by SIGABRT: fatal runtime error: stack overflow, aborting");
+        assert!(death(9, b"").contains("memory runs out"));
+        assert_eq!(death(1 << 8, b"\x1b[2J"), "it ended without a result (exit status: 1): \u{fffd}[2J");
+        assert!(death(11, &[b'x'; 1 << 20]).len() < 300);
+        assert_eq!(Death { status: None, said: Vec::new() }.to_string(), "what it answered was no result");
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_reading() {
+        let read = |text: &str| read_line::<Request>(&mut text.as_bytes()).map_err(|error| error.kind());
+        assert!(matches!(read("\"Interrupt\"\nrest"), Ok(Some(Request::Interrupt))));
+        assert!(matches!(read("{\"Run\":\"a\\nb\"}\n"), Ok(Some(Request::Run(name))) if name == "a\nb"));
+        assert!(matches!(read(""), Ok(None)));
+        for text in ["\n", "Interrupt\n", "{\"Run\":", "{\"Run\":1}\n", "{\"Stop\":\"a\"}\n"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_need_not_be_text() {
+        #[derive(Serialize, Deserialize)]
+        struct Holder(#[serde(with = "path")] PathBuf);
+        let odd = Path::new(std::ffi::OsStr::from_bytes(b"/a/\xff \n"));
+        let text = serde_json::to_vec(&Holder(odd.to_owned())).unwrap();
+        let Holder(back) = serde_json::from_slice(&text).unwrap();
+        assert_eq!(back, odd);
+    }
+}
