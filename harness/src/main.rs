@@ -1,12 +1,13 @@
 //! The `harness` command: a thin shell around the library.
 
 use std::env;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use harness::cli::{Cli, Command, word};
 use harness::commands;
+use harness::error::is_broken_pipe;
 use harness::exit_code::{self, runner};
 use harness::gate::worker;
 use harness::run::launcher;
@@ -68,11 +69,4 @@ fn main() -> ExitCode {
 /// Writes an error to standard error. One that is closed is no reason to end otherwise.
 fn say(error: &anyhow::Error) {
     let _ = writeln!(terminal::stderr(), "error: {error:#}");
-}
-
-/// A reader that has seen enough (`| head`) is no error.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -269,9 +269,9 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
         anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next} with --output")))
     };
     let fill = |file: &mut dyn Write| {
-        let mut out = BufWriter::new(file);
-        make(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| match error.downcast::<io::Error>() {
-            Ok(error) => failed(error),
+        fill(file, make).map_err(|error| match error.downcast::<io::Error>() {
+            Ok(error) if error.kind() != io::ErrorKind::BrokenPipe => failed(error),
+            Ok(error) => error.into(),
             Err(error) => error,
         })
     };
@@ -298,10 +298,38 @@ pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) ->
     if path.as_os_str() != STDOUT {
         return write_file(path, make);
     }
-    let mut out = BufWriter::new(io::stdout().lock());
-    make(&mut out)?;
-    out.flush()?;
-    Ok(())
+    fill(&mut io::stdout().lock(), make)
+}
+
+/// Writes what `make` makes. Where the reader of a pipe has gone, the error says that: a format's own may not.
+fn fill(out: &mut dyn Write, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(Noticing { out, is_closed: false });
+    let made = make(&mut out).and_then(|()| Ok(out.flush()?));
+    if out.get_ref().is_closed { Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) } else { made }
+}
+
+/// Notices that nobody reads any more.
+struct Noticing<'o> {
+    out: &'o mut dyn Write,
+    is_closed: bool,
+}
+
+impl Noticing<'_> {
+    fn notice<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl Write for Noticing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.notice(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.notice(flushed)
+    }
 }
 
 /// A file or directory that cannot be written, why, and what to do about it.
