@@ -242,7 +242,8 @@ pub fn serve() -> Option<ExitCode> {
 }
 
 fn work(parent: Option<OsString>) -> Result<()> {
-    let parent = parent.and_then(|word| word.to_str()?.parse().ok()).context("a worker is started by harness test")?;
+    let parent =
+        parent.and_then(|word| word.to_str()?.parse().ok()).context("a worker is started by harness test")?;
     launcher::end_with(parent)?;
     ignore_signals();
     let mut input = BufReader::new(io::stdin());
@@ -342,9 +343,8 @@ mod tests {
 
     #[test]
     fn a_death_is_told_by_its_signal_and_its_last_words() {
-        let death = |raw, said: &[u8]| {
-            Death { status: Some(ExitStatus::from_raw(raw)), said: said.to_vec() }.to_string()
-        };
+        let death =
+            |raw, said: &[u8]| Death { status: Some(ExitStatus::from_raw(raw)), said: said.to_vec() }.to_string();
         let overflow = b"\nthread 'main' has overflowed its stack\nfatal runtime error: stack overflow, aborting\n\n";
         assert_eq!(death(6, overflow), "it was ended by SIGABRT: fatal runtime error: stack overflow, aborting");
         assert!(death(9, b"").contains("memory runs out"));

@@ -301,7 +301,9 @@ mod tests {
         assert_eq!(deadline.run_begins(), Ok(()));
         deadline.run_ended(7);
         let of_stage = || match deadline.state().stage {
-            Stage::After { since, recorded_bytes, interrupts, is_kept } => (since, recorded_bytes, interrupts, is_kept),
+            Stage::After { since, recorded_bytes, interrupts, is_kept } => {
+                (since, recorded_bytes, interrupts, is_kept)
+            }
             other => panic!("{other:?}"),
         };
         let (since, recorded_bytes, interrupts, _) = of_stage();

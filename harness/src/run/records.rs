@@ -486,7 +486,10 @@ impl Watch {
         let growing =
             [Word::DefinitionBytes, Word::SampleBytes, Word::HeapBytes, Word::SliceBytes, Word::TimelineBytes];
         let control = self.page();
-        growing.iter().flat_map(|&word| control.as_ref().map(|control| control.get(word))).fold(0, u64::saturating_add)
+        growing
+            .iter()
+            .flat_map(|&word| control.as_ref().map(|control| control.get(word)))
+            .fold(0, u64::saturating_add)
     }
 
     /// The progress now; None while the records are not complete enough to say.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::common::built::{deeply_inlined, scratch};
 use crate::common::{child_of, cpu_ticks, is_alive, parent_of};
-use crate::suite::{Suite, finish, target};
+use crate::suite::{Suite, entry, finish, target};
 
 fn wait_until(what: impl Fn() -> bool) {
     while !what() {
@@ -57,4 +58,21 @@ fn an_image_that_ends_its_process_fails_alone() {
         assert_eq!(names, expected, "{how} has left something");
         fs::remove_dir_all(suite.path("harness-report")).unwrap();
     }
+}
+
+#[test]
+fn an_image_with_bad_debug_information_fails_none_of_the_others() {
+    let dir = scratch();
+    let deep = deeply_inlined(dir.path(), 30_000);
+    let text = [
+        target("riscv64-exit0", "name = \"first\""),
+        entry(&deep, "name = \"deep\""),
+        target("riscv64-exit3", "name = \"last\"\nexit = 3"),
+    ];
+    let suite = Suite::new(&text.concat());
+    let result = suite.run(&["--no-cache", "-j", "1"]).expect_code(0);
+    let report = result.report();
+    let messages = report.cases[1].messages.concat();
+    assert!(messages.contains("functions are inlined into each other more than 256 deep"), "{messages}");
+    assert!(report.cases[0].messages.is_empty() && report.cases[2].messages.is_empty());
 }
