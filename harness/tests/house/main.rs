@@ -1,3 +1,4 @@
 //! What the sources promise of themselves.
 
 mod complete;
+mod scripts;
