@@ -10,11 +10,15 @@ use harness::commands;
 use harness::error::is_broken_pipe;
 use harness::exit_code::{self, runner};
 use harness::gate::worker;
-use harness::run::launcher;
+use harness::run::{host, launcher};
 use harness::text::terminal;
 
 fn main() -> ExitCode {
-    if let Some(ended) = launcher::serve().or_else(worker::serve) {
+    if let Some(ended) = launcher::serve() {
+        return ended;
+    }
+    host::survive_large_files();
+    if let Some(ended) = worker::serve() {
         return ended;
     }
     if let Some(error) = env::args_os().nth(1).and_then(|word| word::unknown_command(&word)) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
-use std::thread;
 
 use anyhow::Result;
 
@@ -20,7 +19,9 @@ use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
 use crate::gate::suite::{self, Case, Suite};
 use crate::gate::watch::{self, Watch};
+use crate::run::cores;
 use crate::run::deadline;
+use crate::run::host;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::walls::Walls;
 use crate::text::number::plural;
@@ -50,6 +51,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
     // Before there is anything to tidy up.
     end_on_interrupt();
+    host::check_files(cores::jobs(args.jobs))?;
     let reports = Reports::prepare(directory)?;
     if let Some(line) = Walls::warning(args.sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
@@ -114,7 +116,7 @@ impl Round {
             },
             command: command.clone(),
             sandbox: args.sandbox,
-            jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+            jobs: cores::jobs(args.jobs),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::machine;
 use crate::run::cores::Cores;
 use crate::run::directory;
 use crate::run::emulator;
+use crate::run::host;
 use crate::run::plan::INTERRUPTED;
 use crate::run::progress::{Bar, Bars};
 use crate::text::terminal::{self, printable};
@@ -112,7 +113,9 @@ impl Crew<'_> {
         let mut worker = match started {
             Ok(worker) => worker,
             Err(error) => {
-                let why = format!("it was not run: harness cannot be started again for it ({error})");
+                let cause = host::without_proc().map_or_else(|| error.to_string(), str::to_owned);
+                let remedy = host::remedy(&error).map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                let why = format!("it was not run: harness cannot be started again for it: {cause}{remedy}");
                 return failed(case, ExitCode::Usage, &why);
             }
         };

@@ -15,6 +15,7 @@ use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
 use crate::run::deadline::Deadline;
+use crate::run::host;
 use crate::run::making::{self, Making, exchange};
 use crate::run::options::Options;
 use crate::text::number::group;
@@ -78,6 +79,7 @@ impl Output {
     /// # Errors
     /// As there.
     pub fn prepare_within(target: PathBuf, deadline: Arc<Deadline>) -> Result<Output, InputError> {
+        host::check_files(0)?;
         let error = |what: String| {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
@@ -265,8 +267,12 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// Those of `make`, or when it cannot be written.
 pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = |error: io::Error| {
-        let next = if is_full(&error) { "free some space, or choose another disk" } else { "choose another file" };
-        anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next} with --output")))
+        let next = host::remedy(&error).unwrap_or_else(|| {
+            let next =
+                if is_full(&error) { "free some space, or choose another disk" } else { "choose another file" };
+            format!("{next} with --output")
+        });
+        anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next}")))
     };
     let fill = |file: &mut dyn Write| {
         fill(file, make).map_err(|error| match error.downcast::<io::Error>() {
@@ -337,11 +343,11 @@ pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
     // tempfile adds the name of its own directory, which means nothing to the user.
     let cause = error.to_string();
     let cause = cause.split(" at path ").next().unwrap_or(&cause);
-    let next = if is_full(error) {
-        "free some space, or choose another disk with --output"
-    } else {
-        "choose another directory with --output"
-    };
+    let next = host::remedy(error).unwrap_or_else(|| {
+        let is_full = is_full(error);
+        let next = "choose another directory with --output";
+        if is_full { "free some space, or choose another disk with --output" } else { next }.to_owned()
+    });
     InputError::about(path, format_args!("cannot be written: {cause}; {next}"))
 }
 

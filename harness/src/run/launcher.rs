@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
 use crate::run::bundle::Bundle;
+use crate::run::host::heed_large_files;
 use crate::run::walls::Walls;
 
 /// The first argument of a launcher, which is no command and no file's usual name.
@@ -56,6 +57,7 @@ fn launch(mut words: impl Iterator<Item = OsString>) -> io::Error {
     if let Err(error) = host::die_with(parent).and_then(|()| host::build(&walls)) {
         return error;
     }
+    heed_large_files();
     Command::new(program).args(words).exec()
 }
 

@@ -229,6 +229,7 @@ fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: 
     // sees itself where the script becomes it (`exec`).
     grant(Access::Read, OWN_PROC.into());
     grant(Access::Write, workspace.root().to_owned());
+    workspace.loadable().into_iter().for_each(|path| grant(Access::Read, path.to_owned()));
     for path in user.iter().flat_map(|argument| argument.split([',', '='])).filter(|path| path.starts_with('/')) {
         let path = PathBuf::from(path);
         grant(if path.is_file() { Access::Write } else { Access::Read }, path);
