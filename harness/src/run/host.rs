@@ -46,7 +46,7 @@ pub fn check_files(workers: usize) -> Result<(), InputError> {
         return Ok(());
     }
     Err(InputError::new(format!(
-        "this process may have {} files open (`ulimit -n`), and needs {}: raise the limit",
+        "at most {} files may be open (`ulimit -n`), and a run needs {}: raise the limit",
         group(soft.max(hard)),
         group(needed)
     )))
@@ -54,13 +54,16 @@ pub fn check_files(workers: usize) -> Result<(), InputError> {
 
 /// What to do about an error of the host whose cause is a limit of this process; None: it is something else.
 pub fn remedy(error: &io::Error) -> Option<String> {
-    let (resource, option, what) = match error.kind() {
-        io::ErrorKind::FileTooLarge => (Resource::RLIMIT_FSIZE, "-f", "bytes in a file"),
-        _ if error.raw_os_error() == Some(nix::libc::EMFILE) => (Resource::RLIMIT_NOFILE, "-n", "files open"),
-        _ => return None,
-    };
-    let (soft, _) = getrlimit(resource).ok()?;
-    Some(format!("this process may have {} {what} (`ulimit {option}`): raise the limit", group(soft)))
+    let soft = |resource| getrlimit(resource).ok().map(|(soft, _)| group(soft));
+    if error.kind() == io::ErrorKind::FileTooLarge {
+        let bytes = soft(Resource::RLIMIT_FSIZE)?;
+        return Some(format!("files may have {bytes} bytes at most (`ulimit -f`): raise the limit"));
+    }
+    if error.raw_os_error() == Some(nix::libc::EMFILE) {
+        let files = soft(Resource::RLIMIT_NOFILE)?;
+        return Some(format!("at most {files} files may be open (`ulimit -n`): raise the limit"));
+    }
+    None
 }
 
 /// Why this program cannot be started again; None: the host is as it should be.

@@ -91,7 +91,7 @@ fn a_limit_on_the_length_of_files_is_named_and_nothing_is_left() {
             code => {
                 refused += 1;
                 assert!([2, 4, 5].contains(&code), "{limit}: {code}: {}{}", run.stdout, run.stderr);
-                assert_says(&run, &["bytes in a file (`ulimit -f`): raise the limit"]);
+                assert_says(&run, &["bytes at most (`ulimit -f`): raise the limit"]);
                 assert!(!run.stdout.contains(".out.partial-"), "{limit}: left {}", run.stdout);
             }
         }
@@ -112,7 +112,7 @@ fn a_limit_on_open_files_is_named_before_anything_is_made() {
             assert_says(
                 &run,
                 &[
-                    &format!("this process may have {limit} files open (`ulimit -n`), and needs "),
+                    &format!("at most {limit} files may be open (`ulimit -n`), and a run needs "),
                     ": raise the limit",
                 ],
             );
