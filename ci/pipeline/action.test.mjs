@@ -4,7 +4,7 @@
 // BUNDLE=FILE node --test ci/pipeline/
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -82,7 +82,7 @@ test('a suite that passes is a green step with summary, reports and artifact', a
     assert.equal(it.code, 0, it.said);
     assert.deepEqual(it.outputs, { code: '0', report: join(workspace, 'harness-report') });
     assert.match(it.summary, /one/);
-    assert.equal(it.path, join(temp, 'harness-bundle/bin'));
+    assert.equal(it.path, join(temp, 'harness-bundle', sha256, 'bin'));
     for (const name of ['junit.xml', 'summary.md', 'report.json', 'one.profile']) {
         assert.ok((await readdir(it.outputs.report)).includes(name), name);
     }
@@ -183,18 +183,119 @@ test('the bundle of a release is fetched once, held against its hash and cached 
         const it = await job({ workspace: await checkout(), ...more });
         assert.equal(it.code, 0, it.said);
         const cache = it.uses.find((step) => step.uses.startsWith('actions/cache@'));
-        assert.equal(cache.with.path, join(alone, 'harness-bundle'));
+        assert.equal(cache.with.path, join(alone, cache.with.key));
         keys.push(cache.with.key);
     }
     assert.equal(keys[0], keys[1]);
-    assert.match(keys[0], /^harness-[0-9a-f]{32}$/);
+    assert.match(keys[0], /^harness-[0-9a-f]{64}$/);
     assert.equal(server.requests, 1);
+    // What is in the cache is held against the hash, too, and what was unpacked before is not run again.
+    await writeFile(join(alone, keys[0], 'harness.tar.zst'), 'not what was fetched');
+    await writeFile(join(alone, 'harness-bundle', sha256, 'bin/harness'), '#!/bin/sh\necho not what was unpacked\n');
+    const it = await job({ workspace: await checkout(), ...more });
+    assert.equal(it.code, 0, it.said);
+    assert.ok(!it.said.includes('not what'), it.said);
+    assert.equal(server.requests, 2);
+});
+
+// A bundle whose harness says what it is called by, and then is the real one's.
+async function another(name) {
+    const folder = await mkdtemp(join(place, 'another-'));
+    const archive = join(folder, 'other.tar.zst');
+    const script = `set -e
+        mkdir x && zstd -q -d -c '${bundle}' | tar -x -C x --strip-components=1
+        mv x/bin/harness x/bin/real
+        printf '#!/bin/sh\\necho this is ${name}\\nexec "\${0%%/*}/real" "$@"\\n' >x/bin/harness
+        chmod 755 x/bin/harness
+        tar -c x | zstd -q -o '${archive}'`;
+    const made = await execute('bash', ['-c', script], { cwd: folder });
+    assert.equal(made.code, 0, made.said);
+    return archive;
+}
+
+test('each use in a job runs its own bundle and holds it against its own hash', async () => {
+    const other = await another('the second');
+    const first = await job({ workspace: await checkout(), inputs: { sha256 } });
+    const second = await job({ workspace: await checkout(), inputs: { bundle: other } });
+    assert.deepEqual([first.code, second.code], [0, 0], second.said);
+    assert.ok(!first.said.includes('this is') && second.said.includes('this is the second'), second.said);
+    assert.notEqual(first.path, second.path);
+    const wrong = await job({ workspace: await checkout(), inputs: { bundle: other, sha256 } });
+    assert.equal(wrong.code, 2, wrong.said);
+    assert.match(wrong.said, /has another SHA-256/);
+    assert.ok(!wrong.ran.includes('harness test'));
+});
+
+test('what is an output of the step is one line', async () => {
+    const injected = 'reports\ncode=0\n::error::injected';
+    for (const inputs of [{ output: injected }, { artifact: injected }, { shard: '1/2\rx' }]) {
+        const it = await job({ workspace: await checkout(), inputs });
+        assert.equal(it.code, 2, it.said);
+        assert.match(it.said, /::error::harness: a directory, `artifact` or `shard` has a line break in it/);
+        assert.equal(it.outputs.code, '');
+        assert.ok(!it.uses.some((step) => step.uses.startsWith('actions/upload-artifact@')));
+    }
+    const it = await job({ workspace: await checkout(), inputs: { bundle: '/nowhere\n::warning::injected' } });
+    assert.equal(it.code, 2, it.said);
+    assert.ok(!it.said.includes('\n::warning::'), it.said);
+});
+
+test("others' actions are named by their commit", async () => {
+    const text = await readFile(join(repository, 'action.yml'), 'utf8');
+    const uses = text.match(/^ *uses: .*$/gm);
+    assert.equal(uses.length, 2);
+    for (const line of uses) assert.match(line, /uses: actions\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+});
+
+// A folder with every program of the PATH but these, and others in place of some.
+async function programs(without, instead = {}) {
+    const folder = await mkdtemp(join(place, 'programs-'));
+    for (const directory of process.env.PATH.split(':')) {
+        for (const name of await readdir(directory).catch(() => [])) {
+            if (!without.includes(name)) await symlink(join(directory, name), join(folder, name)).catch(() => {});
+        }
+    }
+    for (const [name, text] of Object.entries(instead)) {
+        await rm(join(folder, name), { force: true });
+        await writeFile(join(folder, name), text, { mode: 0o755 });
+    }
+    return folder;
+}
+
+test('a container without sudo gets what is missing as root', async () => {
+    const api = await github();
+    const installed = join(place, 'installed');
+    const apt = `#!/bin/bash\necho "$@" >>'${installed}'\n[ "$1 $3" != '-q update' ] || exit 0
+        for package; do
+            for folder in /usr/bin /bin; do
+                [ ! -e "$folder/$package" ] || ln -sf "$folder/$package" "$(dirname "$0")/$package"
+            done
+        done`;
+    const folder = await programs(['sudo', 'jq', 'zstd'], { 'apt-get': apt, id: '#!/bin/sh\necho 0\n' });
+    const more = asPullRequest(api, { workspace: await checkout() });
+    const it = await job({ ...more, environment: { ...more.environment, PATH: folder } });
+    assert.equal(it.code, 0, it.said);
+    assert.equal(api.comments.length, 1, it.said);
+    assert.match(await readFile(installed, 'utf8'), /install .*zstd[^]*install .*jq/);
+});
+
+test('where nothing can be installed, the verdict is given and what is missing is named', async () => {
+    const api = await github();
+    const more = asPullRequest(api, { workspace: await checkout() });
+    const run = async (without) =>
+        job({ ...more, environment: { ...more.environment, PATH: await programs(['apt-get', ...without]) } });
+    const it = await run(['jq']);
+    assert.equal(it.code, 0, it.said);
+    assert.match(it.said, /::warning::harness: there is no comment on the pull request: curl or jq is missing/);
+    const packed = await run(['zstd']);
+    assert.equal(packed.code, 2, packed.said);
+    assert.match(packed.said, /::error::harness: zstd is missing/);
 });
 
 test('without a bundle one is built, and built again when a source of it has changed', async () => {
     // Its sources are another project's, whose ci/bundle is quick.
     const action = await mkdtemp(join(place, 'action-'));
-    for (const path of ['action.yml', 'ci/pipeline/bundle', 'ci/pipeline/comment']) {
+    for (const path of ['action.yml', 'ci/usage', 'ci/pipeline/bundle', 'ci/pipeline/comment', 'ci/pipeline/tools']) {
         await cp(join(repository, path), join(action, path), { recursive: true });
     }
     const built = join(action, 'built');
@@ -211,7 +312,8 @@ test('without a bundle one is built, and built again when a source of it has cha
     }
     assert.equal(keys[0], keys[1]);
     assert.equal(new Set(keys).size, 1 + sources.length);
-    assert.equal((await readFile(built, 'utf8')).length, 1, 'what the cache has is not built again');
+    const times = (await readFile(built, 'utf8')).length;
+    assert.equal(times, 1 + sources.length, 'what the cache has is not built again');
 });
 
 test('the GitLab job fetches the bundle once, runs its part and leaves what it says it leaves', async () => {
@@ -234,6 +336,16 @@ test('the GitLab job fetches the bundle once, runs its part and leaves what it s
         assert.equal(it.code, 3, it.said);
     }
     assert.equal(server.requests, 1);
+    // What another job may have left in the cache is not run.
+    const [archive] = await readdir(join(workspace, '.harness-bundle'));
+    await writeFile(join(workspace, '.harness-bundle', archive), 'not what was fetched');
+    const again = await execute('bash', ['-eo', 'pipefail', '-c', script], { cwd: workspace, env: environment });
+    assert.deepEqual([again.code, server.requests], [3, 2], again.said);
+    const wrong = { ...environment, HARNESS_SHA256: '0'.repeat(64) };
+    const refused = await execute('bash', ['-eo', 'pipefail', '-c', script], { cwd: workspace, env: wrong });
+    assert.equal(refused.code, 2, refused.said);
+    assert.match(refused.said, /has another SHA-256/);
+    assert.deepEqual(await readdir(join(workspace, '.harness-bundle')), []);
     const left = await readdir(join(workspace, template.artifacts.paths[0]));
     assert.ok(left.includes('junit.xml'));
     assert.equal(template.artifacts.reports.junit, `${template.artifacts.paths[0]}/junit.xml`);

@@ -1,8 +1,8 @@
 //! Errors that have an exit code of their own. Their messages are complete: what happened, where, and what to do
 //! next.
 
-use std::fmt;
 use std::path::Path;
+use std::{fmt, io};
 
 /// Error: input that cannot be used, exit code 2. The message is complete (what, where, what to do next) and may span
 /// lines.
@@ -68,3 +68,10 @@ impl fmt::Display for EmulatorError {
 }
 
 impl std::error::Error for EmulatorError {}
+
+/// Whether something could not be written because its reader has seen enough (`| head`), which is no error of a command.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
+}

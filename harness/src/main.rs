@@ -1,19 +1,25 @@
 //! The `harness` command: a thin shell around the library.
 
 use std::env;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use harness::cli::{Cli, Command, word};
 use harness::commands;
+use harness::error::is_broken_pipe;
 use harness::exit_code::{self, runner};
-use harness::run::launcher;
+use harness::gate::worker;
+use harness::run::{host, launcher};
 use harness::text::terminal;
 
 fn main() -> ExitCode {
-    if let Some(failure) = launcher::serve() {
-        return failure;
+    if let Some(ended) = launcher::serve() {
+        return ended;
+    }
+    host::survive_large_files();
+    if let Some(ended) = worker::serve() {
+        return ended;
     }
     if let Some(error) = env::args_os().nth(1).and_then(|word| word::unknown_command(&word)) {
         say(&error.into());
@@ -67,11 +73,4 @@ fn main() -> ExitCode {
 /// Writes an error to standard error. A closed standard error does not change the exit code.
 fn say(error: &anyhow::Error) {
     let _ = writeln!(terminal::stderr(), "error: {error:#}");
-}
-
-/// Whether the error is a broken pipe: a reader that has seen enough (`| head`) is not a failure.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
 }

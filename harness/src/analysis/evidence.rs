@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use decode::{Flow, decode};
+use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
@@ -36,7 +37,7 @@ pub fn cut(profile: &Profile) -> Option<Cut> {
     let mut cutter = Cutter {
         numbers: (1..).zip(&profile.stacks).map(|(number, frame)| ((frame.parent, frame.kind), number)).collect(),
         stacks: profile.stacks.clone(),
-        known: HashMap::new(),
+        known: FxHashMap::default(),
     };
     let samples: Vec<u32> = profile.samples.iter().map(|sample| cutter.stack(profile, &evidence, sample)).collect();
     let is_changed = profile.samples.iter().zip(&samples).any(|(sample, stack)| sample.stack != *stack);
@@ -424,14 +425,14 @@ fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
 struct Cutter {
     numbers: HashMap<(u32, FrameKind), u32>,
     stacks: Vec<StackFrame>,
-    /// By stack and sampled function.
-    known: HashMap<(u32, Option<u64>), u32>,
+    /// By stack and sampled instruction, of which there may be millions of samples.
+    known: FxHashMap<(u32, u64), u32>,
 }
 
 impl Cutter {
     /// The number of a sample's stack without what is disproved.
     fn stack(&mut self, profile: &Profile, evidence: &Evidence, sample: &Sample) -> u32 {
-        let key = (sample.stack, start_of(profile, sample.pc));
+        let key = (sample.stack, sample.pc);
         if let Some(&stack) = self.known.get(&key) {
             return stack;
         }

@@ -1,8 +1,8 @@
 //! `harness doctor`: what is installed, whether it works, what is missing and how to get it.
 
-use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -13,6 +13,7 @@ use crate::error::{EmulatorError, InputError};
 use crate::exit_code::ExitCode;
 use crate::measure::{Listener, measure};
 use crate::run::directory::Output;
+use crate::run::making::Making;
 use crate::run::options::Options;
 use crate::run::records::Progress;
 use crate::run::{emulator, plugin, sandbox, tricks};
@@ -61,6 +62,9 @@ const ARCHITECTURES: [Architecture; 3] = [
 /// More than QEMU's boot ROM has, which runs first on RISC-V.
 const INSNS: u64 = 16;
 
+/// What the name of the directory begins with in which they are run.
+const PREFIX: &str = ".harness-doctor-";
+
 /// What was found of one emulator.
 #[derive(Debug, Serialize)]
 struct Found {
@@ -88,6 +92,8 @@ struct Findings {
     emulators: Vec<Found>,
     /// What is missing of the walls around QEMU, the kernel's and each emulator's; runs go on behind the others.
     walls_missing: Option<String>,
+    /// Why a run in the current directory cannot have its profile there; None: it can.
+    unwritable: Option<String>,
     works: bool,
 }
 
@@ -171,12 +177,21 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
 /// # Errors
 /// When nothing can be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
-    let directory = tempfile::tempdir().with_context(|| InputError::new("no temporary directory can be made"))?;
+    // Where a run has its files unless it is told otherwise.
+    let here = Making::begin(Path::new("."), PREFIX, |_| ());
+    let unwritable = here
+        .as_ref()
+        .err()
+        .map(|error| format!("a run here cannot write its profile ({error}): give it a directory with --output"));
+    let directory = here
+        .or_else(|_| Making::begin(&env::temp_dir(), PREFIX, |_| ()))
+        .with_context(|| InputError::new("no temporary directory can be made"))?;
     let emulators: Vec<Found> =
         ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
     let works = emulators.iter().all(|found| found.works);
     let walls_missing = sandbox::missing(emulators.iter().filter_map(|found| found.path.as_deref()));
-    let findings = Findings { harness: env!("CARGO_PKG_VERSION"), commit: COMMIT, emulators, walls_missing, works };
+    let findings =
+        Findings { harness: env!("CARGO_PKG_VERSION"), commit: COMMIT, emulators, walls_missing, unwritable, works };
     let mut text = Vec::new();
     if args.json {
         serde_json::to_writer_pretty(&mut text, &findings)?;
@@ -230,8 +245,8 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "warning: QEMU {version} is used by its plugin API alone, for {why}. So:")?;
         found.lacks.iter().try_for_each(|line| writeln!(out, "         {line}"))?;
     }
-    if let Some(missing) = &findings.walls_missing {
-        writeln!(out, "warning: {missing}")?;
+    for warning in findings.walls_missing.iter().chain(&findings.unwritable) {
+        writeln!(out, "warning: {warning}")?;
     }
     if findings.works {
         writeln!(out, "Everything that harness needs is installed: each of them ran firmware under the plugin.")?;

@@ -3,7 +3,6 @@
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use anyhow::{Context, Result};
 
@@ -14,7 +13,9 @@ use crate::gate::draft::{BASELINE, Draft};
 use crate::gate::first::{First, Wish};
 use crate::gate::found;
 use crate::gate::suite::FILE_NAME;
+use crate::run::cores;
 use crate::run::deadline;
+use crate::run::host;
 use crate::run::plan::end_on_interrupt;
 use crate::run::walls::Walls;
 use crate::text::glossary::glossary;
@@ -41,6 +42,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     resolve::timeout(args.timeout).map_err(InputError::from)?;
     let places = if args.places.is_empty() { vec![PathBuf::from(".")] } else { args.places };
     let images = images(&places)?;
+    host::check_files(cores::jobs(args.jobs))?;
     let here = Path::new(".");
     // In the directory itself: where that cannot be written, it is found before anything runs.
     let scratch = tempfile::Builder::new().prefix(".harness-init-").tempdir_in(here);
@@ -54,7 +56,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     let wish = Wish {
         window: args.for_insns,
         timeout_seconds: args.timeout,
-        jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+        jobs: cores::jobs(args.jobs),
         sandbox: args.sandbox,
         has_progress: !args.quiet,
     };

@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::analysis::crosscheck::{self, CrossCheck};
 use crate::analysis::{describe, evidence, functions};
 use crate::cli::ProfileArgs;
+use crate::error::is_broken_pipe;
 use crate::exit_code::ExitCode;
 use crate::export::{self, Settings, json};
 use crate::image;
@@ -104,14 +105,16 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
             let _ = writeln!(terminal::stderr(), "{line}");
         }
     }
-    shown.unwrap_or_else(|error| {
+    if let Err(error) = shown
+        && !is_broken_pipe(&error)
+    {
         // All of it is in the profile: this is no bad input, after which there would be none.
         let place = directory.display();
         let _ = writeln!(
             terminal::stderr(),
             "warning: the tables could not be printed: {error:#}; the profile is in {place}"
         );
-    });
+    }
     Ok(code)
 }
 

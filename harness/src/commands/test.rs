@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
-use std::thread;
 
 use anyhow::Result;
 
@@ -12,6 +11,7 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline;
 use crate::gate::cache::Cache;
+use crate::gate::crew;
 use crate::gate::filter::Filter;
 use crate::gate::remedy::{self, Command};
 use crate::gate::reports::Reports;
@@ -19,7 +19,9 @@ use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
 use crate::gate::suite::{self, Case, Suite};
 use crate::gate::watch::{self, Watch};
+use crate::run::cores;
 use crate::run::deadline;
+use crate::run::host;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
 use crate::run::walls::Walls;
 use crate::text::number::plural;
@@ -49,6 +51,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
     // Before there is anything to tidy up.
     end_on_interrupt();
+    host::check_files(cores::jobs(args.jobs))?;
     let reports = Reports::prepare(directory)?;
     if let Some(line) = Walls::warning(args.sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
@@ -59,14 +62,14 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return watch(round, &args, &command, &reports);
     }
     let settings = round.settings(&args, &command, &reports);
-    let cases = session::run(round.suite, &round.mine, settings);
+    let cases = crew::run(round.suite, &round.mine, &settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
-/// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
-/// still be worked on; while a suite is watched, that is once for each change of it.
+/// A suite as it was read, and what of it is to be run. It stays in memory until the process ends; while a suite is
+/// watched, that is once for each change of it.
 struct Round {
     suite: &'static Suite,
     /// The cases that filters choose.
@@ -98,8 +101,8 @@ impl Round {
         Ok(Round { suite, chosen, mine, baseline })
     }
 
-    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> &'static Settings {
-        Box::leak(Box::new(Settings {
+    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> Settings {
+        Settings {
             directory: reports.directory().to_owned(),
             cache: if args.no_cache { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
@@ -113,8 +116,8 @@ impl Round {
             },
             command: command.clone(),
             sandbox: args.sandbox,
-            jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
-        }))
+            jobs: cores::jobs(args.jobs),
+        }
     }
 
     fn result(&self, cases: Vec<CaseResult>) -> SuiteResult {
@@ -139,7 +142,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
     let mut settings = round.settings(args, command, reports);
-    let mut cases = session::run(round.suite, &round.mine, settings);
+    let mut cases = crew::run(round.suite, &round.mine, &settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
         say(&format!("watching {}; Ctrl-C ends", plural(files.len() as u64, "file")));
@@ -165,7 +168,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
         let again: Vec<&'static Case> = round.mine.iter().copied().filter(is_concerned).collect();
         let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         say(&format!("changed: {names}; running {which}"));
-        let mut results = session::run(round.suite, &again, settings);
+        let mut results = crew::run(round.suite, &again, &settings);
         // In the order of the suite; what is not run again is as it was.
         results.extend(cases.into_iter().filter(|known| again.iter().all(|case| case.name != known.name)));
         let place = |result: &CaseResult| round.mine.iter().position(|case| case.name == result.name);

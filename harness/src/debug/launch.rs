@@ -15,6 +15,7 @@ use crate::error::{EmulatorError, InputError};
 use crate::image::unwind;
 use crate::measure::{Listener, Loaded, give_files, load};
 use crate::run::emulator;
+use crate::run::host;
 use crate::run::making::Making;
 use crate::run::options::Options;
 use crate::run::plan::Plan;
@@ -158,6 +159,7 @@ impl Launch {
 }
 
 fn make(root: &Path) -> Result<Workspace> {
+    host::check_files(0)?;
     std::fs::create_dir(root).map_err(|error| InputError::new(format!("{}: {error}", root.display())))?;
     Ok(Workspace::create(root.to_owned(), root)?)
 }

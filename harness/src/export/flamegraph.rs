@@ -46,18 +46,20 @@ pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: Vi
     // Sorted by the names as shown, so that paths that look alike are one frame.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
+    let mut whole = None;
     for (name, part) in parts {
         let root = name.as_ref().map(|name| Frame { name: name.clone(), role: FrameRole::Other });
-        for (frames, insns) in CallTree::new(part, view).stacks_of_least(least_insns) {
+        let tree = CallTree::new(part, view);
+        for (frames, insns) in tree.stacks_of_least(least_insns) {
             let frames: Vec<Frame> = root.iter().cloned().chain(frames).collect();
             *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
             stacks.push((frames, insns));
         }
+        if matches!(parts, [(None, _)]) {
+            whole = Some(Heats::of_tree(&tree));
+        }
     }
-    let heats = match parts {
-        [(None, part)] => Heats::of_tree(&CallTree::new(part, view)),
-        _ => Heats::of_stacks(&stacks),
-    };
+    let heats = whole.unwrap_or_else(|| Heats::of_stacks(&stacks));
     draw(
         profile,
         &heats,

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::gate::worker::path;
 use crate::image::given;
 use crate::profile::files::CONSOLE;
 use crate::profile::{FILE_NAME, Profile};
@@ -15,8 +17,9 @@ use crate::run::options::Options;
 use crate::run::walls::Sandbox;
 
 /// A directory of finished runs, by the hash of what they depend on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cache {
+    #[serde(with = "path")]
     directory: PathBuf,
     /// Hash of this tool itself: another build may measure otherwise.
     tool: [u8; 32],

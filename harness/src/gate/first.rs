@@ -12,11 +12,12 @@ use anyhow::Result;
 use crate::analysis::describe;
 use crate::exit_code::ExitCode;
 use crate::gate::cache::Cache;
+use crate::gate::crew;
 use crate::gate::draft::{BASELINE, Draft, Fate, Image, LastLine};
 use crate::gate::expect::Ending;
 use crate::gate::remedy::Command;
 use crate::gate::result::CaseResult;
-use crate::gate::session::{self, Settings, Shown, baseline_file, file_stem};
+use crate::gate::session::{Settings, Shown, baseline_file, file_stem};
 use crate::gate::suite::{self, Case, Suite};
 use crate::image;
 use crate::profile::files::CONSOLE;
@@ -96,7 +97,7 @@ impl First {
                 if !result.passed() {
                     first.leave_out(index, result, None);
                 } else if baseline.is_some() {
-                    let file = baseline_file(suite, BASELINE, case);
+                    let file = baseline_file(&suite, BASELINE, case);
                     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     first.baseline.push((name, fs::read(&file)?));
                 }
@@ -155,12 +156,10 @@ impl Rounds<'_> {
         draft: &Draft,
         baseline: Option<&str>,
         save_baseline: Option<&str>,
-    ) -> Result<(&'static Suite, Vec<CaseResult>)> {
+    ) -> Result<(Suite, Vec<CaseResult>)> {
         let mut suite = Suite::parse(Path::new(suite::FILE_NAME), &draft.text())?;
         suite.baselines = self.scratch.join("baselines");
-        // For ever, as the session wants it: the process ends soon.
-        let suite: &'static Suite = Box::leak(Box::new(suite));
-        let settings: &'static Settings = Box::leak(Box::new(Settings {
+        let settings = Settings {
             directory: self.scratch.to_owned(),
             cache: self.cache.clone(),
             baseline: baseline.map(str::to_owned),
@@ -171,9 +170,10 @@ impl Rounds<'_> {
             command: Command::default(),
             sandbox: self.wish.sandbox,
             jobs: self.wish.jobs,
-        }));
-        let cases: Vec<&'static Case> = suite.cases.iter().collect();
-        Ok((suite, session::run(suite, &cases, settings)))
+        };
+        let cases: Vec<&Case> = suite.cases.iter().collect();
+        let results = crew::run(&suite, &cases, &settings);
+        Ok((suite, results))
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod assertion;
 pub mod baseline;
 pub mod cache;
+pub mod crew;
 pub mod defined;
 pub mod draft;
 pub mod expect;
@@ -22,3 +23,4 @@ pub mod suite;
 pub mod threshold;
 pub mod watch;
 pub mod work;
+pub mod worker;

@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::text::shell::quoted;
 
 /// What the commands have in common: how the suite was named and what it was compared with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Command {
     /// The suite's file, where it was named.
     pub suite: Option<String>,

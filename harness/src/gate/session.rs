@@ -1,14 +1,13 @@
-//! One run of a suite: its images over all cores, each held against expectations and a baseline, and the reports.
+//! One image of a suite: run, and held against expectations and a baseline.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use crate::analysis::compare::{Comparison, Fate, compare};
 use crate::analysis::describe;
@@ -22,31 +21,24 @@ use crate::gate::cache::{Cache, Hit};
 use crate::gate::defined::defined;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::landing;
-use crate::gate::lines;
-use crate::gate::remedy::{self, Command};
+use crate::gate::remedy::Command;
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::{Meant, judge};
 use crate::gate::work::{self, Judged};
+use crate::gate::worker::path;
 use crate::image::defmt::Decoder;
 use crate::image::given;
 use crate::image::symbols::{self, Symbols};
-use crate::machine;
 use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
-use crate::run::cores::Cores;
 use crate::run::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::directory::Output;
-use crate::run::emulator;
 use crate::run::options::Options;
-use crate::run::plan::INTERRUPTED;
-use crate::run::progress::Bars;
 use crate::run::records::Progress;
-use crate::run::tricks;
 use crate::run::walls::Sandbox;
 use crate::text::number::group;
-use crate::text::terminal;
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -55,9 +47,10 @@ const TAIL_LINES: usize = 10;
 const TAIL_CHARS: usize = 200;
 
 /// How a suite is to be run.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Where reports and profiles go.
+    #[serde(with = "path")]
     pub directory: PathBuf,
     /// Results that are known already; None: everything is run.
     pub cache: Option<Cache>,
@@ -80,7 +73,7 @@ pub struct Settings {
 }
 
 /// Which images are shown as they are finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shown {
     /// All.
     All,
@@ -90,15 +83,12 @@ pub enum Shown {
     Nothing,
 }
 
-/// A suite being run: what all of its cases share.
-struct Session {
-    suite: &'static Suite,
-    settings: &'static Settings,
-    /// The suite's file as failures name it.
-    suite_file: String,
+/// A suite whose cases are run here, in a process that is there for that (`gate/worker.rs`): what all of them share.
+pub(super) struct Session {
+    suite: Suite,
+    settings: Settings,
     /// Part of the cache's key.
     emulator_versions: String,
-    bars: Bars,
 }
 
 /// The cases that are the `part`-th of so many parts, of about equal cost as far as the baseline knows it.
@@ -117,34 +107,6 @@ pub fn shard<'a>(
     part.into_iter().map(|index| chosen[index]).collect()
 }
 
-/// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
-///
-/// The suite lives for ever, since an image that was given up may still be worked on.
-pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Settings) -> Vec<CaseResult> {
-    let session = Session {
-        suite,
-        settings,
-        suite_file: remedy::shown_path(&suite.path),
-        emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
-        bars: Bars::new(cases.len(), settings.has_progress),
-    };
-    Arc::new(session).run_all(cases, settings.jobs)
-}
-
-/// The versions of all emulators that are installed, and how they are used.
-fn emulator_versions() -> String {
-    let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
-    let mut versions: String = thread::scope(|scope| {
-        let asked: Vec<_> =
-            machine::emulators().into_iter().map(|program| scope.spawn(move || version(program))).collect();
-        asked.into_iter().filter_map(|asked| asked.join().ok()?).collect()
-    });
-    if tricks::is_off() {
-        versions.push_str("by their plugin API alone");
-    }
-    versions
-}
-
 /// A case's name as the stem of a file's name.
 pub fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
@@ -156,10 +118,10 @@ pub fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
     suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
 }
 
-/// Listens to one run: keeps its messages for the result, and shows how far it has come.
+/// Listens to one run: keeps its messages for the result, and passes on how far it has come.
 struct Collector<'a> {
     messages: Vec<String>,
-    bar: &'a crate::run::progress::Bar,
+    progress: &'a (dyn Fn(Progress) + Sync),
 }
 
 impl Listener for Collector<'_> {
@@ -177,109 +139,72 @@ impl Listener for Collector<'_> {
     fn slow(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {
-        self.bar.update(progress);
+        (self.progress)(progress);
     }
 }
 
+/// What came of a case.
+pub(super) enum Ended {
+    /// Nothing works on it any more.
+    Done(CaseResult),
+    /// It was given up: a thread may still work on it, and comes to nothing.
+    GivenUp(CaseResult),
+}
+
 impl Session {
-    /// Runs the cases on so many threads; results come, and are printed, in the order of the suite.
-    fn run_all(self: &Arc<Self>, cases: &[&'static Case], jobs: usize) -> Vec<CaseResult> {
-        let next = AtomicUsize::new(0);
-        let finished: Mutex<BTreeMap<usize, CaseResult>> = Mutex::default();
-        let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
-        let printed = Mutex::new(0);
-        let work = &|| {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(case) = cases.get(index) else { break };
-                let result = if INTERRUPTED.load(Ordering::Relaxed) {
-                    let why = "it was not run: interrupted";
-                    CaseResult::without_run(&case.name, &case.tags, ExitCode::Limit, why)
-                } else {
-                    self.run(case)
-                };
-                let result = self.with_remedies(case, result);
-                self.bars.finished();
-                let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                finished.insert(index, result);
-                let mut printed = printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                while let Some(result) = finished.get(&printed) {
-                    let mut text = Vec::new();
-                    // Writing to memory cannot fail.
-                    let is_shown = match self.settings.shown {
-                        Shown::All => true,
-                        Shown::Noteworthy => !lines::has_nothing_to_say(result),
-                        Shown::Nothing => false,
-                    };
-                    if is_shown {
-                        let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
-                    }
-                    // A reader that has seen enough does not stop the suite; the exit code still counts.
-                    self.bars.above(|| drop(terminal::stdout().write_all(&text)));
-                    *printed += 1;
-                }
-            }
-        };
-        let cores = &Cores::allowed();
-        let jobs = jobs.min(cases.len());
-        thread::scope(|scope| {
-            for job in 0..jobs {
-                scope.spawn(move || {
-                    cores.stay(job, jobs);
-                    work();
-                });
-            }
-        });
-        self.bars.clear();
-        let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        finished.into_values().collect()
+    /// For the cases of a suite; `emulator_versions` are those of all emulators that are installed, where there is a cache.
+    pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Session {
+        Session { suite, settings, emulator_versions }
     }
 
-    /// Runs a case on a thread of its own. Nothing can end a thread: one that takes too long, or that the user does not
-    /// want to wait for, is left behind, comes to nothing, and ends with the process.
-    fn run(self: &Arc<Self>, case: &'static Case) -> CaseResult {
+    /// Runs the case of this name on a thread of its own. Nothing can end a thread: one that takes too long, or that the
+    /// user does not want to wait for, is left behind, comes to nothing, and ends with the process.
+    pub(super) fn run(self: &Arc<Self>, name: &str, progress: fn(Progress)) -> Ended {
+        let Some(index) = self.suite.cases.iter().position(|case| case.name == name) else {
+            let why = "it was not run: the suite that came has no such image";
+            return Ended::Done(CaseResult::without_run(name, &[], ExitCode::Usage, why));
+        };
+        let case = &self.suite.cases[index];
         let deadline = Deadline::new(case.options.timeout);
         let (send, receive) = mpsc::channel();
         let (session, until) = (Arc::clone(self), Arc::clone(&deadline));
         // QEMU ends with the thread that starts it, and so may not be started by one that is kept for another case.
         let started = thread::Builder::new().name(case.name.replace('\0', "")).spawn(move || {
             // A case that was given up is not waited for.
-            let _ = send.send(session.try_run(case, &until));
+            let _ = send.send(session.try_run(&session.suite.cases[index], &until, &progress));
         });
         let failed = |code, why: &str| CaseResult::without_run(&case.name, &case.tags, code, why);
         if let Err(error) = started {
-            return failed(ExitCode::Usage, &format!("it was not run: there is no thread for it ({error})"));
+            let why = format!("it was not run: there is no thread for it ({error})");
+            return Ended::Done(failed(ExitCode::Usage, &why));
         }
         loop {
             let why = match receive.recv_timeout(GLANCE) {
-                Ok(Ok(result)) => return result,
+                Ok(Ok(result)) => return Ended::Done(result),
                 Ok(Err(error)) => match error.downcast::<GivenUp>() {
                     Ok(why) => why,
-                    Err(error) => return failed(ExitCode::of_error(&error), &format!("{error:#}")),
+                    Err(error) => return Ended::Done(failed(ExitCode::of_error(&error), &format!("{error:#}"))),
                 },
                 Err(RecvTimeoutError::Timeout) => match deadline.look() {
                     Some(why) => why,
                     None => continue,
                 },
                 Err(RecvTimeoutError::Disconnected) => {
-                    return failed(ExitCode::Usage, "harness itself failed here, as standard error says");
+                    let why = "harness itself failed here, as standard error says";
+                    return Ended::Done(failed(ExitCode::Usage, why));
                 }
             };
             let profile = deadline.has_profile().then(|| profile_directory(case));
-            return CaseResult { profile, ..failed(ExitCode::Limit, why.0) };
+            return Ended::GivenUp(CaseResult { profile, ..failed(ExitCode::Limit, why.0) });
         }
     }
 
-    /// Adds where the case is described, and what can be done about it.
-    fn with_remedies(&self, case: &Case, result: CaseResult) -> CaseResult {
-        CaseResult {
-            place: Some((self.suite_file.clone(), u32::try_from(case.line).unwrap_or(u32::MAX))),
-            repeat: self.settings.command.repeat(&case.name),
-            ..result
-        }
-    }
-
-    fn try_run(&self, case: &Case, deadline: &Arc<Deadline>) -> Result<CaseResult> {
+    fn try_run(
+        &self,
+        case: &Case,
+        deadline: &Arc<Deadline>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<CaseResult> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let sandbox = self.settings.sandbox;
         let options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
@@ -292,14 +217,11 @@ impl Session {
         let Hit { mut profile, mut console, mut messages } = match known {
             Some(hit) => hit,
             None => {
-                let bar = self.bars.add(&case.name, options.window.for_insns.unwrap_or(0));
-                let mut collector = Collector { messages: Vec::new(), bar: &bar };
-                let measured = measure(&options, &output, &mut collector);
-                let messages = collector.messages;
-                bar.finish();
-                let measured = measured?;
+                progress(Progress::default());
+                let mut collector = Collector { messages: Vec::new(), progress };
+                let measured = measure(&options, &output, &mut collector)?;
                 let console = fs::read(&measured.console).unwrap_or_default();
-                Hit { profile: measured.profile, console, messages }
+                Hit { profile: measured.profile, console, messages: collector.messages }
             }
         };
         export::write(&profile, &options, &output)?;
@@ -393,7 +315,7 @@ impl Session {
         deadline: &Deadline,
         result: &mut CaseResult,
     ) -> Result<()> {
-        let file = |name: &String| baseline_file(self.suite, name, case);
+        let file = |name: &String| baseline_file(&self.suite, name, case);
         let save = |name: &String| -> Result<()> {
             deadline.check()?;
             Ok(new.save(&file(name))?)

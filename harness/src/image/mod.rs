@@ -12,6 +12,7 @@ mod hex;
 pub mod kernel;
 pub mod mcount;
 pub mod pages;
+mod section;
 pub mod stub;
 pub mod symbols;
 pub mod targets;

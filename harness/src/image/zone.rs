@@ -4,14 +4,16 @@
 //! A record is `Z`, a letter for its kind, the address of its instruction as wide as the ELF's, a detail, and the
 //! name. The last two are texts that end with a zero. Records may have zeroes between them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use decode::Isa;
-use object::{Object as _, ObjectSection as _};
+use object::Object as _;
 use wire::definition::MAX_TEXT_BYTES;
 use wire::zone::{Event, EventKind};
 
 use crate::image::Image;
+use crate::image::section::uncompressed;
 
 /// Name of the section.
 const SECTION: &str = ".zones";
@@ -43,8 +45,11 @@ struct Record<'a> {
 pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zones {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Zones::default() };
     let Some(section) = file.section_by_name(SECTION) else { return Zones::default() };
-    let data = section.uncompressed_data().unwrap_or_default();
     let mut warnings = Vec::new();
+    let data = uncompressed(&file, &section).unwrap_or_else(|error| {
+        warnings.push(format!("{SECTION} cannot be read ({error}): the run has no zones"));
+        Cow::default()
+    });
     let (records, is_whole) = records(&data, if file.is_64() { 8 } else { 4 });
     if !is_whole {
         warnings.push(format!("{SECTION} has bytes that are no record of a zone: what follows them is left out"));

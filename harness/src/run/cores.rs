@@ -2,6 +2,14 @@
 //! thread that advances its time sleeps, and the other way round. On a core they pass the turn in a moment; from
 //! core to core each turn costs a wake-up, which firmware that waits for interrupts pays thousands of times.
 
+use std::num::NonZeroUsize;
+use std::thread;
+
+/// How many images run at the same time: as many as were asked for, or as there are cores.
+pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    asked.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
 /// The cores that this process may use.
 #[derive(Debug)]
 pub struct Cores(Vec<usize>);

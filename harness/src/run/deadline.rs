@@ -20,8 +20,12 @@ use crate::text::terminal;
 /// How often the clock is looked at.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
-/// What follows a run may take as long as `--timeout` once more, but at least this.
+/// What follows a run may take as long as `--timeout` once more, but at least this, and [`PER_RECORDED_BYTE`] besides.
 const AT_LEAST_AFTER_RUN: Duration = Duration::from_secs(10);
+
+/// Everything that the run recorded is read, looked through some ten times, and written again. It takes a tenth of this,
+/// and so a run that recorded much (`--period 1`) has its profile in time on any machine that could run it.
+const PER_RECORDED_BYTE: Duration = Duration::from_micros(1);
 
 /// How often it is looked, a millisecond apart, whether a profile is in its place, before that is not waited for.
 const PATIENCE_LOOKS: u32 = 1000;
@@ -47,7 +51,7 @@ enum Stage {
     Run,
     /// A profile is made of what was counted, put in its place (`is_kept`), and shown. All of it together has one limit,
     /// `since` the run's end; so many interrupts had come by then.
-    After { since: Instant, interrupts: u32, is_kept: bool },
+    After { since: Instant, recorded_bytes: u64, interrupts: u32, is_kept: bool },
 }
 
 #[derive(Debug)]
@@ -92,11 +96,12 @@ impl Deadline {
         self.go_on(|state| state.stage = Stage::Run)
     }
 
-    /// QEMU has ended.
-    pub(super) fn run_ended(&self) {
+    /// QEMU has ended, and so much is there to make a profile of.
+    pub(super) fn run_ended(&self, recorded_bytes: u64) {
         let mut state = self.state();
         if matches!(state.stage, Stage::Run) {
-            state.stage = Stage::After { since: Instant::now(), interrupts: interrupts(), is_kept: false };
+            let (since, interrupts) = (Instant::now(), interrupts());
+            state.stage = Stage::After { since, recorded_bytes, interrupts, is_kept: false };
         }
     }
 
@@ -107,12 +112,12 @@ impl Deadline {
     pub(super) fn keep(&self) -> Result<(), GivenUp> {
         self.go_on(|state| {
             state.placing = state.making.take();
-            let (since, interrupts) = match state.stage {
-                Stage::After { since, interrupts, .. } => (since, interrupts),
+            let (since, recorded_bytes, interrupts) = match state.stage {
+                Stage::After { since, recorded_bytes, interrupts, .. } => (since, recorded_bytes, interrupts),
                 // Nothing was run for it.
-                Stage::Before | Stage::Run => (Instant::now(), interrupts()),
+                Stage::Before | Stage::Run => (Instant::now(), 0, interrupts()),
             };
-            state.stage = Stage::After { since, interrupts, is_kept: true };
+            state.stage = Stage::After { since, recorded_bytes, interrupts, is_kept: true };
         })
     }
 
@@ -175,7 +180,7 @@ impl Deadline {
                 "interrupted before the firmware ran; no profile is kept",
                 "--timeout ended it before the firmware ran; no profile is kept",
             ),
-            Stage::After { since, interrupts, is_kept } => {
+            Stage::After { since, recorded_bytes, interrupts, is_kept } => {
                 let (by_interrupt, by_timeout) = if is_kept {
                     ("interrupted after the profile was written", "--timeout ended it after the profile was written")
                 } else {
@@ -184,7 +189,8 @@ impl Deadline {
                         "--timeout ended it while the profile was made; no profile is kept",
                     )
                 };
-                let limit = self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN));
+                let of_recorded = u32::try_from(recorded_bytes).unwrap_or(u32::MAX) * PER_RECORDED_BYTE;
+                let limit = self.timeout.map(|timeout| timeout.max(AT_LEAST_AFTER_RUN).saturating_add(of_recorded));
                 (since, limit, interrupts, by_interrupt, by_timeout)
             }
         };
@@ -251,8 +257,8 @@ mod tests {
         let at = |stage: Stage, timeout: Option<u64>, after: u64, interrupts| {
             let deadline = Deadline::new(timeout.map(seconds));
             let stage = match stage {
-                Stage::After { interrupts, is_kept, .. } => {
-                    Stage::After { since: deadline.started + seconds(30), interrupts, is_kept }
+                Stage::After { recorded_bytes, interrupts, is_kept, .. } => {
+                    Stage::After { since: deadline.started + seconds(30), recorded_bytes, interrupts, is_kept }
                 }
                 other => other,
             };
@@ -267,7 +273,7 @@ mod tests {
         assert_eq!(at(Stage::Run, Some(30), 1000, 3), None);
         let since = Instant::now();
         for is_kept in [false, true] {
-            let stage = Stage::After { since, interrupts: 1, is_kept };
+            let stage = Stage::After { since, recorded_bytes: 0, interrupts: 1, is_kept };
             assert_eq!(
                 at(stage, Some(30), 59, 1),
                 None,
@@ -279,6 +285,13 @@ mod tests {
             assert!(at(stage, Some(30), 31, 2).unwrap().contains("interrupted"));
             assert_eq!(at(stage, Some(1), 39, 1), None);
             assert!(at(stage, Some(1), 40, 1).is_some());
+            // What ten seconds of --period 1 leave takes some thirty.
+            let much = Stage::After { since, recorded_bytes: 300_000_000, interrupts: 1, is_kept };
+            assert_eq!(at(much, Some(10), 339, 1), None);
+            assert!(at(much, Some(10), 340, 1).is_some());
+            assert!(at(much, Some(10), 31, 2).is_some(), "an interrupt does not wait");
+            let absurd = Stage::After { since, recorded_bytes: u64::MAX, interrupts: 1, is_kept };
+            assert!(at(absurd, Some(1), 5000, 1).is_some());
         }
     }
 
@@ -286,14 +299,16 @@ mod tests {
     fn a_profile_in_its_place_has_no_time_of_its_own() {
         let deadline = Deadline::new(Some(Duration::from_secs(30)));
         assert_eq!(deadline.run_begins(), Ok(()));
-        deadline.run_ended();
+        deadline.run_ended(7);
         let of_stage = || match deadline.state().stage {
-            Stage::After { since, interrupts, is_kept } => (since, interrupts, is_kept),
+            Stage::After { since, recorded_bytes, interrupts, is_kept } => {
+                (since, recorded_bytes, interrupts, is_kept)
+            }
             other => panic!("{other:?}"),
         };
-        let (since, interrupts, _) = of_stage();
+        let (since, recorded_bytes, interrupts, _) = of_stage();
         assert_eq!(deadline.keep(), Ok(()));
-        assert_eq!(of_stage(), (since, interrupts, true));
+        assert_eq!(of_stage(), (since, recorded_bytes, interrupts, true));
     }
 
     #[test]
@@ -311,7 +326,7 @@ mod tests {
         // Where it is told first, it goes on.
         let kept = Deadline::new(Some(Duration::ZERO));
         assert_eq!((kept.run_begins(), kept.look()), (Ok(()), None));
-        kept.run_ended();
+        kept.run_ended(0);
         assert_eq!(kept.keep(), Ok(()));
         assert!(kept.has_profile());
     }

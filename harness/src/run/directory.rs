@@ -2,6 +2,7 @@
 //! ever finds half of one.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +15,8 @@ use crate::error::InputError;
 use crate::image;
 use crate::profile::files::{CONSOLE, FILES};
 use crate::run::deadline::Deadline;
-use crate::run::making::{Making, exchange};
+use crate::run::host;
+use crate::run::making::{self, Making, exchange};
 use crate::run::options::Options;
 use crate::text::number::group;
 
@@ -41,6 +43,26 @@ pub struct Output {
     deadline: Arc<Deadline>,
 }
 
+/// What the names of the directories begin with in which a profile of that name is made.
+fn prefix(name: &OsStr) -> String {
+    format!(".{}.partial-", name.to_string_lossy())
+}
+
+/// Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
+fn rescue(leftover: &Path, place: &Path) {
+    if !place.exists() {
+        let _ = fs::rename(leftover.join(OLD), place);
+    }
+}
+
+/// Removes what a run that was killed has left of the making of a profile.
+pub fn remove_leftovers(target: &Path) {
+    let place = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    if let (Some(parent), Some(name)) = (place.parent(), target.file_name()) {
+        making::remove_leftovers(parent, &prefix(name), |leftover| rescue(leftover, &place));
+    }
+}
+
 impl Output {
     /// Prepares to write `target`, on the same disk. Everything that can be known to go wrong at the
     /// end of the run is noticed here, before it.
@@ -57,6 +79,7 @@ impl Output {
     /// # Errors
     /// As there.
     pub fn prepare_within(target: PathBuf, deadline: Arc<Deadline>) -> Result<Output, InputError> {
+        host::check_files(0)?;
         let error = |what: String| {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
@@ -104,14 +127,8 @@ impl Output {
             Ok(_) => {}
             Err(what) => return error(format!("cannot be written: {what}")),
         }
-        let prefix = format!(".{}.partial-", name.to_string_lossy());
-        // Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
-        let rescue = |leftover: &Path| {
-            if !place.exists() {
-                let _ = fs::rename(leftover.join(OLD), &place);
-            }
-        };
-        let making = Making::begin(parent, &prefix, rescue).map_err(|error| unwritable(&target, &error))?;
+        let making = Making::begin(parent, &prefix(name), |leftover| rescue(leftover, &place))
+            .map_err(|error| unwritable(&target, &error))?;
         for name in ["run", "out"] {
             fs::create_dir(making.path().join(name)).map_err(|error| unwritable(&target, &error))?;
         }
@@ -250,13 +267,17 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// Those of `make`, or when it cannot be written.
 pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = |error: io::Error| {
-        let next = if is_full(&error) { "free some space, or choose another disk" } else { "choose another file" };
-        anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next} with --output")))
+        let next = host::remedy(&error).unwrap_or_else(|| {
+            let next =
+                if is_full(&error) { "free some space, or choose another disk" } else { "choose another file" };
+            format!("{next} with --output")
+        });
+        anyhow::Error::new(InputError::about(path, format_args!("cannot be written: {error}; {next}")))
     };
     let fill = |file: &mut dyn Write| {
-        let mut out = BufWriter::new(file);
-        make(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| match error.downcast::<io::Error>() {
-            Ok(error) => failed(error),
+        fill(file, make).map_err(|error| match error.downcast::<io::Error>() {
+            Ok(error) if error.kind() != io::ErrorKind::BrokenPipe => failed(error),
+            Ok(error) => error.into(),
             Err(error) => error,
         })
     };
@@ -283,10 +304,38 @@ pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) ->
     if path.as_os_str() != STDOUT {
         return write_file(path, make);
     }
-    let mut out = BufWriter::new(io::stdout().lock());
-    make(&mut out)?;
-    out.flush()?;
-    Ok(())
+    fill(&mut io::stdout().lock(), make)
+}
+
+/// Writes what `make` makes. Where the reader of a pipe has gone, the error says that: a format's own may not.
+fn fill(out: &mut dyn Write, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(Noticing { out, is_closed: false });
+    let made = make(&mut out).and_then(|()| Ok(out.flush()?));
+    if out.get_ref().is_closed { Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) } else { made }
+}
+
+/// Notices that nobody reads any more.
+struct Noticing<'o> {
+    out: &'o mut dyn Write,
+    is_closed: bool,
+}
+
+impl Noticing<'_> {
+    fn notice<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl Write for Noticing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.notice(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.notice(flushed)
+    }
 }
 
 /// A file or directory that cannot be written, why, and what to do about it.
@@ -294,11 +343,11 @@ pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
     // tempfile adds the name of its own directory, which means nothing to the user.
     let cause = error.to_string();
     let cause = cause.split(" at path ").next().unwrap_or(&cause);
-    let next = if is_full(error) {
-        "free some space, or choose another disk with --output"
-    } else {
-        "choose another directory with --output"
-    };
+    let next = host::remedy(error).unwrap_or_else(|| {
+        let is_full = is_full(error);
+        let next = "choose another directory with --output";
+        if is_full { "free some space, or choose another disk with --output" } else { next }.to_owned()
+    });
     InputError::about(path, format_args!("cannot be written: {cause}; {next}"))
 }
 

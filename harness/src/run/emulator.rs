@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
 
@@ -15,6 +15,7 @@ use wire::control::{Control, Word};
 
 use crate::error::EmulatorError;
 use crate::run::bundle::Bundle;
+use crate::run::host;
 use crate::run::launcher;
 use crate::run::walls::Walls;
 
@@ -29,14 +30,55 @@ fn is_in_clone(program: &Path) -> bool {
 
 /// How to get a QEMU that is new enough, on this host, for this program.
 fn install_hint() -> String {
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let command = install_command(&release);
-    let has_setup = Bundle::own().is_none() && env::current_exe().is_ok_and(|program| is_in_clone(&program));
-    if has_setup { format!("run ci/setup, or: {command}") } else { command }
+    // Each of several emulators is missing for the same reason.
+    static HINT: OnceLock<String> = OnceLock::new();
+    let hint = HINT.get_or_init(|| {
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let command = install_command(&release, apt_policy().as_deref());
+        let has_setup = Bundle::own().is_none() && env::current_exe().is_ok_and(|program| is_in_clone(&program));
+        if has_setup { format!("run ci/setup, or: {command}") } else { command }
+    });
+    hint.clone()
 }
 
-/// The command that installs it on a system, by its `/etc/os-release`.
-fn install_command(release: &str) -> String {
+/// What Debian's packages are called. RISC-V's is in the last one where it has none of its own.
+const PACKAGES: [&str; 3] = ["qemu-system-arm", "qemu-system-riscv", "qemu-system-misc"];
+
+/// What apt says of them; None: there is no apt.
+fn apt_policy() -> Option<String> {
+    let output = Command::new("apt-cache").arg("policy").args(PACKAGES).env("LC_ALL", "C").output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A version of a package, and the suite that has it.
+type Offer<'a> = (Version, Option<&'a str>);
+
+/// What apt offers of a package: the version that it would install, and all that it knows. `policy` is as `apt-cache
+/// policy` prints it.
+fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>>) {
+    let lines = policy.lines().skip_while(|line| line.strip_suffix(':') != Some(package)).skip(1);
+    let (mut candidate, mut offers) = (None, Vec::<Offer<'a>>::new());
+    for line in lines.take_while(|line| line.starts_with(' ')) {
+        let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "***").collect();
+        match words[..] {
+            ["Candidate:", version] => candidate = Version::packaged(version),
+            // Where it comes from: priority, address, suite and component.
+            [_, address, suite, ..] if address.contains("://") => {
+                if let Some((_, of)) = offers.last_mut() {
+                    *of = of.or_else(|| suite.split('/').next());
+                }
+            }
+            // A version of the table, with its priority.
+            [version, _] => offers.extend(Version::packaged(version).map(|version| (version, None))),
+            _ => {}
+        }
+    }
+    (candidate, offers)
+}
+
+/// The command that installs it on a system, by its `/etc/os-release` and by what apt offers, where there is apt: a system
+/// that is made of another one's packages has a name and numbers of its own.
+fn install_command(release: &str, policy: Option<&str>) -> String {
     let field = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
@@ -44,17 +86,30 @@ fn install_command(release: &str) -> String {
     let (id, like, version) = (field("ID"), field("ID_LIKE"), field("VERSION_ID"));
     let is = |name: &str| id == name || like.split(' ').any(|word| word == name);
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    let packages = "qemu-system-arm qemu-system-riscv";
+    let (candidate, others) = policy.map(|policy| offers(policy, PACKAGES[0])).unwrap_or_default();
+    let has_riscv = policy.is_none_or(|policy| offers(policy, PACKAGES[1]).0.is_some() || candidate.is_none());
+    let packages = format!("{} {}", PACKAGES[0], if has_riscv { PACKAGES[1] } else { PACKAGES[2] });
+    if candidate.is_some_and(|version| version.will_do()) {
+        return format!("sudo apt-get install {packages}");
+    }
+    if let Some((_, Some(suite))) = others.iter().find(|(version, suite)| version.will_do() && suite.is_some()) {
+        return format!("sudo apt-get install -t {suite} {packages}");
+    }
+    let too_old = |version| format!("this system's packages have {version}; harness's bundle brings its own");
     match (&*id, major) {
         ("debian", Some(12)) => format!(
             "echo 'deb http://deb.debian.org/debian bookworm-backports main' | sudo tee \
              /etc/apt/sources.list.d/backports.list && sudo apt-get update && sudo apt-get install -t \
              bookworm-backports {packages}"
         ),
+        _ if candidate.is_some() => candidate.map(too_old).unwrap_or_default(),
         ("debian", Some(..12)) | ("ubuntu", Some(..25)) => {
             "this system's packages have an older one; harness's bundle brings its own".to_owned()
         }
-        _ if is("debian") || is("ubuntu") => format!("sudo apt-get install {packages}"),
+        ("debian" | "ubuntu", _) => format!("sudo apt-get update && sudo apt-get install {packages}"),
+        _ if policy.is_some() || is("debian") || is("ubuntu") => {
+            "sudo apt-get update, and then harness doctor again: apt knows of no QEMU yet".to_owned()
+        }
         _ if is("fedora") || is("rhel") => format!("sudo dnf install {packages}"),
         _ if is("arch") => format!("sudo pacman -S {packages}"),
         _ if cfg!(target_os = "macos") => "brew install qemu".to_owned(),
@@ -90,6 +145,20 @@ impl Version {
         Some(Version { major: part()?, minor: part()?, micro: part()? })
     }
 
+    /// From the version of a Debian package: `1:10.0.2+ds-2+deb13u1~bpo12+1`, `1:7.2+dfsg-7`.
+    fn packaged(text: &str) -> Option<Version> {
+        let upstream = text.split_once(':').map_or(text, |(_, version)| version);
+        let digits = upstream.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        let mut parts = digits.split('.').map(|part| part.parse::<u32>().ok());
+        let (major, minor) = (parts.next()??, parts.next()??);
+        Some(Version { major, minor, micro: parts.next().flatten().unwrap_or(0) })
+    }
+
+    /// Whether its plugin API has what the plugin needs.
+    fn will_do(self) -> bool {
+        (self.major, self.minor) >= OLDEST_VERSION
+    }
+
     /// From the monitor's greeting.
     pub(crate) fn greeted(message: &Value) -> Option<Version> {
         let version = message.get("QMP")?.get("version")?.get("qemu")?;
@@ -104,7 +173,7 @@ impl Version {
 
     /// What users are told, of an emulator that will do.
     pub(crate) fn new_enough(self, path: &Path) -> Result<String, EmulatorError> {
-        if (self.major, self.minor) < OLDEST_VERSION {
+        if !self.will_do() {
             return Err(unfit(format!("{} is QEMU {self}, which is too old", path.display())));
         }
         Ok(self.to_string())
@@ -191,6 +260,12 @@ pub(super) fn unfit(what: String) -> EmulatorError {
 }
 
 pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorError {
+    if let Some(why) = host::without_proc() {
+        return EmulatorError::new(format!("{} cannot be run: {why}", path.display()));
+    }
+    if let Some(remedy) = host::remedy(cause) {
+        return EmulatorError::new(format!("{} cannot be run: {cause}; {remedy}", path.display()));
+    }
     let what = format!("{} cannot be run: {cause}", path.display());
     // Another QEMU is no remedy for a command line that is too long, or a host that is out of memory.
     let is_unfit = matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
@@ -276,16 +351,73 @@ mod tests {
 
     #[test]
     fn each_system_gets_its_own_command() {
-        let command = |id: &str, version: &str| install_command(&format!("ID={id}\nVERSION_ID=\"{version}\"\n"));
-        assert_eq!(command("debian", "13"), "sudo apt-get install qemu-system-arm qemu-system-riscv");
-        assert_eq!(install_command("ID=debian\n"), command("debian", "13"), "sid has no number");
-        assert_eq!(command("ubuntu", "25.04"), command("debian", "13"));
-        assert_eq!(install_command("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"), command("debian", "13"));
+        let command =
+            |id: &str, version: &str| install_command(&format!("ID={id}\nVERSION_ID=\"{version}\"\n"), None);
+        let fresh = "sudo apt-get update && sudo apt-get install qemu-system-arm qemu-system-riscv";
+        assert_eq!(command("debian", "13"), fresh);
+        assert_eq!(install_command("ID=debian\n", None), fresh, "sid has no number");
+        assert_eq!(command("ubuntu", "25.04"), fresh);
         assert!(command("debian", "12").contains("install -t bookworm-backports"));
         for (id, version) in [("debian", "11"), ("ubuntu", "24.04")] {
             assert!(command(id, version).contains("bundle"), "{id} {version} has no QEMU that will do");
         }
         assert!(command("fedora", "42").contains("dnf"));
+    }
+
+    /// As `apt-cache policy` prints a package of these versions, each of a suite; the first is the one to be installed.
+    fn policy(package: &str, versions: &[(&str, &str)]) -> String {
+        let candidate = versions.first().map_or("(none)", |(version, _)| version);
+        let rows = versions.iter().map(|(version, suite)| {
+            format!("     {version} 500\n        500 http://deb.debian.org/debian {suite}/main amd64 Packages\n")
+        });
+        let rows: String = rows.collect();
+        format!("{package}:\n  Installed: (none)\n  Candidate: {candidate}\n  Version table:\n{rows}")
+    }
+
+    #[test]
+    fn a_system_of_another_ones_packages_gets_what_apt_offers() {
+        let both =
+            |versions: &[(&str, &str)]| policy("qemu-system-arm", versions) + &policy("qemu-system-riscv", versions);
+        let mint = "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"22\"\n";
+        let pop = "ID=pop\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"24.04\"\n";
+        let raspbian = "ID=raspbian\nID_LIKE=debian\nVERSION_ID=\"13\"\n";
+        let old = both(&[("1:8.2.2+ds-0ubuntu1.10", "noble-updates")]);
+        for release in [mint, pop, raspbian] {
+            let said = install_command(release, Some(&old));
+            assert_eq!(said, "this system's packages have 8.2.2; harness's bundle brings its own");
+        }
+        let new = both(&[("1:10.0.8+ds-0+deb13u1", "trixie"), ("1:7.2+dfsg-7", "bookworm")]);
+        let install = "sudo apt-get install qemu-system-arm qemu-system-riscv";
+        for release in [mint, raspbian, "ID=debian\nVERSION_ID=\"12\"\n", "ID=ubuntu\nVERSION_ID=\"24.04\"\n"] {
+            assert_eq!(install_command(release, Some(&new)), install);
+        }
+        let table = [("1:7.2+dfsg-7+deb12u18+b3", "bookworm"), ("1:10.0.2+ds-2~bpo12+1", "bookworm-backports")];
+        let said = install_command("ID=debian\nVERSION_ID=\"12\"\n", Some(&both(&table)));
+        assert_eq!(said, "sudo apt-get install -t bookworm-backports qemu-system-arm qemu-system-riscv");
+        // RISC-V had no package of its own.
+        let misc = policy("qemu-system-arm", &[("1:9.2.1", "plucky")])
+            + &policy("qemu-system-misc", &[("1:9.2.1", "plucky")]);
+        assert_eq!(install_command(mint, Some(&misc)), "sudo apt-get install qemu-system-arm qemu-system-misc");
+        // Where the lists of packages were never read.
+        let nothing = policy("qemu-system-arm", &[]);
+        assert!(
+            install_command(mint, Some(&nothing)).starts_with("sudo apt-get update, and then harness doctor again")
+        );
+        assert!(install_command(mint, Some("")).starts_with("sudo apt-get update, and then"));
+    }
+
+    #[test]
+    fn what_apt_says_of_an_installed_package_is_read() {
+        let said = "qemu-system-arm:\n  Installed: 1:10.0.2+ds-2\n  Candidate: 1:10.0.2+ds-2\n  Version table:\n \
+                    *** 1:10.0.2+ds-2 100\n        100 http://deb.debian.org/debian bookworm-backports/main amd64 \
+                    Packages\n        100 /var/lib/dpkg/status\n     1:7.2+dfsg-7 500\n        500 \
+                    http://deb.debian.org/debian bookworm/main amd64 Packages\nqemu-system-riscv:\n  Installed: (none)\n";
+        let (candidate, found) = offers(said, "qemu-system-arm");
+        assert_eq!(candidate.map(|version| version.to_string()).as_deref(), Some("10.0.2"));
+        let found: Vec<_> = found.iter().map(|(version, suite)| (version.to_string(), suite.unwrap())).collect();
+        assert_eq!(found, [("10.0.2".to_owned(), "bookworm-backports"), ("7.2.0".to_owned(), "bookworm")]);
+        assert_eq!(offers(said, "qemu-system-riscv"), (None, Vec::new()));
+        assert_eq!(offers(said, "qemu-system-xyz"), (None, Vec::new()));
     }
 
     #[test]

@@ -144,9 +144,10 @@ impl Plan<'_> {
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
         deadline.run_begins()?;
         let executed = self.execute(workspace, &walls, &standard_input, api, glance);
-        deadline.run_ended();
+        let watch = Watch::open(&workspace.records());
+        deadline.run_ended(watch.as_ref().map_or(0, Watch::recorded_bytes));
         let Executed { process, start, status, cause, said } = executed?;
-        let progress = Watch::open(&workspace.records()).and_then(|watch| watch.progress());
+        let progress = watch.and_then(|watch| watch.progress());
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
         }

@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
 use crate::run::bundle::Bundle;
+use crate::run::host::heed_large_files;
 use crate::run::walls::Walls;
 
 /// The first argument of a launcher, which is no command and no file's usual name.
@@ -56,6 +57,7 @@ fn launch(mut words: impl Iterator<Item = OsString>) -> io::Error {
     if let Err(error) = host::die_with(parent).and_then(|()| host::build(&walls)) {
         return error;
     }
+    heed_large_files();
     Command::new(program).args(words).exec()
 }
 
@@ -82,6 +84,27 @@ pub fn command(program: &Path, walls: &Walls) -> Command {
     command.arg0("harness").arg(WORD).arg(std::process::id().to_string());
     command.args(walls.words()).arg("--").arg(executed).args(first);
     command
+}
+
+/// A command that is this program again, as it is running.
+///
+/// # Errors
+/// When the program is no launcher ([`serve`]), or cannot be found.
+pub(crate) fn again() -> io::Result<Command> {
+    if SERVES.get().is_none() {
+        return Err(io::Error::other("harness::run::launcher::serve was not called"));
+    }
+    let mut command = Command::new(host::OWN_PROGRAM);
+    command.arg0("harness");
+    Ok(command)
+}
+
+/// Has the kernel kill this process when the thread of its parent ends that started it.
+///
+/// # Errors
+/// When it has ended already.
+pub(crate) fn end_with(parent: u32) -> io::Result<()> {
+    host::die_with(parent)
 }
 
 /// The walls that cannot be built here, a phrase each, whatever is asked for.

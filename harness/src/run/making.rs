@@ -74,7 +74,7 @@ fn hold(directory: &Path) -> Held {
 }
 
 /// Removes what was left in the making, but for what is another user's.
-fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
+pub(super) fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         // As the names are made: six letters or digits.

@@ -10,6 +10,7 @@ mod ending;
 pub mod errors;
 pub mod execution;
 pub(crate) mod fault;
+pub mod host;
 pub mod launcher;
 pub mod making;
 pub mod memory;

@@ -20,10 +20,18 @@ pub static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 /// Makes Ctrl-C and SIGTERM end the run, with what was measured until then, instead of the process.
 pub fn end_on_interrupt() {
     // Fails only where a handler is set already; then that one decides.
-    let _ = ctrlc::set_handler(|| {
-        INTERRUPTS.fetch_add(1, Ordering::Relaxed);
-        INTERRUPTED.store(true, Ordering::Relaxed);
-    });
+    let _ = ctrlc::set_handler(interrupt);
+}
+
+/// The user wants the run to end.
+pub fn interrupt() {
+    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Leaves Ctrl-C and SIGTERM to the parent, which hears them, too, and passes them on in its own way.
+pub fn ignore_signals() {
+    let _ = ctrlc::set_handler(|| ());
 }
 
 /// Everything that a run is made from.

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 use wire::control::{self, Control, Word};
 use wire::counters;
 use wire::definition::{
@@ -447,7 +448,7 @@ fn add(sum: &mut u64, count: u64) {
 }
 
 /// A run's progress, read while the plugin writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Instructions of the window, all vCPUs together (since reset while it has not opened).
     pub insns: u64,
@@ -474,11 +475,26 @@ impl Watch {
         watch.progress().map(|_| watch)
     }
 
-    /// The progress now; None while the records are not complete enough to say.
-    pub fn progress(&self) -> Option<Progress> {
+    fn page(&self) -> Option<Control> {
         let mut page = [0; control::BYTES];
         self.control.read_exact_at(&mut page, 0).ok()?;
-        let control = Control::read(&page).ok()?;
+        Control::read(&page).ok()
+    }
+
+    /// Bytes of the records that grow as the run goes on.
+    pub fn recorded_bytes(&self) -> u64 {
+        let growing =
+            [Word::DefinitionBytes, Word::SampleBytes, Word::HeapBytes, Word::SliceBytes, Word::TimelineBytes];
+        let control = self.page();
+        growing
+            .iter()
+            .flat_map(|&word| control.as_ref().map(|control| control.get(word)))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The progress now; None while the records are not complete enough to say.
+    pub fn progress(&self) -> Option<Progress> {
+        let control = self.page()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
             // Clock and origin lie side by side and are read at once; between the plugin's two stores they

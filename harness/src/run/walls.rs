@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::error::EmulatorError;
 use crate::run::bundle::Bundle;
@@ -18,7 +19,7 @@ use crate::run::launcher;
 use crate::run::workspace::Workspace;
 
 /// Whether the kernel's walls stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Sandbox {
     /// They do not: only the plugin keeps the firmware in
     Off,
@@ -228,6 +229,7 @@ fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: 
     // sees itself where the script becomes it (`exec`).
     grant(Access::Read, OWN_PROC.into());
     grant(Access::Write, workspace.root().to_owned());
+    workspace.loadable().into_iter().for_each(|path| grant(Access::Read, path.to_owned()));
     for path in user.iter().flat_map(|argument| argument.split([',', '='])).filter(|path| path.starts_with('/')) {
         let path = PathBuf::from(path);
         grant(if path.is_file() { Access::Write } else { Access::Read }, path);

@@ -1,17 +1,23 @@
 //! Where one run keeps its files.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::InputError;
 use crate::run::directory;
+use crate::run::host;
+use crate::run::making::Making;
 
 /// Where one run keeps its files; QEMU sees them by names that depend on nothing.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     root: PathBuf,
     profile: PathBuf,
+    /// Where the plugin is, if no code may be loaded from `root`.
+    loadable: Option<Arc<Making>>,
 }
 
 impl Workspace {
@@ -19,13 +25,44 @@ impl Workspace {
     /// directory that the user asked for.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When they cannot be written, or the plugin could be loaded from nowhere.
     pub fn create(root: PathBuf, profile: &Path) -> Result<Workspace, InputError> {
-        let workspace = Workspace { root, profile: profile.to_owned() };
+        let mut workspace = Workspace { root, profile: profile.to_owned(), loadable: None };
         for directory in [workspace.scratch(), workspace.records()] {
             fs::create_dir(directory).map_err(|error| workspace.unwritable(&error))?;
         }
+        if host::is_noexec(&workspace.root) {
+            workspace.loadable = Some(Arc::new(workspace.elsewhere()?));
+        }
         Ok(workspace)
+    }
+
+    /// A directory for the plugin among the temporary ones, with a link to where it will be.
+    fn elsewhere(&self) -> Result<Making, InputError> {
+        let temporary = env::temp_dir();
+        let noexec = "on a file system that is mounted noexec, from which QEMU can load no plugin";
+        if host::is_noexec(&temporary) {
+            let message = format!(
+                "lies {noexec}, and so does the directory for temporary files, {}; set TMPDIR to one elsewhere",
+                temporary.display()
+            );
+            return Err(InputError::about(&self.profile, message));
+        }
+        let made = Making::begin(&temporary, LOADABLE, |_| ());
+        let linked = made.and_then(|made| {
+            std::os::unix::fs::symlink(made.path().join(PLUGIN), self.plugin())?;
+            Ok(made)
+        });
+        linked.map_err(|error| {
+            let place = temporary.display();
+            let message = format!("lies {noexec}, and the plugin cannot be put into {place} ({error}); set TMPDIR");
+            InputError::about(&self.profile, message)
+        })
+    }
+
+    /// The directory that the plugin is loaded from, where that is not the run's own.
+    pub(super) fn loadable(&self) -> Option<&Path> {
+        self.loadable.as_deref().map(Making::path)
     }
 
     /// The error of a file in here that cannot be written.
@@ -99,9 +136,15 @@ impl Workspace {
 
     /// The plugin's library.
     pub fn plugin(&self) -> PathBuf {
-        self.root.join("plugin.so")
+        self.root.join(PLUGIN)
     }
 }
+
+/// Name of the plugin's library.
+const PLUGIN: &str = "plugin.so";
+
+/// What the name of a temporary directory for it begins with.
+const LOADABLE: &str = ".harness-plugin-";
 
 /// Room without which a disk is taken to be full.
 const PROBE_BYTES: usize = 16 << 10;

@@ -165,7 +165,47 @@ pub(crate) fn slow_to_read(dir: &Path) -> PathBuf {
     riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "slow", FUNCTIONS)
 }
 
-/// Runs a tool, which must succeed.
+/// Debug information in which so many functions are inlined into each other, in assembly: gcc nests as deep as its input.
+fn inlined(depth: usize) -> String {
+    // DW_TAG_compile_unit, DW_TAG_subprogram and DW_TAG_inlined_subroutine (DWARF 4, 7.5), each with children.
+    format!(
+        r#"
+void reset(void) {{ host(4, "ok\n"); host(0x18, STOPPED); for (;;) {{}} }}
+__asm__(".section .debug_abbrev,\"\",%progbits\n.Labbrev: .byte 1, 0x11\n.byte 1\n.byte 0x11, 1, 0x12, 6, 0, 0\n"
+        ".byte 2, 0x2e\n.byte 1\n.byte 0x3, 8, 0x11, 1, 0x12, 6, 0, 0\n"
+        ".byte 3, 0x1d\n.byte 1\n.byte 0x3, 8, 0x11, 1, 0x12, 6, 0, 0\n.byte 0\n"
+        ".section .debug_info,\"\",%progbits\n.4byte .Lend - .Lbegin\n.Lbegin: .2byte 4\n.4byte .Labbrev\n.byte 8\n"
+        ".byte 1\n.dc.a reset\n.4byte 64\n.byte 2\n.asciz \"reset\"\n.dc.a reset\n.4byte 64\n"
+        ".rept {depth}\n.byte 3\n.asciz \"f\"\n.dc.a reset\n.4byte 64\n.endr\n.fill {depth} + 2, 1, 0\n.Lend:\n.text\n");
+"#
+    )
+}
+
+/// An image in whose debug information so many functions are inlined into each other.
+pub(crate) fn deeply_inlined(dir: &Path, depth: usize) -> PathBuf {
+    let target = riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).with("-g0");
+    target.build_source(dir, &format!("inlined{depth}"), &inlined(depth))
+}
+
+/// Has a compressed section of an ELF say that it holds so many bytes.
+pub(crate) fn swell(elf: &mut [u8], name: &str, bytes: u64) {
+    use object::{Object as _, ObjectSection as _};
+    let file = object::File::parse(&*elf).unwrap();
+    let (sections, is_64) = (file.sections(), file.is_64());
+    // As it is called in the file: the older kind has another name.
+    let section = sections.into_iter().find(|section| section.name() == Ok(name)).unwrap();
+    let start = section.file_range().unwrap().0 as usize;
+    if name.starts_with(".z") {
+        assert_eq!(&elf[start..start + 4], b"ZLIB");
+        elf[start + 4..start + 12].copy_from_slice(&bytes.to_be_bytes());
+    } else if is_64 {
+        elf[start + 8..start + 16].copy_from_slice(&bytes.to_le_bytes());
+    } else {
+        elf[start + 4..start + 8].copy_from_slice(&(bytes as u32).to_le_bytes());
+    }
+}
+
+/// Runs a tool and wants it to succeed.
 pub(crate) fn run(command: &mut Command) {
     let output =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));

@@ -184,12 +184,18 @@ pub fn child_of(pid: u32) -> Option<u32> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
         let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
-        let Some((name, fields)) = stat.rsplit_once(')') else { return false };
-        name.contains("qemu-system") && fields.split_whitespace().nth(1) == Some(&pid.to_string())
+        let parent = parent_of(candidate);
+        stat.contains("(qemu-system") && [parent, parent.and_then(parent_of)].contains(&Some(pid))
     })
 }
 
-/// Whether a process exists and has not ended.
+/// The process that has started another, or took it over.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a process is there and has not ended.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))

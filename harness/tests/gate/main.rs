@@ -8,3 +8,4 @@ mod first;
 mod matcher;
 mod suite;
 mod watch;
+mod worker;

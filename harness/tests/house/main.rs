@@ -1,4 +1,5 @@
 //! Promises that the sources make about themselves.
 
 mod complete;
+mod scripts;
 mod words;

@@ -5,10 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use decode::Isa;
 use harness::image::symbols::Symbols;
+use harness::image::unwind;
 use harness::profile::{Frame, Names};
 use object::{Object as _, ObjectSection as _};
 
+use crate::common::built::{self, deeply_inlined, scratch, swell};
 use crate::common::{all_images, image, images_of_gcc};
 
 fn is_arm(elf: &[u8]) -> bool {
@@ -326,4 +329,57 @@ fn without_debug_information_functions_have_names_and_no_lines() {
     let (names, warnings) = symbols.names(&addresses(&symbols));
     assert_eq!(warnings, [""; 0]);
     assert!(names.functions.iter().any(|function| function.name == "crc32_bitwise" && function.line.is_none()));
+}
+
+#[test]
+fn functions_that_are_inlined_too_deep_are_bad_debug_information() {
+    let dir = scratch();
+    for (depth, is_read) in [(256, true), (257, false), (30_000, false)] {
+        let elf = fs::read(deeply_inlined(dir.path(), depth)).unwrap();
+        let symbols = Symbols::new(Some(&elf), 0, false);
+        let function = symbols.entries().find(|(name, _)| *name == "reset").unwrap().1;
+        let (names, warnings) = symbols.names(&[function]);
+        assert_eq!(text(&names, names.frames_at(function)[0].function), "reset");
+        if is_read {
+            assert_eq!((names.frames_at(function).len(), &warnings[..]), (1 + depth, &[][..]), "{depth}");
+        } else {
+            let expected = "the debug information cannot be read (functions are inlined into each other more than 256 \
+                            deep): functions are named by symbol, without lines and inlined functions";
+            assert_eq!((names.frames_at(function).len(), &warnings[..]), (1, &[expected.to_owned()][..]), "{depth}");
+        }
+    }
+}
+
+#[test]
+fn compressed_sections_that_would_fill_the_memory_are_bad_debug_information() {
+    let dir = scratch();
+    let compressed = dir.path().join("compressed.elf");
+    for (name, tool) in
+        [("cortex-m3-freertos", "arm-none-eabi-objcopy"), ("riscv64-freertos", "riscv64-unknown-elf-objcopy")]
+    {
+        for (kind, section) in [("zlib", ".debug_info"), ("zlib-gnu", ".zdebug_info")] {
+            let option = format!("--compress-debug-sections={kind}");
+            built::run(Command::new(tool).arg(option).arg(image(name)).arg(&compressed));
+            let mut elf = fs::read(&compressed).unwrap();
+            let warnings = |elf: &[u8]| {
+                let arm = is_arm(elf);
+                let symbols = Symbols::new(Some(elf), 0, arm);
+                let isa = if arm { Isa::ThumbV7m } else { Isa::Riscv64 };
+                let table = unwind::table(Some(elf), isa, &[], 0, &symbols.ranges());
+                [symbols.names(&[]).1, table.warnings].concat()
+            };
+            assert_eq!(warnings(&elf), [""; 0], "{name} {kind}");
+            swell(&mut elf, section, 3 << 30);
+            let found = warnings(&elf);
+            let beginnings = ["the debug information cannot be read (", "the unwind information is damaged ("];
+            assert_eq!(found.len(), 2, "{name} {kind}: {found:?}");
+            for (warning, beginning) in found.iter().zip(beginnings) {
+                let why = warning.strip_prefix(beginning).unwrap_or_else(|| panic!("{warning}"));
+                assert!(
+                    why.starts_with("its compressed sections would take 32") && why.contains("believed"),
+                    "{why}"
+                );
+            }
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod deadline;
 mod emulator;
 mod endings;
 mod formats;
+mod host;
 mod input;
 mod mcount;
 mod mcount_table;

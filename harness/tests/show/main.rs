@@ -8,5 +8,6 @@ mod differential;
 mod generics;
 mod look;
 mod manual;
+mod pipe;
 mod report;
 mod screen;

@@ -10,6 +10,8 @@ pub mod in_target;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use rustc_hash::FxHashMap;
+
 use crate::analysis::crosscheck::in_target::Comparison;
 use crate::analysis::evidence;
 use crate::analysis::functions::{RowKind, Table};
@@ -178,21 +180,22 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         ));
     }
 
-    let mut samples: Vec<Vec<u64>> = vec![Vec::new(); profile.vcpus.len()];
+    // Of each vCPU: how many samples, and how many at which instruction. There may be millions.
+    let mut samples: Vec<(u64, FxHashMap<u64, u64>)> = vec![Default::default(); profile.vcpus.len()];
     let mut misplaced = None;
     for sample in &profile.samples {
         let index = sample.vcpu as usize;
-        let Some(taken) = samples.get_mut(index) else {
+        let Some((number, taken)) = samples.get_mut(index) else {
             found.push(format!("a sample was taken on vCPU {index}, which executed nothing"));
             return found;
         };
-        taken.push(sample.pc);
-        let number = taken.len() as u64;
+        *taken.entry(sample.pc).or_default() += 1;
+        *number += 1;
         // Without dither the k-th sample is taken at exactly k periods.
         if profile.facts.jitter_seed.is_none()
             && number.checked_mul(profile.facts.period_insns) != Some(sample.at_insns)
         {
-            misplaced.get_or_insert((number, *sample));
+            misplaced.get_or_insert((*number, *sample));
         }
     }
     if let Some((number, sample)) = misplaced {
@@ -204,15 +207,14 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         ));
     }
 
-    for (index, (vcpu, taken)) in profile.vcpus.iter().zip(&mut samples).enumerate() {
+    for (index, (vcpu, (number, taken))) in profile.vcpus.iter().zip(samples).enumerate() {
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for insn in &vcpu.insns {
             *counts.entry(insn.pc).or_default() += insn.count;
         }
         let total: u64 = counts.values().sum();
-        taken.sort_unstable();
-        for same_pc in taken.chunk_by(|one, other| one == other) {
-            let (pc, sampled) = (same_pc[0], same_pc.len() as u64);
+        let taken: BTreeMap<u64, u64> = taken.into_iter().collect();
+        for (pc, sampled) in taken {
             let executed = counts.get(&pc).copied().unwrap_or(0);
             if sampled > executed {
                 found.push(format!(
@@ -234,12 +236,12 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
                 group(total)
             ));
         }
-        if complete && profile.facts.jitter_seed.is_none() && taken.len() as u64 != expected {
+        if complete && profile.facts.jitter_seed.is_none() && number != expected {
             found.push(format!(
                 "vCPU {index} executed {} instructions, which makes {} samples, and has {}",
                 group(total),
                 group(expected),
-                group(taken.len() as u64)
+                group(number)
             ));
         }
     }

@@ -27,6 +27,8 @@ pub struct Suite {
     pub name: String,
     /// The file that it was read from.
     pub path: PathBuf,
+    /// What that file held.
+    pub text: String,
     /// Directory of its baselines.
     pub baselines: PathBuf,
     /// The baseline to compare with unless another one is asked for.
@@ -127,6 +129,7 @@ impl Suite {
         Ok(Suite {
             name: name.unwrap_or_else(|| "suite".to_owned()),
             path: path.to_owned(),
+            text: text.to_owned(),
             baselines: directory.join(file.baselines.unwrap_or_else(|| PathBuf::from("baselines"))),
             baseline: file.baseline,
             cases,

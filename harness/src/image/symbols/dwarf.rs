@@ -12,7 +12,9 @@ use addr2line::gimli::{
     Section as _, SectionId, UnitOffset, UnitRef,
 };
 use addr2line::{Context, LookupContinuation as _, LookupResult};
-use object::{Object as _, ObjectSection as _};
+use object::Object as _;
+
+use crate::image::section::uncompressed;
 
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
@@ -23,7 +25,10 @@ const CODE_ALIGNMENT: usize = 2;
 /// Most references that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
 
-/// Largest function that the linker may have discarded to address 0; code above is never taken for one.
+/// Functions that are inlined into each other. addr2line calls itself once for each, and has no bound of its own.
+const MAX_INLINED: usize = 256;
+
+/// No function that the linker discards is larger; code above is never mistaken for one.
 const DISCARDED_BYTES: u64 = 1 << 20;
 
 /// Debug sections by name, decompressed.
@@ -55,16 +60,16 @@ impl<'data> Sections<'data> {
         elf: &object::File<'data>,
         first: &Range<u64>,
         names: &[&str],
-    ) -> Result<Option<Self>, object::Error> {
+    ) -> Result<Option<Self>, String> {
         if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
             return Ok(None);
         }
         let mut sections = Sections(BTreeMap::new());
         gimli::Dwarf::load(|id| {
             if let Some(section) = elf.section_by_name(id.name()) {
-                sections.0.insert(id.name(), section.uncompressed_data()?);
+                sections.0.insert(id.name(), uncompressed(elf, &section)?);
             }
-            Ok(())
+            Ok::<_, String>(())
         })?;
         sections.mend(first, names);
         Ok(Some(sections))
@@ -294,6 +299,27 @@ fn unit_async_bodies(unit: &UnitRef<'_, Slice<'_>>, bodies: &mut BTreeSet<String
     Ok(())
 }
 
+/// Whether more functions are inlined into each other than [`MAX_INLINED`]. What follows damage is of no interest:
+/// addr2line reads the entries in the same order.
+fn is_too_deep(unit: &Unit<'_>) -> bool {
+    let Ok(mut entries) = unit.entries_raw(None) else { return false };
+    // Depths in the tree, outermost first, of the inlined functions that the entry at hand lies in.
+    let mut around: Vec<isize> = Vec::new();
+    while !entries.is_empty() && around.len() <= MAX_INLINED {
+        let depth = entries.next_depth();
+        let Ok(abbreviation) = entries.read_abbreviation() else { return false };
+        let Some(abbreviation) = abbreviation else { continue };
+        while around.pop_if(|outer| *outer >= depth).is_some() {}
+        if abbreviation.tag() == gimli::DW_TAG_inlined_subroutine {
+            around.push(depth);
+        }
+        if entries.skip_attributes(abbreviation.attributes()).is_err() {
+            return false;
+        }
+    }
+    around.len() > MAX_INLINED
+}
+
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
@@ -342,10 +368,17 @@ impl<'a> Dwarf<'a> {
     /// Reads the unit headers.
     ///
     /// # Errors
-    /// When they are damaged.
-    pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, gimli::Error> {
+    /// When they are damaged, or functions are inlined too deep.
+    pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, String> {
         let sections = Arc::new(sections.dwarf());
-        Ok(Dwarf { context: Context::from_arc_dwarf(sections.clone())?, sections })
+        let mut headers = sections.units();
+        while let Ok(Some(header)) = headers.next() {
+            if sections.unit(header).is_ok_and(|unit| is_too_deep(&unit)) {
+                return Err(format!("functions are inlined into each other more than {MAX_INLINED} deep"));
+            }
+        }
+        let context = Context::from_arc_dwarf(sections.clone()).map_err(|error| error.to_string())?;
+        Ok(Dwarf { context, sections })
     }
 
     /// Lines of a range of code: address, bytes, file, line.

@@ -198,9 +198,9 @@ impl<'data> Symbols<'data> {
         let first = first.start.wrapping_sub(self.load_bias)..first.end.wrapping_sub(self.load_bias);
         let sections = self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, &first, &names));
         let dwarf = match &sections {
-            Ok(Some(sections)) => Dwarf::new(sections).map(Some).map_err(|error| error.to_string()),
+            Ok(Some(sections)) => Dwarf::new(sections).map(Some),
             Ok(None) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.clone()),
         };
         let dwarf = dwarf.unwrap_or_else(|error| {
             warnings.push(format!(

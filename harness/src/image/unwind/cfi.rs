@@ -8,10 +8,11 @@ use addr2line::gimli::{
     UnwindContext, UnwindSection,
 };
 use decode::Isa;
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf};
+use object::{Object as _, ObjectSegment as _, SegmentFlags, elf};
 use wire::unwind::{Base, Rule, Saved};
 
 use super::{Rules, section};
+use crate::image::section::uncompressed;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -47,8 +48,8 @@ pub(super) fn read(
     let mut found = Vec::new();
     let mut damage = None;
     for name in [".debug_frame", ".eh_frame"] {
-        if let Some(Err(error)) = file.section_by_name(name).map(|section| section.uncompressed_data()) {
-            damage = Some(error.to_string());
+        if let Some(Err(error)) = file.section_by_name(name).map(|section| uncompressed(file, &section)) {
+            damage = Some(error);
         }
     }
     if let Some((_, bytes)) = section(file, ".debug_frame") {

@@ -15,6 +15,7 @@ use object::{Object as _, ObjectSection as _};
 use wire::unwind::{Base, Row, Rule, Saved};
 
 use crate::image::Segment;
+use crate::image::section::uncompressed;
 
 mod cfi;
 mod code;
@@ -281,7 +282,7 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
 /// Bytes of a section, decompressed.
 fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::borrow::Cow<'data, [u8]>)> {
     let section = file.section_by_name(name)?;
-    Some((section.address(), section.uncompressed_data().ok()?))
+    Some((section.address(), uncompressed(file, &section).ok()?))
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn sections<'a>(
     file: &object::File<'a>,
     table: &Table<'_>,
     extents: &[Range<u64>],
-) -> object::Result<Option<Sections<'a>>> {
+) -> Result<Option<Sections<'a>>, String> {
     let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
     let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
     let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();

@@ -1,0 +1,173 @@
+//! One run of a suite: its images over all cores, each in a worker, which may end in any way without the others.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::exit_code::ExitCode;
+use crate::gate::lines;
+use crate::gate::remedy;
+use crate::gate::result::CaseResult;
+use crate::gate::session::{Settings, Shown, profile_directory};
+use crate::gate::suite::{Case, Suite};
+use crate::gate::worker::{Outcome, Setup, Worker};
+use crate::machine;
+use crate::run::cores::Cores;
+use crate::run::directory;
+use crate::run::emulator;
+use crate::run::host;
+use crate::run::plan::INTERRUPTED;
+use crate::run::progress::{Bar, Bars};
+use crate::run::tricks;
+use crate::text::terminal::{self, printable};
+
+/// A suite being run: what all of its cases share.
+struct Crew<'a> {
+    setup: Setup,
+    settings: &'a Settings,
+    /// The suite's file as failures name it.
+    suite_file: String,
+    bars: Bars,
+}
+
+/// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
+pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
+    let emulator_versions = settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions());
+    let crew = Crew {
+        setup: Setup::new(suite, settings, emulator_versions),
+        settings,
+        suite_file: remedy::shown_path(&suite.path),
+        bars: Bars::new(cases.len(), settings.has_progress),
+    };
+    crew.run_all(cases, settings.jobs)
+}
+
+/// Versions of all emulators that are installed, and whether they are used beyond their plugin API.
+fn emulator_versions() -> String {
+    let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
+    let mut versions: String = thread::scope(|scope| {
+        let asked: Vec<_> =
+            machine::emulators().into_iter().map(|program| scope.spawn(move || version(program))).collect();
+        asked.into_iter().filter_map(|asked| asked.join().ok()?).collect()
+    });
+    if tricks::is_off() {
+        versions.push_str("by their plugin API alone");
+    }
+    versions
+}
+
+impl Crew<'_> {
+    /// Runs the cases on so many threads, each with a worker; results come, and are printed, in the order of the suite.
+    fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseResult> {
+        let next = AtomicUsize::new(0);
+        let finished: Mutex<BTreeMap<usize, CaseResult>> = Mutex::default();
+        let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+        let printed = Mutex::new(0);
+        let work = &|| {
+            let mut worker = None;
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(case) = cases.get(index) else { break };
+                let result = if INTERRUPTED.load(Ordering::Relaxed) {
+                    failed(case, ExitCode::Limit, "it was not run: interrupted")
+                } else {
+                    self.run(case, &mut worker)
+                };
+                let result = self.with_remedies(case, result);
+                self.bars.finished();
+                let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
+                finished.insert(index, result);
+                let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+                while let Some(result) = finished.get(&printed) {
+                    let mut text = Vec::new();
+                    // Writing to memory cannot fail.
+                    let is_shown = match self.settings.shown {
+                        Shown::All => true,
+                        Shown::Noteworthy => !lines::has_nothing_to_say(result),
+                        Shown::Nothing => false,
+                    };
+                    if is_shown {
+                        let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
+                    }
+                    // A reader that has seen enough does not stop the suite; the exit code still counts.
+                    self.bars.above(|| drop(terminal::stdout().write_all(&text)));
+                    *printed += 1;
+                }
+            }
+        };
+        let cores = &Cores::allowed();
+        let jobs = jobs.min(cases.len());
+        thread::scope(|scope| {
+            for job in 0..jobs {
+                scope.spawn(move || {
+                    cores.stay(job, jobs);
+                    work();
+                });
+            }
+        });
+        self.bars.clear();
+        let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        finished.into_values().collect()
+    }
+
+    /// Runs a case in a worker, a new one where there is none any more.
+    fn run(&self, case: &Case, idle: &mut Option<Worker>) -> CaseResult {
+        let started = idle.take().map_or_else(|| Worker::start(&self.setup), Ok);
+        let mut worker = match started {
+            Ok(worker) => worker,
+            Err(error) => {
+                let cause = host::without_proc().map_or_else(|| error.to_string(), str::to_owned);
+                let remedy = host::remedy(&error).map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                let why = format!("it was not run: harness cannot be started again for it: {cause}{remedy}");
+                return failed(case, ExitCode::Usage, &why);
+            }
+        };
+        let mut bar: Option<Bar> = None;
+        let window_insns = case.options.window.for_insns.unwrap_or(0);
+        let outcome = worker.run(&case.name, |progress| {
+            bar.get_or_insert_with(|| self.bars.add(&case.name, window_insns)).update(progress);
+        });
+        if let Some(bar) = bar {
+            bar.finish();
+        }
+        self.pass_on(&worker.said());
+        match outcome {
+            Outcome::Done(result) => {
+                *idle = Some(worker);
+                result
+            }
+            Outcome::GivenUp(result) => result,
+            Outcome::Died(death) => {
+                self.pass_on(&death.said);
+                drop(worker);
+                // Nothing works in there any more.
+                directory::remove_leftovers(&self.settings.directory.join(profile_directory(case)));
+                let why = format!("harness itself failed on this image: {death}; please report it, with the image");
+                failed(case, ExitCode::Usage, &why)
+            }
+        }
+    }
+
+    /// Writes what a worker has written to standard error there, a line at a time.
+    fn pass_on(&self, said: &[u8]) {
+        for line in String::from_utf8_lossy(said).lines() {
+            // A closed standard error does not stop the suite.
+            self.bars.above(|| drop(writeln!(terminal::stderr(), "{}", printable(line))));
+        }
+    }
+
+    /// Adds where the case is described, and what can be done about it.
+    fn with_remedies(&self, case: &Case, result: CaseResult) -> CaseResult {
+        CaseResult {
+            place: Some((self.suite_file.clone(), u32::try_from(case.line).unwrap_or(u32::MAX))),
+            repeat: self.settings.command.repeat(&case.name),
+            ..result
+        }
+    }
+}
+
+fn failed(case: &Case, code: ExitCode, why: &str) -> CaseResult {
+    CaseResult::without_run(&case.name, &case.tags, code, why)
+}

@@ -1,0 +1,44 @@
+//! Sections of an ELF file, decompressed. A compressed section says how long it is, and a few megabytes can say
+//! gigabytes: what all of them would take is bounded before any is decompressed.
+
+use std::borrow::Cow;
+
+use object::{CompressionFormat, File, Object as _, ObjectSection, Section};
+
+/// How many times as long as its file all of its sections together may become. Debug information shrinks to a third or a
+/// quarter; zlib makes nothing shorter than a thousandth.
+const MOST_TIMES: u64 = 32;
+
+/// Bytes that they may have in any case.
+const ALWAYS_BYTES: u64 = 16 << 20;
+
+/// The bytes of a section, decompressed where they were compressed.
+///
+/// # Errors
+/// When they lie outside of the file, cannot be decompressed, or all sections together would be too long.
+pub(crate) fn uncompressed<'data>(
+    file: &File<'data>,
+    section: &Section<'data, '_>,
+) -> Result<Cow<'data, [u8]>, String> {
+    let data = section.compressed_data().map_err(|error| error.to_string())?;
+    if data.format != CompressionFormat::None {
+        let all = file.sections().filter_map(|section| section.compressed_file_range().ok());
+        let compressed = all.filter(|range| range.format != CompressionFormat::None);
+        let bytes = compressed.fold(0, |sum: u64, range| sum.saturating_add(range.uncompressed_size));
+        let most_bytes = file_bytes(file).saturating_mul(MOST_TIMES).max(ALWAYS_BYTES);
+        if bytes > most_bytes {
+            return Err(format!("its compressed sections would take {bytes} bytes, and {most_bytes} are believed"));
+        }
+    }
+    data.decompress().map_err(|error| error.to_string())
+}
+
+fn file_bytes(file: &File<'_>) -> u64 {
+    let bytes = match file {
+        File::Elf32(elf) => elf.data(),
+        File::Elf64(elf) => elf.data(),
+        // No other file is an image.
+        _ => &[],
+    };
+    bytes.len() as u64
+}
