@@ -208,6 +208,18 @@ impl Change {
 }
 
 impl NamedChange {
+    /// Whether it is on one side only: of what is there some number is known.
+    pub fn fate(&self) -> Fate {
+        let is_known = |side: fn(&Pair) -> Option<u64>| {
+            Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some())
+        };
+        match (is_known(|pair| pair.before), is_known(|pair| pair.after)) {
+            (false, true) => Fate::New,
+            (true, false) => Fate::Vanished,
+            _ => Fate::Stays,
+        }
+    }
+
     /// Whether anything is different.
     pub fn is_one(&self) -> bool {
         let is_compared = |metric: &&Metric| metric.descriptor().role == Role::Compared;

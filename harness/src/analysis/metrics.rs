@@ -54,7 +54,7 @@ metrics! {
     /// Instructions of a function's own source, not of what it calls.
     SelfInsns => Descriptor {
         word: "self",
-        phrase: "self instructions of",
+        phrase: "own-line instructions of",
         role: Role::Compared,
         needs_exact: false,
         read: Read::Functions(|profile, add| {
