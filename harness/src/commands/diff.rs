@@ -20,6 +20,7 @@ use crate::run::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
 use crate::show::tally;
+use crate::text::fold::Folded;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -35,13 +36,15 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     drop(busy);
-    let mut out = terminal::stdout();
+    let width_columns = terminal::width_columns();
+    let mut out = Folded::new(terminal::stdout(), width_columns);
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;
     }
-    diff::write(&comparison, (args.top > 0).then_some(args.top), &mut out)?;
+    let top_rows = (args.top > 0).then_some(args.top);
+    diff::write(&comparison, diff::TableSize { top_rows, width_columns }, &mut out)?;
     writeln!(out, "{}", comparison.explain())?;
-    let size = TableSize { top_rows: (args.top > 0).then_some(args.top), width_columns: terminal::width_columns() };
+    let size = TableSize { top_rows, width_columns };
     heap::write_difference(&before, &after, size, &mut out)?;
     tally::write_difference(&before, &after, size.top_rows, &mut out)?;
     if let Some(path) = &args.output {
@@ -55,6 +58,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
         drop(busy);
         writeln!(out, "picture in {}", path.display())?;
     }
+    out.flush()?;
     Ok(ExitCode::Good)
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
     for (before, after) in [(&baseline, &well_formed), (&well_formed, &again)] {
         before.mismatches(after);
         let comparison = compare(Some(&before.metrics), &after.metrics);
-        drop(diff::write(&comparison, None, &mut out));
+        drop(diff::write(&comparison, diff::TableSize { top_rows: None, width_columns: Some(40) }, &mut out));
         comparison.explain();
     }
     true

@@ -312,7 +312,7 @@ pub(crate) fn show(profile: &Profile) {
     let baseline = Baseline::of(profile);
     drop(Baseline::from_text(&baseline.to_text()));
     let comparison = compare(Some(&baseline.metrics), &baseline.metrics);
-    drop(diff::write(&comparison, Some(10), &mut out));
+    drop(diff::write(&comparison, diff::TableSize { top_rows: Some(10), width_columns: Some(60) }, &mut out));
     let side = |label| Side::new(label, CallTree::new(profile, view).stacks());
     drop(differential::svg(&side("before"), &side("after"), &mut out));
 }
