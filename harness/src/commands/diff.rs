@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::analysis::both::Sampling;
 use crate::analysis::calltree::CallTree;
 use crate::analysis::compare::compare;
 use crate::analysis::describe::kind_of_stacks;
@@ -53,8 +54,9 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
             let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();
             Side::new(&path.display().to_string(), stacks)
         };
+        let sampling = Sampling::of(&before, &after);
         let (before, after) = (side(&args.before, &before), side(&args.after, &after));
-        write_file(path, |out| differential::svg(&before, &after, out))?;
+        write_file(path, |out| differential::svg(&before, &after, &sampling, out))?;
         drop(busy);
         writeln!(out, "picture in {}", path.display())?;
     }

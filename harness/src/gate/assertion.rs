@@ -354,8 +354,7 @@ impl Assertion {
         exists: &dyn Fn(&str) -> Result<(), String>,
     ) -> Result<Measured, Unmeasured> {
         let number = |part| Measured { part, whole: None };
-        let is_function =
-            |name: &str| exists(name).map_err(|why| Unmeasured::unknown(Subject::Function, name, why));
+        let is_function = |name: &str, keys: &BTreeSet<String>| function_exists(exists, name, keys);
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
             // `name (file.c)`, where there are namesakes.
@@ -370,8 +369,8 @@ impl Assertion {
             }
             let names = lookup::keys(profile, metrics, name)?;
             let found: Vec<&Numbers> = metrics.named(&names).collect();
-            if found.is_empty() && names.is_empty() {
-                is_function(name)?;
+            if found.is_empty() {
+                is_function(name, &names)?;
             }
             if metric == Metric::Inclusive {
                 // One of several may call another.
@@ -423,8 +422,9 @@ impl Assertion {
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {
-                is_function(name)?;
-                number(depth(profile, &lookup::keys(profile, metrics, name)?))
+                let keys = lookup::keys(profile, metrics, name)?;
+                is_function(name, &keys)?;
+                number(depth(profile, &keys))
             }
         })
     }
@@ -498,9 +498,7 @@ fn span(
         Spans::Between(from, until) if found.is_empty() => {
             return Err(format!("nothing was measured between {from} and {until}").into());
         }
-        Spans::Calls(name) if found.is_empty() && called.is_empty() => {
-            exists(name).map_err(|why| Unmeasured::unknown(Subject::Function, name, why))?;
-        }
+        Spans::Calls(name) if found.is_empty() => function_exists(exists, name, &called)?,
         Spans::Handler(name) if found.is_empty() => {
             interrupt_exists(profile, name)?;
             let handlers = profile.spans.iter().filter_map(|span| match span.kind {
@@ -520,6 +518,18 @@ fn span(
             let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
             sum.checked_div(count).unwrap_or(0)
         }
+    })
+}
+
+/// Whether the image has a function of that name, of which nothing ran; `keys` are those that the profile knows by it.
+fn function_exists(
+    exists: &dyn Fn(&str) -> Result<(), String>,
+    name: &str,
+    keys: &BTreeSet<String>,
+) -> Result<(), Unmeasured> {
+    exists(name).map_err(|why| match keys.is_empty() {
+        true => Unmeasured::unknown(Subject::Function, name, why),
+        false => Unmeasured::from(why),
     })
 }
 

@@ -174,7 +174,6 @@ mod tests {
         };
         assert_eq!(suite("harness.toml"), None);
         assert_eq!(suite("ci/harness.toml").as_deref(), Some("ci/harness.toml"));
-        assert_eq!(suite("ci/deep/../suite.toml").as_deref(), Some("ci/deep/../suite.toml"), "no such file");
         std::fs::write(root.join("ci/suite.toml"), "").unwrap();
         assert_eq!(suite("ci/deep/../suite.toml").as_deref(), Some("ci/suite.toml"));
         let of = Root::of(&root.join("ci/suite.toml"));

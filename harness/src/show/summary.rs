@@ -292,7 +292,7 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
 
     #[test]
     fn own_lines_stand_beside_the_code_where_they_are_others() {
-        let profile = empty()
+        let mut profile = empty()
             .function("filter_block", 0x40, 0x10)
             .function("other", 0x50, 0x10)
             .frames(0x44, &["filter_block", "tap"])
@@ -301,6 +301,9 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
             .insn(0x44, 2000)
             .insn(0x50, 50)
             .insn(0x54, 8);
+        let file = profile.names.strings.len() as u32;
+        profile.names.strings.push("src/blinky.c".to_owned());
+        profile.names.stacks.iter_mut().flatten().for_each(|frame| frame.file = Some(file));
         let text = shown(&profile, SummarySize::default());
         let lines: Vec<&str> = text.lines().take(3).collect();
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::both::Sampling;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::export::differential::{Side, svg};
@@ -42,7 +43,7 @@ struct Picture {
 
 fn draw(before: (&str, Weights), after: (&str, Weights)) -> String {
     let mut out = Vec::new();
-    svg(&Side::new(before.0, before.1), &Side::new(after.0, after.1), &mut out).unwrap();
+    svg(&Side::new(before.0, before.1), &Side::new(after.0, after.1), &Sampling::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
