@@ -92,7 +92,9 @@ impl Sampling {
 
     /// Whether code is the same on both sides, having executed so much there.
     fn is_same(&self, leaf: &Leaf, [before, after]: [u64; 2]) -> bool {
-        self.is_sampled && before == after && leaf.first().is_some_and(|frame| !self.called_otherwise.contains(&frame.name))
+        self.is_sampled
+            && before == after
+            && leaf.first().is_some_and(|frame| !self.called_otherwise.contains(&frame.name))
     }
 
     /// Samples by which code is divided on both sides.
@@ -110,9 +112,7 @@ impl Sampling {
         let count = |at: usize| samples[at].max(1) as f64;
         let expected: f64 = sides().map(|at| count(at) * here[at] as f64 / of[at] as f64).sum();
         let share = expected / sides().map(count).sum::<f64>();
-        let of_side = |at: usize| {
-            (of[at] as f64 / count(at)).powi(2) * (count(at) * share * (1.0 - share)).max(1.0)
-        };
+        let of_side = |at: usize| (of[at] as f64 / count(at)).powi(2) * (count(at) * share * (1.0 - share)).max(1.0);
         // Whole numbers, so that sums of them come back to nothing.
         sides().map(of_side).sum::<f64>().min(MOST_VARIANCE) as i128
     }
@@ -129,7 +129,8 @@ fn called_otherwise(before: &Profile, after: &Profile) -> BTreeSet<String> {
             of_callee.entry((row.caller, row.tail_call.is_some())).or_default()[at] += row.count;
         }
     }
-    let differs = |callers: &BTreeMap<(String, bool), [u64; 2]>| callers.values().any(|[before, after]| before != after);
+    let differs =
+        |callers: &BTreeMap<(String, bool), [u64; 2]>| callers.values().any(|[before, after]| before != after);
     let mut open: Vec<String> =
         calls.iter().filter(|(_, callers)| differs(callers)).map(|(callee, _)| callee.clone()).collect();
     let mut found = BTreeSet::new();
@@ -336,7 +337,8 @@ impl<'a> Both<'a> {
             let (parent, insns) = (node.parent, node.insns);
             (0..2).for_each(|at| add(&mut self.nodes[parent].insns[at], insns[at]));
             let mut outer = std::mem::take(&mut within[parent]);
-            let smaller = if outer.leaves.len() < own.leaves.len() { std::mem::replace(&mut outer, own) } else { own };
+            let smaller =
+                if outer.leaves.len() < own.leaves.len() { std::mem::replace(&mut outer, own) } else { own };
             for (leaf, insns) in smaller.leaves {
                 put(&mut outer, leaf, insns);
             }

@@ -218,9 +218,8 @@ impl Change {
 impl NamedChange {
     /// Whether it is on one side only: of what is there some number is known.
     pub fn fate(&self) -> Fate {
-        let is_known = |side: fn(&Pair) -> Option<u64>| {
-            Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some())
-        };
+        let is_known =
+            |side: fn(&Pair) -> Option<u64>| Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some());
         match (is_known(|pair| pair.before), is_known(|pair| pair.after)) {
             (false, true) => Fate::New,
             (true, false) => Fate::Vanished,
@@ -265,7 +264,11 @@ impl Comparison {
             let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns().difference()).sum();
             parts.push(format!("{} others {}", changed.len() - NAMED, signed_percent(rest, whole)));
         }
-        format!("total {}, by own lines: {}", signed_percent(self.total_insns().difference(), whole), parts.join(", "))
+        format!(
+            "total {}, by own lines: {}",
+            signed_percent(self.total_insns().difference(), whole),
+            parts.join(", ")
+        )
     }
 }
 

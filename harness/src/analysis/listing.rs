@@ -364,7 +364,10 @@ mod tests {
         let lister = Lister::new(&profile).unwrap();
         let listing = lister.list_inlined(places[0], &inlined.unwrap(), &mut Sources::default());
         let listed: Vec<u64> = listing.instructions().map(|insn| insn.address).collect();
-        assert_eq!((listed, listing.inlined.as_deref(), &*listing.row.name), (vec![0x42, 0x46], Some("gpio_set"), "main"));
+        assert_eq!(
+            (listed, listing.inlined.as_deref(), &*listing.row.name),
+            (vec![0x42, 0x46], Some("gpio_set"), "main")
+        );
         assert_eq!((listing.row.self_insns, listing.own_insns, listing.size_bytes), (6, 3, Some(6)));
     }
 

@@ -49,7 +49,10 @@ impl Inlined {
 ///
 /// # Errors
 /// Those of [`places`].
-pub fn places_or_inlined<'p>(profile: &'p Profile, wanted: &str) -> Result<(Vec<Place<'p>>, Option<Inlined>), InputError> {
+pub fn places_or_inlined<'p>(
+    profile: &'p Profile,
+    wanted: &str,
+) -> Result<(Vec<Place<'p>>, Option<Inlined>), InputError> {
     match (places(profile, wanted), inlined(profile, wanted)) {
         (Err(_), Some(inlined)) => Ok((inlined.hosts(profile), Some(inlined))),
         (places, _) => Ok((places?, None)),
@@ -61,12 +64,11 @@ fn inlined(profile: &Profile, wanted: &str) -> Option<Inlined> {
     let wanted = wanted.trim();
     let strings = &profile.names.strings;
     let of = |name: &str, file: Option<&str>| {
-        let mut functions: BTreeSet<u32> = symbols::called(name, strings.iter().map(String::as_str))
-            .into_iter()
-            .map(|index| index as u32)
-            .collect();
+        let mut functions: BTreeSet<u32> =
+            symbols::called(name, strings.iter().map(String::as_str)).into_iter().map(|index| index as u32).collect();
         if functions.is_empty() {
-            functions = (0..).zip(strings).filter(|(_, text)| key_name(text) == name).map(|(index, _)| index).collect();
+            functions =
+                (0..).zip(strings).filter(|(_, text)| key_name(text) == name).map(|(index, _)| index).collect();
         }
         let inlined = Inlined { name: wanted.to_owned(), functions, file: file.map(str::to_owned) };
         (!inlined.hosts(profile).is_empty()).then_some(inlined)

@@ -43,7 +43,9 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
         out.flush()?;
         let host = places.first().map(|host| quoted(&host.to_string()));
         let command = host.map(|host| format!("`harness callers {} {host}`", quoted(&path.display().to_string())));
-        terminal::notes(command.map(|command| format!("{command} shows who calls what it is inlined into")).as_slice());
+        terminal::notes(
+            command.map(|command| format!("{command} shows who calls what it is inlined into")).as_slice(),
+        );
         return Ok(ExitCode::Good);
     }
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;

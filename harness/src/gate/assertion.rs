@@ -14,6 +14,7 @@ use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
+use crate::text::near::nearest;
 use crate::text::number::{group, parse_millionths, parse_number, percent};
 
 /// One assertion, as it was written.
@@ -399,8 +400,9 @@ impl Assertion {
         };
         Ok(match &self.measure {
             Measure::Metric(metric, name) => {
-                let known =
-                    |numbers: &Numbers| numbers[*metric].ok_or_else(|| Unmeasured::from(metric.descriptor().unknown.to_owned()));
+                let known = |numbers: &Numbers| {
+                    numbers[*metric].ok_or_else(|| Unmeasured::from(metric.descriptor().unknown.to_owned()))
+                };
                 let part = match metric.subject() {
                     Subject::Run => known(&metrics.run)?,
                     Subject::Function => function(name, *metric)?,
@@ -542,7 +544,8 @@ fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
         return Ok(());
     }
     let bare: Vec<&str> = known.iter().flat_map(|known| stacks::words_of(known)).collect();
-    let hint = nearest(name, bare.into_iter()).map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+    let hint =
+        nearest(name, bare.into_iter()).map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
     Err(Unmeasured::unknown(None, name, format!("no interrupt is called {name}{hint}")))
 }
 
@@ -588,13 +591,6 @@ fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
         });
     }
     depths.into_iter().max().unwrap_or(0)
-}
-
-/// The known word that looks most like another one, if any does.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|known| (strsim::damerau_levenshtein(word, known), known));
-    // A third of the letters may be wrong.
-    scored.filter(|(distance, known)| *distance * 3 <= known.len().max(3)).min().map(|(_, known)| known)
 }
 
 /// Whether a profile's image has a function of that name; what to type instead.
@@ -705,7 +701,12 @@ mod tests {
             ("calls(\"mian\") == 0", Some(Subject::Function), "mian", "no function is called mian"),
             ("max(\"mian\") < 5", Some(Subject::Function), "mian", "no function is called mian"),
             ("task(\"nte\") <= 5%", Some(Subject::Task), "nte", "no task nte ran; did you mean net?"),
-            ("zone(\"decod\") < 5", Some(Subject::Zone), "decod", "the firmware has no zone `decod`; did you mean `decode`?"),
+            (
+                "zone(\"decod\") < 5",
+                Some(Subject::Zone),
+                "decod",
+                "the firmware has no zone `decod`; did you mean `decode`?",
+            ),
             ("irq(\"UART1\") <= 5%", None, "UART1", "no interrupt is called UART1; did you mean UART0?"),
             ("handler_max(\"SysTik\") < 5", None, "SysTik", "no interrupt is called SysTik; did you mean SysTick?"),
         ] {

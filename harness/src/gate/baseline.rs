@@ -134,7 +134,8 @@ impl Baseline {
                     baseline.made_with.insert((word.to_owned(), value.to_owned()));
                 }
                 [word, value] => {
-                    let metric = Metric::kept(Subject::Run).find(|metric| metric.word() == word).with_context(error)?;
+                    let metric =
+                        Metric::kept(Subject::Run).find(|metric| metric.word() == word).with_context(error)?;
                     metrics.run[metric] = Some(value.parse().with_context(error)?);
                 }
                 _ => bail!(error()),

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use crate::analysis::compare::{Change, Comparison, Fate};
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Subject, key_name};
-use crate::gate::assertion::nearest;
 use crate::gate::defined::defined;
 use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::judgement::{Judgement, Why, judge};
@@ -16,6 +15,7 @@ use crate::gate::suite::Case;
 use crate::gate::threshold::{Meant, Origin, Threshold};
 use crate::gate::work;
 use crate::image::symbols;
+use crate::text::near::nearest;
 use crate::text::number::group;
 
 /// What a case is held against.
@@ -77,9 +77,8 @@ pub fn hold(case: &Case, against: &Against<'_>) -> Held {
         judged.judgements.retain(|judgement| judgement.fate != Fate::Vanished);
     }
     let crossed: Vec<&Judgement> = judged.judgements.iter().filter(|judgement| judgement.crossed).collect();
-    held.is_by_baseline |= crossed.iter().any(|judgement| {
-        !judgement.limit.is_absolute() || judgement.fate == Fate::Vanished
-    });
+    held.is_by_baseline |=
+        crossed.iter().any(|judgement| !judgement.limit.is_absolute() || judgement.fate == Fate::Vanished);
     let of_function = crossed.iter().find(|judgement| judgement.metric.subject() == Subject::Function);
     held.crossed_function = of_function.map(|judgement| judgement.subject.clone());
     held.findings.extend(crossed.iter().map(|judgement| crossed_finding(case, judgement, &meant, against)));
@@ -142,12 +141,15 @@ fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String
         Why::Missing if pattern.is_name() => known.missing(of, &pattern.text),
         Why::Missing => format!("no {} in this run{or_baseline} matches", noun(of)),
         Why::UnknownNow if matches!(metric, Metric::Calls | Metric::Inclusive) => {
-            "it is inlined, and entries of inlined code are not counted; limit `self`, or name what is called".to_owned()
+            "it is inlined, and entries of inlined code are not counted; limit `self`, or name what is called"
+                .to_owned()
         }
         Why::UnknownNow => descriptor.unknown.to_owned(),
         Why::UnknownBefore => {
             let name = against.baseline.unwrap_or_default();
-            format!("{threshold}: the baseline {name} was made without this number; --save-baseline {name} makes it anew")
+            format!(
+                "{threshold}: the baseline {name} was made without this number; --save-baseline {name} makes it anew"
+            )
         }
     })
 }
@@ -230,12 +232,17 @@ fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> S
     let of_subject = metric.subject();
     let new: Vec<&str> = match of_subject {
         Subject::Function => compared.functions.iter().filter(is_new).map(|change| &*change.plain_name).collect(),
-        Subject::Task => compared.tasks.iter().filter(|task| task.fate() == Fate::New).map(|task| &*task.name).collect(),
-        Subject::Zone => compared.zones.iter().filter(|zone| zone.fate() == Fate::New).map(|zone| &*zone.name).collect(),
+        Subject::Task => {
+            compared.tasks.iter().filter(|task| task.fate() == Fate::New).map(|task| &*task.name).collect()
+        }
+        Subject::Zone => {
+            compared.zones.iter().filter(|zone| zone.fate() == Fate::New).map(|zone| &*zone.name).collect()
+        }
         Subject::Run => Vec::new(),
     };
     let mut names = meant.get(subject).into_iter().flatten().map(String::as_str).chain([subject.as_str()]);
-    let is_function = |name: &str| known.profile.names.functions.iter().any(|function| key_name(&function.name) == name);
+    let is_function =
+        |name: &str| known.profile.names.functions.iter().any(|function| key_name(&function.name) == name);
     if of_subject == Subject::Function && names.clone().any(is_function) {
         return "; the image still has it, and it did not run".to_owned();
     }

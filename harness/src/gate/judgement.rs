@@ -120,7 +120,9 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, h
                 for &index in &matching {
                     match held {
                         Ok(_) => seen[index].is_held = true,
-                        Err(why) => seen[index].why = Some(why),
+                        // What this run knows of any of them, a baseline of it would know, too.
+                        Err(Why::UnknownBefore) => seen[index].why = Some(Why::UnknownBefore),
+                        Err(why) => drop(seen[index].why.get_or_insert(why)),
                     }
                 }
                 if let (Ok(Some(crossed)), false) = (held, threshold.pattern.is_generic(meant)) {
@@ -312,7 +314,8 @@ mod tests {
         };
         let metrics: Vec<Metric> = Subject::ALL.into_iter().flat_map(Metric::compared).collect();
         let ceiling = Limit { worse: Worse::More, bound: Bound::Absolute(0) };
-        let thresholds = metrics.iter().map(|&metric| Threshold::new(metric, ALL, ceiling, Origin::default()).unwrap());
+        let thresholds =
+            metrics.iter().map(|&metric| Threshold::new(metric, ALL, ceiling, Origin::default()).unwrap());
         let judged = judge(&thresholds.collect::<Vec<_>>(), &Meant::new(), &comparison, true);
         assert!(judged.judgements.iter().all(|judgement| judgement.crossed) && judged.unheld.is_empty());
         assert_eq!(judged.judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
@@ -361,8 +364,7 @@ mod tests {
                         let parsed = Limit::parse(Worse::More, limit).unwrap();
                         let threshold = Threshold::new(metric, pattern, parsed, Origin::default()).unwrap();
                         assert_eq!(threshold.pattern.is_name(), is_name);
-                        let Judged { judgements, unheld } =
-                            judge(&[threshold], &Meant::new(), &comparison, true);
+                        let Judged { judgements, unheld } = judge(&[threshold], &Meant::new(), &comparison, true);
                         let found = match (&judgements[..], &unheld[..]) {
                             ([judgement], []) => Ok(Some(judgement.crossed)),
                             ([], []) => Ok(None),

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metrics, Subject, key_name};
-use crate::gate::assertion::nearest;
 use crate::gate::threshold::Pattern;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::Profile;
+use crate::text::near::nearest;
 
 /// Most names that a message lists where none is near.
 const MAX_LISTED: usize = 8;
@@ -82,7 +82,9 @@ impl Known<'_> {
         let sides = || self.before.into_iter().chain([self.now]);
         match of {
             Subject::Run => BTreeSet::new(),
-            Subject::Function => sides().flat_map(|side| side.functions.keys()).map(|key| key.name.as_str()).collect(),
+            Subject::Function => {
+                sides().flat_map(|side| side.functions.keys()).map(|key| key.name.as_str()).collect()
+            }
             Subject::Task => sides().flat_map(|side| side.tasks.keys()).map(String::as_str).collect(),
             Subject::Zone => {
                 let ran = sides().flat_map(|side| side.zones.keys());

@@ -87,25 +87,30 @@ fn failed(case: &CaseResult, directory: &Path, out: &mut impl Write) -> io::Resu
         writeln!(out, "\n{}\n", code(&comparison.explanation))?;
         let changed = &comparison.functions;
         if !changed.is_empty() {
-            writeln!(out, "| Function | Before | After | Change |\n|---|--:|--:|--:|")?;
+            writeln!(out, "| Function | Own before | Own after | Change | Of itself |\n|---|--:|--:|--:|--:|")?;
             for change in changed.iter().take(ROWS) {
                 let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
                 let fate = match change.fate.describe() {
                     "" => String::new(),
                     fate => format!(" *({fate})*"),
                 };
+                let own = change.self_insns;
+                let of_itself = match (own.before, own.after) {
+                    (Some(before @ 1..), Some(_)) => signed_percent(own.difference(), before),
+                    _ => String::new(),
+                };
                 writeln!(
                     out,
-                    "| {}{fate} | {} | {} | {} |",
+                    "| {}{fate} | {} | {} | {} | {of_itself} |",
                     cell(&change.name),
-                    number(change.self_insns.before),
-                    number(change.self_insns.after),
-                    signed(change.self_insns.difference())
+                    number(own.before),
+                    number(own.after),
+                    signed(own.difference())
                 )?;
             }
             if changed.len() > ROWS {
                 let rest: i128 = changed[ROWS..].iter().map(|change| change.self_insns.difference()).sum();
-                writeln!(out, "| {} others | | | {} |", changed.len() - ROWS, signed(rest))?;
+                writeln!(out, "| {} others | | | {} | |", changed.len() - ROWS, signed(rest))?;
             }
         }
         for mismatch in &comparison.mismatches {

@@ -118,7 +118,8 @@ impl Root {
 /// A whole path without links, also of what is not there yet.
 fn absolute(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let there = whole.ancestors().find_map(|above| Some((above.canonicalize().ok()?, whole.strip_prefix(above).ok()?)));
+    let there =
+        whole.ancestors().find_map(|above| Some((above.canonicalize().ok()?, whole.strip_prefix(above).ok()?)));
     there.map_or_else(|| whole.clone(), |(above, rest)| above.join(rest))
 }
 

@@ -522,8 +522,10 @@ mod tests {
             place: ("harness.toml".to_owned(), 3),
             is_mistake,
         };
-        let with = |name: &str, idle_limits: &[IdleLimit]| {
-            CaseResult { idle_limits: idle_limits.to_vec(), exit_code: 0, ..case(name, ExitCode::Good) }
+        let with = |name: &str, idle_limits: &[IdleLimit]| CaseResult {
+            idle_limits: idle_limits.to_vec(),
+            exit_code: 0,
+            ..case(name, ExitCode::Good)
         };
         let (typo, pattern) = (idle("thresholds.self \"crc33\"", true), idle("thresholds.self \"crc33*\"", false));
         let chosen = || (["a", "b"].map(str::to_owned).to_vec(), 0);

@@ -52,7 +52,9 @@ impl Threshold {
     /// When the pattern is no glob, or an unknown word with `@`.
     pub fn new(metric: Metric, pattern: &str, limit: Limit, origin: Origin) -> Result<Threshold, InputError> {
         if pattern.starts_with('@') && pattern != ALL {
-            return Err(InputError::new(format!("{pattern:?}: write {ALL:?}, a name, or a pattern such as \"crc*\"")));
+            return Err(InputError::new(format!(
+                "{pattern:?}: write {ALL:?}, a name, or a pattern such as \"crc*\""
+            )));
         }
         Ok(Threshold { metric, pattern: Pattern::new(pattern)?, limit, origin })
     }
@@ -131,7 +133,14 @@ mod tests {
     #[test]
     fn names_are_told_from_patterns_also_those_of_rust() {
         let is_name = |text: &str| Pattern::new(text).unwrap().is_name();
-        for name in ["crc32", "app::sorts::{closure}", "<[u8]>::f", "core::slice::<impl [T]>::swap", "init (uart.c)", "main::{lambda(int, int)#1}"] {
+        for name in [
+            "crc32",
+            "app::sorts::{closure}",
+            "<[u8]>::f",
+            "core::slice::<impl [T]>::swap",
+            "init (uart.c)",
+            "main::{lambda(int, int)#1}",
+        ] {
             assert!(is_name(name), "{name}");
         }
         for pattern in ["crc*", "uart_?", "uart[0-9]_irq", "[ab]c", "{crc,sort}_*", "{crc,sort}", ALL] {

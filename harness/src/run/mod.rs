@@ -14,6 +14,7 @@ pub mod launcher;
 pub mod making;
 pub mod memory;
 pub mod monitor;
+pub(crate) mod offered;
 mod only;
 pub mod options;
 mod parts;

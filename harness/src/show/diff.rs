@@ -68,8 +68,10 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
     // A column in which nothing stands is none.
     let is_empty = |column: usize| lines[1..].iter().all(|line| line[column].is_empty());
     if is_empty(5) {
-        let lines: Vec<[String; COLUMNS - 1]> =
-            lines.into_iter().map(|[name, before, after, change, share, _, calls]| [name, before, after, change, share, calls]).collect();
+        let lines: Vec<[String; COLUMNS - 1]> = lines
+            .into_iter()
+            .map(|[name, before, after, change, share, _, calls]| [name, before, after, change, share, calls])
+            .collect();
         write_table(&lines, out)?;
     } else {
         write_table(&lines, out)?;

@@ -314,7 +314,10 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
                 "other                   58    2.46%         50     50        0  src/blinky.c:7",
             ]
         );
-        assert!(text.contains("\nInstructions: of a function's code, with what is inlined into it. Own lines: "), "{text}");
+        assert!(
+            text.contains("\nInstructions: of a function's code, with what is inlined into it. Own lines: "),
+            "{text}"
+        );
         let narrow = shown(&profile, SummarySize { width_columns: Some(80), ..SummarySize::default() });
         assert!(!narrow.contains("Own lines"), "{narrow}");
     }

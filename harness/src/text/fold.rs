@@ -43,7 +43,8 @@ pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize
         return vec![line.trim_end().to_owned()];
     };
     let room = width_columns.saturating_sub(head_columns);
-    let below = |lines: Vec<String>, indent: usize| lines.into_iter().map(move |line| format!("{:indent$}{line}", ""));
+    let below =
+        |lines: Vec<String>, indent: usize| lines.into_iter().map(move |line| format!("{:indent$}{line}", ""));
     if room < MIN_COLUMNS {
         let text = words(text, width_columns - indent);
         return [head.trim_end().to_owned()].into_iter().chain(below(text, indent)).collect();
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_sentence_behind_a_head_goes_on_below_itself_or_in_the_next_line() {
-        let (head, text) = ("FAIL  image  1,234  ", "total instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on");
+        let (head, text) =
+            ("FAIL  image  1,234  ", "total instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on");
         assert_eq!(behind(head, text, 6, None), [format!("{head}{text}")]);
         assert_eq!(
             behind(head, text, 6, Some(51)),
@@ -195,9 +197,15 @@ mod tests {
         // A number stays with its unit, whatever the width.
         for width in 36..70 {
             let lines = behind(head, text, 6, Some(width));
-            assert!(lines.iter().all(|line| columns(line) <= width && !line.trim_start().starts_with('%')), "{lines:?}");
-            assert_eq!(lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" "), "FAIL image 1,234 total \
-                instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on");
+            assert!(
+                lines.iter().all(|line| columns(line) <= width && !line.trim_start().starts_with('%')),
+                "{lines:?}"
+            );
+            assert_eq!(
+                lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
+                "FAIL image 1,234 total \
+                instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on"
+            );
         }
     }
 

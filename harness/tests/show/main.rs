@@ -8,5 +8,6 @@ mod differential;
 mod generics;
 mod look;
 mod manual;
+mod own;
 mod report;
 mod screen;

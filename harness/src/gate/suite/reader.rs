@@ -10,7 +10,7 @@ use wire::input::MAX_BYTES;
 use crate::analysis::metrics::Subject;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
-use crate::gate::assertion::{Assertion, nearest};
+use crate::gate::assertion::Assertion;
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::limit::{Limit, Worse};
 use crate::gate::suite::Case;
@@ -26,6 +26,7 @@ use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
 use crate::run::semihosting::Semihosting;
+use crate::text::near::nearest;
 use crate::text::number::parse_number;
 
 /// Makes cases of a file's entries; it keeps the text, so that a message can say the line.
