@@ -30,6 +30,7 @@ use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
 use crate::run::memory::{self, Unread};
+use crate::run::offered;
 use crate::run::options::Options;
 use crate::run::plan::Plan;
 use crate::run::records::{Progress, Records};
@@ -128,6 +129,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     };
     let mut image = Image::open(&options.firmware, &load)?;
     let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
+    offered::check(options, &choice)?;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
     warn(&choice.warnings);

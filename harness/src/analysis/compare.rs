@@ -205,9 +205,28 @@ impl Change {
     pub fn self_insns(&self) -> Pair {
         self.numbers[Metric::SelfInsns]
     }
+
+    /// Instructions of its code with what is inlined into it, where that is known of either side and is another number
+    /// there.
+    pub fn code_insns(&self) -> Option<Pair> {
+        let (code, own) = (self.numbers[Metric::Code], self.self_insns());
+        let is_other = |code: Option<u64>, own: Option<u64>| code.is_some() && code != own;
+        (is_other(code.before, own.before) || is_other(code.after, own.after)).then_some(code)
+    }
 }
 
 impl NamedChange {
+    /// Whether it is on one side only: of what is there some number is known.
+    pub fn fate(&self) -> Fate {
+        let is_known =
+            |side: fn(&Pair) -> Option<u64>| Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some());
+        match (is_known(|pair| pair.before), is_known(|pair| pair.after)) {
+            (false, true) => Fate::New,
+            (true, false) => Fate::Vanished,
+            _ => Fate::Stays,
+        }
+    }
+
     /// Whether anything is different.
     pub fn is_one(&self) -> bool {
         let is_compared = |metric: &&Metric| metric.descriptor().role == Role::Compared;
@@ -222,8 +241,8 @@ impl Comparison {
         self.run[Metric::Total]
     }
 
-    /// The change of the whole and of the functions that account for it, in percent of the whole before, in
-    /// order, adding up to the whole.
+    /// The change of the whole and of the functions that account for it by their own lines, in percent of the whole
+    /// before, in order, adding up to the whole.
     pub fn explain(&self) -> String {
         let whole = self.total_insns().before.unwrap_or(0);
         if self.total_insns().difference() == 0
@@ -245,7 +264,11 @@ impl Comparison {
             let rest: i128 = changed[NAMED..].iter().map(|change| change.self_insns().difference()).sum();
             parts.push(format!("{} others {}", changed.len() - NAMED, signed_percent(rest, whole)));
         }
-        format!("total {}: {}", signed_percent(self.total_insns().difference(), whole), parts.join(", "))
+        format!(
+            "total {}, by own lines: {}",
+            signed_percent(self.total_insns().difference(), whole),
+            parts.join(", ")
+        )
     }
 }
 
@@ -272,7 +295,7 @@ mod tests {
         let before = metrics(&[("crc", "a.c", 500, 0), ("sort", "a.c", 400, 0), ("main", "a.c", 100, 0)]);
         let after = metrics(&[("crc", "a.c", 519, 0), ("sort", "a.c", 399, 0), ("main", "a.c", 100, 0)]);
         let comparison = compare(Some(&before), &after);
-        assert_eq!(comparison.explain(), "total +1.80 %: crc +1.90 %, sort \u{2212}0.10 %");
+        assert_eq!(comparison.explain(), "total +1.80 %, by own lines: crc +1.90 %, sort \u{2212}0.10 %");
         let sum: i128 = comparison.functions.iter().map(|change| change.self_insns().difference()).sum();
         assert_eq!(sum, comparison.total_insns().difference());
         assert_eq!(compare(Some(&before), &before).explain(), "total unchanged");

@@ -9,8 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 
+use crate::analysis::column::Values;
 use crate::analysis::disassembly::{Disassembler, Unit};
 use crate::analysis::functions::{self, Row, Table};
+use crate::analysis::lookup::Inlined;
+use crate::analysis::metrics;
 use crate::analysis::place::{self, Place};
 use crate::analysis::source::Sources;
 use crate::image::symbols;
@@ -22,8 +25,12 @@ const MAX_TARGET_CHARS: usize = 60;
 /// A function and what it executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// Its row of the table; without a share in the run where it never executed.
+    /// Its row of the table; without a share in the run where it never executed. Of a part, with the numbers of that.
     pub row: Row,
+    /// Instructions of its own lines, wherever they are inlined: what comparisons show; of a part, those in it.
+    pub own_insns: u64,
+    /// The function that is inlined here, of which this is all: a part of the row's.
+    pub inlined: Option<String>,
     /// Its size in bytes; None where it is none, but the boot ROM or a range of addresses.
     pub size_bytes: Option<u64>,
     /// Instructions of the window, in all functions.
@@ -100,6 +107,8 @@ pub struct Lister<'a> {
     table: Table,
     /// Index of the row of a place, by its first address.
     row_of: HashMap<Option<u64>, usize>,
+    /// Instructions of own lines by first address.
+    own_insns: Values,
     /// Size and executions by address.
     insns: BTreeMap<u64, (u8, u64)>,
     samples: BTreeMap<u64, u64>,
@@ -120,7 +129,8 @@ impl<'a> Lister<'a> {
         let disassembler = isa.map(Disassembler::new).transpose()?;
         let table = functions::table(profile);
         let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
-        Ok(Lister { profile, disassembler, table, row_of, insns, samples: profile.samples_by_pc() })
+        let (own_insns, samples) = (metrics::own_lines(profile), profile.samples_by_pc());
+        Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples })
     }
 
     /// Rows of the functions that executed, most instructions first.
@@ -131,9 +141,34 @@ impl<'a> Lister<'a> {
     /// The listing of a place, of which any address will do.
     pub fn list(&self, place: Place<'_>, sources: &mut Sources) -> Listing {
         let row = self.row(place);
+        let own_insns = self.own_insns.get(&row.start).copied().unwrap_or(row.self_insns);
+        let listing = self.list_those(place, |_| true, sources);
+        Listing { own_insns, row, ..listing }
+    }
+
+    /// The listing of what is inlined of a function into a place.
+    pub fn list_inlined(&self, place: Place<'_>, inlined: &Inlined, sources: &mut Sources) -> Listing {
+        let profile = self.profile;
+        let frames = |address: u64| profile.names.frames_at(address);
+        let is_of_it = |address: u64| frames(address).iter().any(|frame| inlined.is(profile, frame));
+        let is_own = |address: u64| frames(address).last().is_some_and(|frame| inlined.is(profile, frame));
+        let listing = self.list_those(place, is_of_it, sources);
+        let sum = |of: fn(&Instruction) -> u64| listing.instructions().map(of).sum::<u64>();
+        let (self_insns, samples) = (sum(|insn| insn.count), sum(|insn| insn.samples));
+        let own = listing.instructions().filter(|insn| is_own(insn.address));
+        let own_insns = own.map(|insn| insn.count).sum();
+        let size_bytes = listing.instructions().map(|insn| u64::from(insn.size_bytes)).sum();
+        let row = Row { self_insns, samples, ..self.row(place) };
+        let inlined = Some(inlined.name.clone());
+        Listing { row, own_insns, inlined, size_bytes: Some(size_bytes), ..listing }
+    }
+
+    /// The listing of those instructions of a place.
+    fn list_those(&self, place: Place<'_>, is_listed: impl Fn(u64) -> bool, sources: &mut Sources) -> Listing {
+        let row = self.row(place);
         let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
         let mut runs: Vec<OpenRun<'_>> = Vec::new();
-        for instruction in self.instructions(place) {
+        for instruction in self.instructions(place).into_iter().filter(|insn| is_listed(insn.address)) {
             let frames = self.profile.names.frames_at(instruction.address);
             let names = &self.profile.names;
             let line = names.code_line_at(instruction.address).or_else(|| names.line_at(instruction.address));
@@ -177,6 +212,8 @@ impl<'a> Lister<'a> {
             total_samples: self.table.total_samples,
             lines: lines.collect(),
             runs,
+            own_insns: row.self_insns,
+            inlined: None,
             row,
         }
     }
@@ -317,6 +354,21 @@ mod tests {
         let lines: Vec<_> = listing.lines.iter().map(|line| (&*line.file, line.line, line.insns)).collect();
         assert_eq!(lines, [("src/blinky.c", 9, 6), ("inc/gpio.h", 4, 3)]);
         assert_eq!(listing.row.self_insns, 9);
+    }
+
+    #[test]
+    fn what_is_inlined_is_listed_alone() {
+        let mut profile = profile().frames(0x42, &["main", "gpio_set", "wait"]).frames(0x46, &["main", "gpio_set"]);
+        profile.names.locations.sort_unstable();
+        let (places, inlined) = lookup::places_or_inlined(&profile, "gpio_set").unwrap();
+        let lister = Lister::new(&profile).unwrap();
+        let listing = lister.list_inlined(places[0], &inlined.unwrap(), &mut Sources::default());
+        let listed: Vec<u64> = listing.instructions().map(|insn| insn.address).collect();
+        assert_eq!(
+            (listed, listing.inlined.as_deref(), &*listing.row.name),
+            (vec![0x42, 0x46], Some("gpio_set"), "main")
+        );
+        assert_eq!((listing.row.self_insns, listing.own_insns, listing.size_bytes), (6, 3, Some(6)));
     }
 
     #[test]

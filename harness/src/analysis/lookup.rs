@@ -1,20 +1,89 @@
 //! The function that a person means, in a saved profile: for every command that is about one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::metrics::{Metrics, key_name};
+use crate::analysis::metrics::{Metrics, file_name, key_name};
 use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
-use crate::profile::{Frame, Profile};
+use crate::profile::{Frame, Function, Profile};
 use crate::text::number::Hex;
 
 /// Most candidates that a message lists.
 const MAX_LISTED: usize = 10;
 
-/// What a person means: a function by name, `FILE:NAME`, an address in code, or a place of the table of
-/// functions as it is called there. Several places are the instances of one generic, by address.
+/// A function that has no code of its own, for it is inlined wherever it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// Its name.
+    pub name: String,
+    /// Its names in the profile, as frames have them, and the last part of its file's path where only that tells it from
+    /// others.
+    functions: BTreeSet<u32>,
+    file: Option<String>,
+}
+
+impl Inlined {
+    /// Whether a frame is it.
+    pub fn is(&self, profile: &Profile, frame: &Frame) -> bool {
+        let text = |index: u32| profile.names.strings.get(index as usize).map_or("", String::as_str);
+        let is_file = |file: &String| frame.file.is_some_and(|index| file_name(text(index)) == file);
+        frame.inlined && self.functions.contains(&frame.function) && self.file.as_ref().is_none_or(is_file)
+    }
+
+    /// The functions into which it is inlined, by address.
+    pub fn hosts<'p>(&self, profile: &'p Profile) -> Vec<Place<'p>> {
+        let names = &profile.names;
+        let is_it: Vec<bool> =
+            names.stacks.iter().map(|stack| stack.iter().any(|frame| self.is(profile, frame))).collect();
+        let with = |stack: u32| is_it.get(stack as usize) == Some(&true);
+        let found = names.locations.iter().filter(|(_, stack)| with(*stack));
+        let hosts: BTreeMap<_, _> =
+            found.map(|&(pc, _)| Place::of(profile, pc)).map(|place| (place.key(), place)).collect();
+        hosts.into_values().collect()
+    }
+}
+
+/// What a person means by a name: places, as [`places`] finds them, or else a function that only exists inlined.
+///
+/// # Errors
+/// Those of [`places`].
+pub fn places_or_inlined<'p>(
+    profile: &'p Profile,
+    wanted: &str,
+) -> Result<(Vec<Place<'p>>, Option<Inlined>), InputError> {
+    match (places(profile, wanted), inlined(profile, wanted)) {
+        (Err(_), Some(inlined)) => Ok((inlined.hosts(profile), Some(inlined))),
+        (places, _) => Ok((places?, None)),
+    }
+}
+
+/// The function of that name that is inlined somewhere.
+fn inlined(profile: &Profile, wanted: &str) -> Option<Inlined> {
+    let wanted = wanted.trim();
+    let strings = &profile.names.strings;
+    let of = |name: &str, file: Option<&str>| {
+        let mut functions: BTreeSet<u32> =
+            symbols::called(name, strings.iter().map(String::as_str)).into_iter().map(|index| index as u32).collect();
+        if functions.is_empty() {
+            functions =
+                (0..).zip(strings).filter(|(_, text)| key_name(text) == name).map(|(index, _)| index).collect();
+        }
+        let inlined = Inlined { name: wanted.to_owned(), functions, file: file.map(str::to_owned) };
+        (!inlined.hosts(profile).is_empty()).then_some(inlined)
+    };
+    of(wanted, None).or_else(|| name_and_file(wanted).and_then(|(name, file)| of(name, Some(file))))
+}
+
+/// The parts of `init (uart.c)`, as verdicts name a function that has namesakes.
+fn name_and_file(wanted: &str) -> Option<(&str, &str)> {
+    wanted.strip_suffix(')')?.rsplit_once(" (")
+}
+
+/// What a person means: a function by name, `FILE:NAME`, `NAME (FILE)`, an address in code, or a place of the table of
+/// functions as it is called there. Several places are the instances of one generic, by address, or what comparisons
+/// take together.
 ///
 /// # Errors
 /// When there is none, or different functions are called so; the message says what to type instead.
@@ -57,13 +126,36 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
             Err(InputError::new(message))
         }
         Err(missing @ NotFound::NoBytes { .. }) => Err(InputError::new(missing.to_string())),
-        Err(missing @ NotFound::Missing { .. }) => match inlined_into(profile, wanted) {
-            into if into.is_empty() => Err(InputError::new(missing.to_string())),
-            into => Err(InputError::new(format!(
+        Err(missing @ NotFound::Missing { .. }) => {
+            let compared = compared_as(profile, wanted);
+            if !compared.is_empty() {
+                return Ok(compared);
+            }
+            let Some(inlined) = inlined(profile, wanted) else { return Err(InputError::new(missing.to_string())) };
+            let into: BTreeSet<String> = inlined.hosts(profile).iter().map(Place::to_string).collect();
+            Err(InputError::new(format!(
                 "`{wanted}` has no code of its own: it is inlined into `{}`; ask for that",
                 into.into_iter().take(4).collect::<Vec<_>>().join("`, `")
-            ))),
-        },
+            )))
+        }
+    }
+}
+
+/// The functions that comparisons and verdicts call so: with the file where there are namesakes, without the numbers of
+/// closures.
+fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Place<'p>> {
+    let named = |name: &str, file: Option<&str>| -> Vec<Place<'p>> {
+        let functions = profile.names.functions.iter();
+        let is_it = |function: &&Function| {
+            key_name(&function.name) == name
+                && file.is_none_or(|file| function.file.as_deref().is_some_and(|path| file_name(path) == file))
+        };
+        functions.filter(is_it).map(Place::Function).collect()
+    };
+    let found = named(wanted, None);
+    match name_and_file(wanted) {
+        Some((name, file)) if found.is_empty() => named(name, Some(file)),
+        _ => found,
     }
 }
 
@@ -113,17 +205,6 @@ pub fn keys(profile: &Profile, metrics: &Metrics, wanted: &str) -> Result<BTreeS
     Ok(keys)
 }
 
-/// Functions into which one of this name is inlined.
-fn inlined_into(profile: &Profile, wanted: &str) -> BTreeSet<String> {
-    let names = &profile.names;
-    let meant: BTreeSet<usize> =
-        symbols::called(wanted, names.strings.iter().map(String::as_str)).into_iter().collect();
-    let is_wanted = |frame: &Frame| frame.inlined && meant.contains(&(frame.function as usize));
-    let with = |stack: &u32| names.stacks.get(*stack as usize).is_some_and(|stack| stack.iter().any(is_wanted));
-    let places = names.locations.iter().filter(|(_, stack)| with(stack));
-    places.filter_map(|&(pc, _)| Some(names.function_at(pc)?.name.clone())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +251,24 @@ mod tests {
     fn an_inlined_function_says_where_its_code_is() {
         let profile = empty().function("step", 0x50, 0x10).frames(0x52, &["step", "mix"]).insn(0x52, 1);
         assert_eq!(named(&profile, "mix"), "`mix` has no code of its own: it is inlined into `step`; ask for that");
+        let (places, inlined) = places_or_inlined(&profile, "mix").unwrap();
+        assert_eq!(places.iter().map(Place::to_string).collect::<Vec<_>>(), ["step"]);
+        assert_eq!(inlined.unwrap().name, "mix");
+        assert_eq!(places_or_inlined(&profile, "step").unwrap().1, None);
+        assert!(places_or_inlined(&profile, "mxi").is_err());
+    }
+
+    #[test]
+    fn what_a_verdict_prints_is_found() {
+        let mut profile = empty()
+            .function("init", 0x40, 0x10)
+            .function("init", 0x50, 0x10)
+            .function("app::{closure#0}", 0x60, 0x10)
+            .function("app::{closure#3}", 0x70, 0x10);
+        profile.names.functions[1].file = Some("src/uart.c".to_owned());
+        assert_eq!(named(&profile, "init (uart.c)"), "0x50");
+        assert_eq!(named(&profile, "init (blinky.c)"), "0x40");
+        assert_eq!(named(&profile, "app::{closure}"), "0x60 0x70");
+        assert!(named(&profile, "init (spi.c)").starts_with("no function is called"));
     }
 }

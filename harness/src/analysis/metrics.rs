@@ -9,6 +9,7 @@ use std::ops::{Index, IndexMut};
 
 use wire::definition::NodeKind;
 
+use crate::analysis::column::Values;
 use crate::analysis::place::Place;
 use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
@@ -54,7 +55,7 @@ metrics! {
     /// Instructions of a function's own source, not of what it calls.
     SelfInsns => Descriptor {
         word: "self",
-        phrase: "self instructions of",
+        phrase: "own-line instructions of",
         role: Role::Compared,
         needs_exact: false,
         read: Read::Functions(|profile, add| {
@@ -78,6 +79,19 @@ metrics! {
             }
         }),
         where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// Instructions of a function's code, with what is inlined into it. Unknown where it only exists inlined.
+    Code => Descriptor {
+        word: "code",
+        phrase: "instructions of the code of",
+        role: Role::Shown,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            called(profile).iter().for_each(|row| add(Key::new(&row.name, row.file.as_deref()), row.self_insns));
+        }),
+        where_uncounted: None,
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
@@ -293,6 +307,8 @@ pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;
 /// What a metric is used for; each use includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// Two profiles that are compared show it.
+    Shown,
     /// Baselines keep it.
     Kept,
     /// Assertions ask for it.
@@ -351,6 +367,11 @@ impl Metric {
     /// Those that a subject has.
     pub fn of(subject: Subject) -> impl Iterator<Item = Metric> {
         Metric::ALL.iter().copied().filter(move |metric| metric.subject() == subject)
+    }
+
+    /// Those of them that baselines keep.
+    pub fn kept(subject: Subject) -> impl Iterator<Item = Metric> {
+        Metric::of(subject).filter(|metric| metric.descriptor().role >= Role::Kept)
     }
 
     /// Those by which two runs' subjects are compared.
@@ -513,6 +534,21 @@ impl Metrics {
 /// All instructions of the run, as what others are a share of.
 fn of_total(_: &Profile, metrics: &Metrics, _: &str) -> Option<u64> {
     Some(metrics.total_insns())
+}
+
+/// Instructions of functions' own lines, wherever they are inlined, by the functions that the compiler has made code
+/// of, each by its first address: what comparisons hold against each other.
+pub fn own_lines(profile: &Profile) -> Values {
+    let mut own: BTreeMap<Key, u64> = BTreeMap::new();
+    for (pc, insns) in profile.insns() {
+        *own.entry(Key::written_at(profile, pc).0).or_default() += insns;
+    }
+    let rows = called(profile).into_iter();
+    let of_row = |row: functions::Row| {
+        let own = own.get(&Key::new(&row.name, row.file.as_deref())).copied();
+        (row.start, own.unwrap_or(0))
+    };
+    rows.map(of_row).collect()
 }
 
 /// The functions that the compiler has made code of.

@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod attribution;
+pub mod both;
 pub mod callgraph;
 pub mod calltree;
 pub mod column;

@@ -107,6 +107,16 @@ pub struct Sources {
     short: Vec<String>,
 }
 
+/// Whether a path is of a compiler's own libraries or of a package: sources that few have at hand.
+fn is_third_party(path: &str) -> bool {
+    const FOLDERS: [&str; 9] =
+        ["rustc", "rustlib", ".rustup", ".cargo", "registry", "newlib", "picolibc", "libgcc", "libstdc++-v3"];
+    const BEGINNINGS: [&str; 4] = ["newlib-", "picolibc-", "gcc-", "glibc-"];
+    let mut folders = path.split(['/', '\\']);
+    ["/usr/", "/opt/"].iter().any(|above| path.starts_with(above))
+        || folders.any(|folder| FOLDERS.contains(&folder) || BEGINNINGS.iter().any(|begin| folder.starts_with(begin)))
+}
+
 /// What there is of a file.
 #[derive(Debug)]
 enum Found {
@@ -200,13 +210,18 @@ impl Sources {
     /// What the user should know of files that were asked for, one sentence per cause.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(missing) = self.first(|found| matches!(found, Found::Missing)) {
+        let unread = |found: &Found| !matches!(found, Found::Lines(_));
+        if let Some(others) = self.first(|path, found| is_third_party(path) && unread(found)) {
+            notes.push(format!("third-party sources are not shown: {others}"));
+        }
+        let own = |path: &str| !is_third_party(path);
+        if let Some(missing) = self.first(|path, found| own(path) && matches!(found, Found::Missing)) {
             notes.push(format!(
                 "{missing}: not found; say where the sources are with --source-map FROM=TO, which replaces the \
                  beginning of a path"
             ));
         }
-        if let Some(outside) = self.first(|found| matches!(found, Found::Outside)) {
+        if let Some(outside) = self.first(|path, found| own(path) && matches!(found, Found::Outside)) {
             notes.push(format!(
                 "{outside}: left out; sources are read below the current directory, its repository and what \
                  --source-map FROM=TO names, not in hidden directories or through links that lead out of them"
@@ -219,8 +234,8 @@ impl Sources {
     }
 
     /// The first of the files of which this holds, and how many others there are.
-    fn first(&self, holds: impl Fn(&Found) -> bool) -> Option<String> {
-        let mut paths = self.files.iter().filter(|(_, found)| holds(found)).map(|(path, _)| path);
+    fn first(&self, holds: impl Fn(&str, &Found) -> bool) -> Option<String> {
+        let mut paths = self.files.iter().filter(|(path, found)| holds(path, found)).map(|(path, _)| path);
         let first = paths.next()?;
         let more = match paths.count() {
             0 => String::new(),
@@ -281,6 +296,28 @@ mod tests {
         assert!(notes[0].starts_with("/build/b.c: not found; ") && notes[0].contains("--source-map"), "{notes:?}");
         assert!(notes[1].starts_with("/build/a.c has fewer lines"), "{notes:?}");
         assert_eq!(notes.len(), 2);
+    }
+
+    #[test]
+    fn third_party_sources_that_are_missing_take_one_line_without_advice() {
+        let mut sources = Sources::new(SourceMap::default());
+        for file in [
+            "/rustc/59807616e1fa/library/core/src/num/mod.rs",
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/cortex-m-0.7.7/src/asm.rs",
+            "/build/newlib-4.4/newlib/libc/string/memcpy.c",
+            "../../../../gcc-14.2.0/libgcc/config/arm/ieee754-sf.S",
+        ] {
+            assert_eq!(sources.line(file, 1), None);
+        }
+        let notes = sources.notes();
+        assert_eq!(
+            notes,
+            [
+                "third-party sources are not shown: ../../../../gcc-14.2.0/libgcc/config/arm/ieee754-sf.S and 3 other files"
+            ]
+        );
+        assert_eq!(sources.line("/build/app/main.c", 1), None);
+        assert!(sources.notes()[1].contains("/build/app/main.c: not found; say where the sources are"));
     }
 
     #[test]

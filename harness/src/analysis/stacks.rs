@@ -10,7 +10,7 @@ use wire::definition::{FrameKind, NodeKind, Unknown};
 
 use crate::analysis::place::Place;
 use crate::analysis::rtic;
-use crate::profile::{Profile, StackFrame, Task};
+use crate::profile::{Profile, SpanKind, StackFrame, Task};
 
 /// How stacks are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,9 @@ const HANDLER_SUFFIXES: [&str; 7] = ["_IRQHandler", "IRQHandler", "_Handler", "_
 /// First number of the interrupts that each chip has of its own (Cortex-M).
 const FIRST_EXTERNAL: u64 = 16;
 
+/// The bit of RISC-V's mcause, widened to 64 bits, that tells interrupts from traps.
+const INTERRUPT: u64 = 1 << 63;
+
 /// Names of a profile's exceptions.
 #[derive(Debug)]
 pub struct Exceptions<'a> {
@@ -96,12 +99,16 @@ const AND: &str = ", ";
 
 /// Whether an interrupt is meant by a name: as it is shown, without brackets, without its tasks, or by one of these.
 pub fn is_interrupt(shown: &str, name: &str) -> bool {
-    let bare =
-        shown.strip_prefix("[irq ").or_else(|| shown.strip_prefix("[trap ")).and_then(|bare| bare.strip_suffix(']'));
+    shown == name || words_of(shown).contains(&name)
+}
+
+/// The names by which an interrupt is meant: without brackets, without its tasks, and these.
+pub fn words_of(shown: &str) -> Vec<&str> {
+    let bare = shown.strip_prefix("[irq ").or_else(|| shown.strip_prefix("[trap "));
+    let bare = bare.and_then(|bare| bare.strip_suffix(']'));
     let parts = bare.and_then(|bare| bare.split_once(RUNS));
-    shown == name
-        || bare == Some(name)
-        || parts.is_some_and(|(interrupt, tasks)| interrupt == name || tasks.split(AND).any(|task| task == name))
+    let parts = parts.into_iter().flat_map(|(interrupt, tasks)| [interrupt].into_iter().chain(tasks.split(AND)));
+    bare.into_iter().chain(parts).collect()
 }
 
 impl<'a> Exceptions<'a> {
@@ -142,6 +149,40 @@ impl<'a> Exceptions<'a> {
             }
             _ => name,
         }
+    }
+
+    /// The names of all exceptions that came, that the architecture has, or that a function of the image handles by
+    /// its name.
+    pub fn names(&self) -> BTreeSet<String> {
+        let profile = self.profile;
+        let mut names = BTreeSet::new();
+        for frame in &profile.stacks {
+            if let FrameKind::Exception { number, handler, .. } = frame.kind {
+                names.insert(self.name(number, handler));
+            }
+        }
+        for (node, number) in (1..).zip(&profile.tree) {
+            if let NodeKind::Exception { number } = number.kind {
+                names.insert(self.at(node, number));
+            }
+        }
+        for span in &profile.spans {
+            if let SpanKind::Exception { number } = span.kind {
+                names.insert(self.name(number, span.longest_at));
+            }
+        }
+        if profile.facts.is_arm() {
+            names.extend((1..FIRST_EXTERNAL).map(|number| self.bare_name(number, 0)));
+        } else {
+            names.extend((0..=FIRST_EXTERNAL).flat_map(|cause| [cause, cause | INTERRUPT]).map(riscv_trap));
+        }
+        for function in &profile.names.functions {
+            let bare = HANDLER_SUFFIXES.iter().find_map(|suffix| function.name.strip_suffix(suffix));
+            names.extend(bare.map(|bare| format!("[irq {bare}]")));
+        }
+        let tasks = self.tasks.iter().flat_map(|(handler, tasks)| tasks.iter().chain([handler]));
+        names.extend(tasks.map(|name| format!("[irq {name}]")));
+        names
     }
 
     fn bare_name(&self, number: u64, handler: u64) -> String {
@@ -188,7 +229,6 @@ impl<'a> Exceptions<'a> {
 
 /// The name of a RISC-V trap by mcause: RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
 fn riscv_trap(number: u64) -> String {
-    const INTERRUPT: u64 = 1 << 63;
     if number & INTERRUPT != 0 {
         return match number & !INTERRUPT {
             1 => "[irq supervisor software]".to_owned(),

@@ -246,6 +246,9 @@ pub struct TestArgs {
     /// Hide progress and images that pass without a warning
     #[arg(short, long)]
     pub quiet: bool,
+    /// Hold every image to `strict`, and fail where a limit limits nothing
+    #[arg(long)]
+    pub strict: bool,
     /// List the images instead of running them
     #[arg(long)]
     pub list: bool,

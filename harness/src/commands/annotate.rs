@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::analysis::listing::Lister;
 use crate::analysis::lookup;
+use crate::analysis::place::Place;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::analysis::visit;
 use crate::cli::AnnotateArgs;
@@ -23,14 +24,20 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let profile = Profile::load(&args.profile)?;
     let lister = Lister::new(&profile)?;
-    let places = lookup::places(&profile, &args.function)?;
-    let listings: Vec<_> = places.iter().map(|&place| lister.list(place, &mut sources)).collect();
+    let (places, inlined) = lookup::places_or_inlined(&profile, &args.function)?;
+    let list = |&place: &Place<'_>| match &inlined {
+        Some(inlined) => lister.list_inlined(place, inlined, &mut sources),
+        None => lister.list(place, &mut sources),
+    };
+    let listings: Vec<_> = places.iter().map(list).collect();
     let screen =
         Screen { color: Color::for_stdout(), width_columns: terminal::width_columns().filter(|_| !args.wide.wide) };
     let mut out = BufWriter::new(Log::new(stdout().lock()));
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;
-    terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
+    if inlined.is_none() {
+        terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
+    }
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)
 }

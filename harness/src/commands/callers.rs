@@ -13,8 +13,9 @@ use crate::exit_code::ExitCode;
 use crate::export::json_callers;
 use crate::profile::Profile;
 use crate::run::directory::{STDOUT, write_to};
-use crate::show::callers::{CallersLimits, write};
+use crate::show::callers::{CallersLimits, write, write_inlined};
 use crate::text::fold::Folded;
+use crate::text::shell::quoted;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -30,12 +31,23 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
         return Err(InputError::new("no profile and function: name both, as firmware.profile main").into());
     };
     let profile = Profile::load(path)?;
-    let places = lookup::places(&profile, function)?;
     if args.json {
+        let places = lookup::places(&profile, function)?;
         write_to(Path::new(STDOUT), |out| json_callers::write(&profile, &places, args.depth.get(), out))?;
         return Ok(ExitCode::Good);
     }
+    let (places, inlined) = lookup::places_or_inlined(&profile, function)?;
     let mut out = BufWriter::new(Folded::new(terminal::stdout(), terminal::width_columns()));
+    if let Some(inlined) = inlined {
+        write_inlined(&profile, &inlined, args.top, &mut out)?;
+        out.flush()?;
+        let host = places.first().map(|host| quoted(&host.to_string()));
+        let command = host.map(|host| format!("`harness callers {} {host}`", quoted(&path.display().to_string())));
+        terminal::notes(
+            command.map(|command| format!("{command} shows who calls what it is inlined into")).as_slice(),
+        );
+        return Ok(ExitCode::Good);
+    }
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
     terminal::notes(visit::sentence_of(&profile, &places, &path.display().to_string()).as_slice());

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::analysis::both::Sampling;
 use crate::analysis::calltree::CallTree;
 use crate::analysis::compare::compare;
 use crate::analysis::describe::kind_of_stacks;
@@ -20,6 +21,7 @@ use crate::run::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
 use crate::show::tally;
+use crate::text::fold::Folded;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -35,13 +37,15 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     drop(busy);
-    let mut out = terminal::stdout();
+    let width_columns = terminal::width_columns();
+    let mut out = Folded::new(terminal::stdout(), width_columns);
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;
     }
-    diff::write(&comparison, (args.top > 0).then_some(args.top), &mut out)?;
+    let top_rows = (args.top > 0).then_some(args.top);
+    diff::write(&comparison, diff::TableSize { top_rows, width_columns }, &mut out)?;
     writeln!(out, "{}", comparison.explain())?;
-    let size = TableSize { top_rows: (args.top > 0).then_some(args.top), width_columns: terminal::width_columns() };
+    let size = TableSize { top_rows, width_columns };
     heap::write_difference(&before, &after, size, &mut out)?;
     tally::write_difference(&before, &after, size.top_rows, &mut out)?;
     if let Some(path) = &args.output {
@@ -50,11 +54,13 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
             let stacks = CallTree::new(profile, View { fold_irqs: args.fold_irqs }).stacks();
             Side::new(&path.display().to_string(), stacks)
         };
+        let sampling = Sampling::of(&before, &after);
         let (before, after) = (side(&args.before, &before), side(&args.after, &after));
-        write_file(path, |out| differential::svg(&before, &after, out))?;
+        write_file(path, |out| differential::svg(&before, &after, &sampling, out))?;
         drop(busy);
         writeln!(out, "picture in {}", path.display())?;
     }
+    out.flush()?;
     Ok(ExitCode::Good)
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::cli::MergeArgs;
 use crate::exit_code::ExitCode;
-use crate::gate::lines;
+use crate::gate::lines::{self, View};
+use crate::gate::remedy::Root;
 use crate::gate::reports::Reports;
 use crate::gate::result::SuiteResult;
+use crate::gate::suite::FILE_NAME;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -28,12 +30,15 @@ pub fn run(args: MergeArgs) -> Result<ExitCode> {
         .collect();
     let result = SuiteResult::merge(parts)?;
     let directory = args.output.unwrap_or_else(|| PathBuf::from("harness-report"));
-    let reports = Reports::prepare(directory)?;
-    let width = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
+    let reports = Reports::prepare(directory, &Root::of(Path::new(FILE_NAME)))?;
+    let name_columns = result.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut text = Vec::new();
+    let profiles = |case: &str| from.get(case).map_or(Path::new(""), PathBuf::as_path);
     for case in &result.cases {
-        lines::case(case, width, from.get(&case.name).map(PathBuf::as_path), &mut text)?;
+        let directory = profiles(&case.name);
+        let view = View { name_columns, directory, command: None, width_columns: terminal::width_columns() };
+        lines::case(case, view, &mut text)?;
     }
     terminal::stdout().write_all(&text)?;
-    reports.finish(&result)
+    reports.finish_with_profiles(&result, &profiles)
 }

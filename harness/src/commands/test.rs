@@ -13,7 +13,7 @@ use crate::gate::baseline;
 use crate::gate::cache::Cache;
 use crate::gate::crew;
 use crate::gate::filter::Filter;
-use crate::gate::remedy::{self, Command};
+use crate::gate::remedy::{self, Command, Root};
 use crate::gate::reports::Reports;
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
@@ -36,11 +36,12 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         stdout().write_all(SuiteResult::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
+    let round = Round::prepare(&args)?;
     let command = Command {
         suite: args.suite.as_ref().map(|path| path.display().to_string()),
         baseline: args.baseline.clone(),
+        compared: round.baseline.clone(),
     };
-    let round = Round::prepare(&args)?;
     if args.list {
         let mut out = terminal::stdout();
         for case in &round.chosen {
@@ -52,14 +53,14 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     // Before there is anything to tidy up.
     end_on_interrupt();
     host::check_files(cores::jobs(args.jobs))?;
-    let reports = Reports::prepare(directory)?;
+    let reports = Reports::prepare(directory, &Root::of(&round.suite.path))?;
     if let Some(line) = Walls::warning(args.sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
     // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     if args.watch {
-        return watch(round, &args, &command, &reports);
+        return watch(round, &args, command, &reports);
     }
     let settings = round.settings(&args, &command, &reports);
     let cases = crew::run(round.suite, &round.mine, &settings);
@@ -81,7 +82,11 @@ struct Round {
 
 impl Round {
     fn prepare(args: &TestArgs) -> Result<Round> {
-        let suite: &'static Suite = Box::leak(Box::new(Suite::load(&suite::find(args.suite.as_deref())?)?));
+        let mut suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
+        if args.strict {
+            suite.cases.iter_mut().for_each(|case| case.expect.strict = true);
+        }
+        let suite: &'static Suite = Box::leak(Box::new(suite));
         let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let chosen = Filter::choose(&filters, &suite.cases);
         if chosen.is_empty() {
@@ -121,8 +126,9 @@ impl Round {
     }
 
     fn result(&self, cases: Vec<CaseResult>) -> SuiteResult {
-        let chosen = self.chosen.iter().map(|case| case.name.clone()).collect();
-        SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), chosen, cases)
+        let chosen: Vec<String> = self.chosen.iter().map(|case| case.name.clone()).collect();
+        let left_out = self.suite.cases.len() - chosen.len();
+        SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), (chosen, left_out), cases)
     }
 
     /// Sees all files that the results depend on as they are now.
@@ -137,11 +143,11 @@ impl Round {
 }
 
 /// Runs the suite, and again what changes, until Ctrl-C; the exit code is that of the last verdict.
-fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports) -> Result<ExitCode> {
+fn watch(mut round: Round, args: &TestArgs, mut command: Command, reports: &Reports) -> Result<ExitCode> {
     // A closed standard error is no reason to end.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
-    let mut settings = round.settings(args, command, reports);
+    let mut settings = round.settings(args, &command, reports);
     let mut cases = crew::run(round.suite, &round.mine, &settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
@@ -161,7 +167,8 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
                     continue;
                 }
             }
-            settings = round.settings(args, command, reports);
+            command.compared = round.baseline.clone();
+            settings = round.settings(args, &command, reports);
         }
         files = round.watch();
         let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);

@@ -15,7 +15,8 @@ use inferno::flamegraph::color::Color;
 
 use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use super::shown::{INLINED, clean};
-use crate::analysis::stacks::{Frame, FrameRole};
+use crate::analysis::both::{At, Both, Call, Node, Sampling};
+use crate::analysis::stacks::Frame;
 use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 
@@ -32,7 +33,10 @@ const MOST_TIMES: u64 = 4;
 const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
 const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
-/// Longest label of a side in the picture, in letters; the whole label is in its hover text.
+/// What stands in front of numbers that another run of the same may have otherwise.
+const BY_SAMPLES: &str = " \u{2248}: by samples.";
+
+/// Most letters of a side's name in the picture; the whole name is in its hover text.
 const MOST_LETTERS: usize = 60;
 
 /// Fills of frames on one side only: stripes, which can be told from plain colours at any width, also without colour
@@ -63,58 +67,14 @@ impl Side {
 /// Draws both sides and their changes as one SVG. The order of the stacks does not matter.
 ///
 /// # Errors
-/// When the SVG cannot be written.
-pub fn svg(before: &Side, after: &Side, out: &mut dyn Write) -> Result<()> {
-    let picture = Picture { nodes: tree(before, after), before, after };
+/// When it cannot be written.
+pub fn svg(before: &Side, after: &Side, sampling: &Sampling, out: &mut dyn Write) -> Result<()> {
+    let picture = Picture { nodes: tree(before, after, sampling), before, after };
     out.write_all(picture.draw().as_bytes())?;
     Ok(())
 }
 
-/// Index of a side in a node's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    Before,
-    After,
-}
-
-impl At {
-    fn name(self) -> &'static str {
-        match self {
-            At::Before => "before",
-            At::After => "after",
-        }
-    }
-}
-
-/// Frame by its path of names, with its numbers on both sides.
-#[derive(Clone, Debug, Default)]
-struct BothSides {
-    name: String,
-    depth: usize,
-    /// Instructions in the frame and below, before and after.
-    insns: [u64; 2],
-    /// Part of these that it executes as an inlined function.
-    inlined_insns: [u64; 2],
-    /// First index after the frames below it.
-    end: usize,
-    children: BTreeMap<Step, usize>,
-}
-
-/// Key of a frame among its siblings, sorted by name first. A function has the same key whether inlined or called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Step {
-    name: String,
-    role: FrameRole,
-}
-
-impl Step {
-    fn of(frame: &Frame) -> Step {
-        let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
-        Step { name: clean(&frame.name), role }
-    }
-}
-
-/// Change of a frame's instructions, which determines its colour.
+/// How a frame's instructions changed, which chooses its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     Vanished,
@@ -125,9 +85,10 @@ enum Change {
 }
 
 impl Change {
-    fn of([before, after]: [u64; 2]) -> Change {
+    fn of(node: &Node) -> Change {
+        let [before, after] = node.insns;
         match (before, after) {
-            _ if before == after => Change::Same,
+            _ if before == after || node.is_within_error() => Change::Same,
             (_, 0) => Change::Vanished,
             (0, _) => Change::New,
             _ if before < after => Change::Grew,
@@ -136,61 +97,19 @@ impl Change {
     }
 }
 
-/// All frames of both sides, depth first, siblings by name; the first one is the root.
-fn tree(before: &Side, after: &Side) -> Vec<BothSides> {
-    let mut nodes = vec![BothSides { name: "all".to_owned(), ..BothSides::default() }];
-    for (at, side) in [before, after].into_iter().enumerate() {
+/// All frames of both sides, depth first, siblings by name; the first is below all others.
+fn tree(before: &Side, after: &Side, sampling: &Sampling) -> Vec<Node> {
+    let mut both = Both::new(sampling);
+    for (at, side) in [(At::Before, before), (At::After, after)] {
         for (frames, insns) in &side.stacks {
-            let mut here = 0;
-            add(&mut nodes[0].insns[at], *insns);
-            for frame in frames {
-                let step = Step::of(frame);
-                here = match nodes[here].children.get(&step) {
-                    Some(&child) => child,
-                    None => {
-                        let child = nodes.len();
-                        let depth = nodes[here].depth + 1;
-                        nodes.push(BothSides { name: step.name.clone(), depth, ..BothSides::default() });
-                        nodes[here].children.insert(step, child);
-                        child
-                    }
-                };
-                add(&mut nodes[here].insns[at], *insns);
-                if frame.role == FrameRole::Inlined {
-                    add(&mut nodes[here].inlined_insns[at], *insns);
-                }
-            }
+            both.add(at, frames, *insns, clean);
         }
     }
-    // Renumbers the frames by name instead of arrival. Without recursion, since exact stacks can be very deep.
-    let mut sorted: Vec<BothSides> = Vec::with_capacity(nodes.len());
-    let mut open: Vec<usize> = Vec::new();
-    let mut next = vec![0];
-    while let Some(index) = next.pop() {
-        let node = std::mem::take(&mut nodes[index]);
-        while let Some(&last) = open.last()
-            && sorted[last].depth >= node.depth
-        {
-            sorted[last].end = sorted.len();
-            open.pop();
-        }
-        next.extend(node.children.values().rev());
-        open.push(sorted.len());
-        sorted.push(BothSides { children: BTreeMap::new(), ..node });
-    }
-    for last in open {
-        sorted[last].end = sorted.len();
-    }
-    sorted
-}
-
-/// Adds without overflow, since sums of a damaged profile must not panic.
-fn add(sum: &mut u64, insns: u64) {
-    *sum = sum.saturating_add(insns);
+    both.tree()
 }
 
 struct Picture<'a> {
-    nodes: Vec<BothSides>,
+    nodes: Vec<Node>,
     before: &'a Side,
     after: &'a Side,
 }
@@ -218,8 +137,10 @@ impl Picture<'_> {
 
     /// Note in a picture that shows nothing: no instructions, or no change.
     fn note(&self) -> Option<&'static str> {
-        let is_same =
-            |node: &BothSides| node.insns[0] == node.insns[1] && node.inlined_insns[0] == node.inlined_insns[1];
+        let is_same = |node: &Node| {
+            let calls = [At::Before, At::After].map(|at| node.call(at));
+            node.insns[0] == node.insns[1] && (calls[0] == calls[1] || calls.contains(&Call::None))
+        };
         if self.nodes[0].insns == [0, 0] {
             Some("Nothing was executed on either side.")
         } else if self.nodes.iter().all(is_same) {
@@ -263,7 +184,7 @@ impl Picture<'_> {
         );
         // The difference is written once, in the upper panel.
         if at == At::After && total != self.nodes[0].insns[0] {
-            let _ = write!(body, ": {}", difference(self.nodes[0].insns));
+            let _ = write!(body, ": {}", difference(&self.nodes[0]));
         }
         let _ = writeln!(body, "</tspan></text>\n<g class=\"panel\" data-side=\"{}\">", at.name());
         let scale = self.scale(at);
@@ -292,12 +213,12 @@ impl Picture<'_> {
         let scaled = |insns: u64| insns as f64 / scale as f64 * SPAN;
         let (x, width) = (PADDING as f64 + scaled(start), scaled(insns));
         let name = self.shown(node, at);
-        let change = short_change(node.insns);
+        let change = short_change(node);
         let _ = write!(body, "<g data-n=\"{number}\" data-e=\"{}\" data-x=\"{start}\" data-w=\"{insns}\"", node.end);
         if !change.is_empty() {
             let _ = write!(body, " data-c=\"{change}\"");
         }
-        let class = match Change::of(node.insns) {
+        let class = match Change::of(node) {
             Change::New => " class=\"new\"",
             Change::Vanished => " class=\"vanished\"",
             _ => "",
@@ -309,17 +230,17 @@ impl Picture<'_> {
             escape(&name),
             hover(node),
             ROW - 1,
-            fill(node.insns),
+            fill(node),
             x + 3.0,
             y + 12,
             escape(&fitting(&name, &change, width)),
         );
     }
 
-    fn shown(&self, node: &BothSides, at: At) -> String {
-        let at = at as usize;
-        let is_inlined = node.inlined_insns[at] > 0 && node.inlined_insns[at] == node.insns[at];
-        node.name.clone() + if is_inlined { INLINED } else { "" }
+    fn shown(&self, node: &Node, at: At) -> String {
+        // What only the other side's samples have here is as it is there.
+        let at = if node.call(at) == Call::None { at.other() } else { at };
+        node.name.clone() + if node.call(at) == Call::Inlined { INLINED } else { "" }
     }
 
     /// Draws the head of the picture, above the panels: title, legend, and data for the script.
@@ -355,7 +276,7 @@ impl Picture<'_> {
     fn legend(&self, head: &mut String) {
         let mut counts: BTreeMap<Change, u64> = BTreeMap::new();
         for node in &self.nodes[1..] {
-            *counts.entry(Change::of(node.insns)).or_default() += 1;
+            *counts.entry(Change::of(node)).or_default() += 1;
         }
         let boxes: [(Change, &str, &[[u64; 2]]); 5] = [
             (Change::Vanished, "vanished", &[[1, 0]]),
@@ -376,7 +297,7 @@ impl Picture<'_> {
                     head,
                     "<rect x=\"{}\" y=\"40\" width=\"{width}\" height=\"26\" fill=\"{}\"/>",
                     x + index * part,
-                    fill(insns),
+                    fill(&Node::exact(insns)),
                 );
             }
             let count = counts.get(&change).copied().unwrap_or(0);
@@ -392,9 +313,10 @@ impl Picture<'_> {
         let _ = writeln!(
             head,
             "<text x=\"{}\" y=\"84\">Colour: change of a frame with all below it. <tspan id=\"scale\">{}</tspan> \
-             Click to zoom both.</text>\n</g>",
+             Click to zoom both.{}</text>\n</g>",
             WIDTH / 2,
             if self.has_own_scales() { OWN_SCALES } else { ONE_SCALE },
+            if self.nodes.iter().any(|node| node.is_sampled) { BY_SAMPLES } else { "" },
         );
     }
 }
@@ -432,9 +354,10 @@ fn stripes(id: &str, change: f64) -> String {
     )
 }
 
-/// Colour of a change.
-fn fill([before, after]: [u64; 2]) -> String {
-    match Change::of([before, after]) {
+/// The colour of a change.
+fn fill(node: &Node) -> String {
+    let [before, after] = node.insns;
+    match Change::of(node) {
         Change::New => NEW.to_owned(),
         Change::Vanished => VANISHED.to_owned(),
         Change::Same => rgb(ROOT),
@@ -456,27 +379,37 @@ fn rgb(color: Color) -> String {
     format!("rgb({},{},{})", color.r, color.g, color.b)
 }
 
-/// Hover text of a frame. Without parentheses, since the script takes them off to get the name.
-fn hover(node: &BothSides) -> String {
-    let [before, after] = node.insns;
-    let mut hover = format!("{} instructions before, {} after: ", group(before), group(after));
-    hover.push_str(&difference(node.insns));
-    let how = |at: usize| match node.inlined_insns[at] {
-        0 => "called",
-        inlined if inlined == node.insns[at] => "inlined",
-        _ => "partly inlined",
-    };
-    if before > 0 && after > 0 && how(0) != how(1) {
-        let _ = write!(hover, ", {} before, {} after", how(0), how(1));
+/// The hover text of a frame. Without parentheses: the script takes them off to get the name.
+fn hover(node: &Node) -> String {
+    let about = if node.is_sampled { ABOUT } else { "" };
+    let [before, after] = node.insns.map(|insns| format!("{about}{}", group(insns)));
+    let mut hover = format!("{before} instructions before, {after} after: {}", difference(node));
+    let calls = [At::Before, At::After].map(|at| node.call(at));
+    if node.insns[0] > 0 && node.insns[1] > 0 && calls[0] != calls[1] && !calls.contains(&Call::None) {
+        let words = calls.map(|call| match call {
+            Call::None | Call::Called => "called",
+            Call::Inlined => "inlined",
+            Call::Partly => "partly inlined",
+        });
+        let _ = write!(hover, ", {} before, {} after", words[0], words[1]);
     }
     hover
 }
 
-/// Formats the difference in instructions and in percent.
-fn difference([before, after]: [u64; 2]) -> String {
+/// In front of a number that is divided as samples are.
+const ABOUT: &str = "\u{2248}";
+
+/// The difference in instructions and in percent, with its error where samples divide it.
+fn difference(node: &Node) -> String {
+    let [before, after] = node.insns;
     let sign = if after < before { "-" } else { "+" };
     let insns = format!("{sign}{}", group(after.abs_diff(before)));
-    match Change::of([before, after]) {
+    let insns = match node.error_insns {
+        0 => insns,
+        error => format!("{ABOUT}{insns} \u{b1}{}", group(error)),
+    };
+    match Change::of(node) {
+        Change::Same if before != after => format!("{insns}, within the error of the samples"),
         Change::Same => "the same".to_owned(),
         Change::New => format!("{insns}, new"),
         Change::Vanished => format!("{insns}, -100.00%, vanished"),
@@ -492,19 +425,22 @@ fn difference([before, after]: [u64; 2]) -> String {
     }
 }
 
-/// Formats the change in a few letters for the frame; empty for almost no change.
-fn short_change([before, after]: [u64; 2]) -> String {
-    match Change::of([before, after]) {
+/// The change in a few letters, to be read in the frame; nothing where there is next to none.
+fn short_change(node: &Node) -> String {
+    let [before, after] = node.insns;
+    match Change::of(node) {
         Change::New => return "new".to_owned(),
         Change::Vanished => return "vanished".to_owned(),
-        _ => {}
+        Change::Same => return String::new(),
+        Change::Grew | Change::Shrank => {}
     }
+    let about = if node.error_insns > 0 { ABOUT } else { "" };
     let percent = percent_change(before, after);
     match percent.abs() {
         0.0..0.05 => String::new(),
-        0.05..10.0 => format!("{percent:+.1}%"),
-        10.0..1000.0 => format!("{percent:+.0}%"),
-        _ => format!("\u{d7}{:.0}", after as f64 / before.max(1) as f64),
+        0.05..10.0 => format!("{about}{percent:+.1}%"),
+        10.0..1000.0 => format!("{about}{percent:+.0}%"),
+        _ => format!("{about}\u{d7}{:.0}", after as f64 / before.max(1) as f64),
     }
 }
 

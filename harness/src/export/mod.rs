@@ -228,7 +228,7 @@ mod tests {
         let frame = |name: &str| Frame { name: name.to_owned(), role: FrameRole::Function };
         let side = |insns| differential::Side::new(name, [(vec![frame(name)], insns)]);
         let mut difference = Vec::new();
-        differential::svg(&side(1), &side(2), &mut difference).unwrap();
+        differential::svg(&side(1), &side(2), &crate::analysis::both::Sampling::default(), &mut difference).unwrap();
         let pictures =
             [View::default(), View { fold_irqs: true }].map(|view| flamegraph::svg(&profile, view).unwrap());
         let chart = flamegraph::chart(&profile, View::default()).unwrap();

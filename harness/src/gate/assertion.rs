@@ -14,6 +14,7 @@ use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
+use crate::text::near::nearest;
 use crate::text::number::{group, parse_millionths, parse_number, percent};
 
 /// One assertion, as it was written.
@@ -183,6 +184,35 @@ pub struct Outcome {
     pub holds: bool,
     /// What was measured, or why nothing could be.
     pub actual: String,
+    /// The name in it that nothing of the run and its image has.
+    pub unknown: Option<UnknownName>,
+}
+
+/// A name in an assertion that nothing has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What would have it; None: a source file or an interrupt, which no baseline keeps.
+    pub of: Option<Subject>,
+    /// The name.
+    pub name: String,
+}
+
+/// Why there is no number to hold an assertion against.
+struct Unmeasured {
+    why: String,
+    unknown: Option<UnknownName>,
+}
+
+impl Unmeasured {
+    fn unknown(of: impl Into<Option<Subject>>, name: &str, why: impl Into<String>) -> Unmeasured {
+        Unmeasured { why: why.into(), unknown: Some(UnknownName { of: of.into(), name: name.to_owned() }) }
+    }
+}
+
+impl From<String> for Unmeasured {
+    fn from(why: String) -> Unmeasured {
+        Unmeasured { why, unknown: None }
+    }
 }
 
 impl fmt::Display for Assertion {
@@ -295,9 +325,9 @@ impl Assertion {
         match self.measure(profile, metrics, exists) {
             Ok(measured) => {
                 let holds = self.holds(measured);
-                Outcome { holds, actual: measured.describe(self.value) }
+                Outcome { holds, actual: measured.describe(self.value), unknown: None }
             }
-            Err(actual) => Outcome { holds: false, actual },
+            Err(Unmeasured { why, unknown }) => Outcome { holds: false, actual: why, unknown },
         }
     }
 
@@ -323,8 +353,9 @@ impl Assertion {
         profile: &Profile,
         metrics: &Metrics,
         exists: &dyn Fn(&str) -> Result<(), String>,
-    ) -> Result<Measured, String> {
+    ) -> Result<Measured, Unmeasured> {
         let number = |part| Measured { part, whole: None };
+        let is_function = |name: &str, keys: &BTreeSet<String>| function_exists(exists, name, keys);
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
             // `name (file.c)`, where there are namesakes.
@@ -335,12 +366,12 @@ impl Assertion {
             let sum = |found: &[&Numbers]| found.iter().filter_map(|numbers| numbers[metric]).sum();
             let of_file: Vec<&Numbers> = of_file.collect();
             if !of_file.is_empty() {
-                return Ok::<u64, String>(sum(&of_file));
+                return Ok::<u64, Unmeasured>(sum(&of_file));
             }
             let names = lookup::keys(profile, metrics, name)?;
             let found: Vec<&Numbers> = metrics.named(&names).collect();
             if found.is_empty() {
-                exists(name)?;
+                is_function(name, &names)?;
             }
             if metric == Metric::Inclusive {
                 // One of several may call another.
@@ -352,7 +383,7 @@ impl Assertion {
             metrics.tasks.get(name).ok_or_else(|| {
                 let nearest = nearest(name, metrics.tasks.keys().map(String::as_str));
                 let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-                format!("no task {name} ran{hint}")
+                Unmeasured::unknown(Subject::Task, name, format!("no task {name} ran{hint}"))
             })
         };
         let zone = |name: &str| {
@@ -365,12 +396,13 @@ impl Assertion {
             }
             let nearest = nearest(name, profile.zones.names.iter().map(String::as_str));
             let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
-            Err(format!("the firmware has no zone `{name}`{hint}"))
+            Err(Unmeasured::unknown(Subject::Zone, name, format!("the firmware has no zone `{name}`{hint}")))
         };
         Ok(match &self.measure {
             Measure::Metric(metric, name) => {
-                let known =
-                    |numbers: &Numbers| numbers[*metric].ok_or_else(|| metric.descriptor().unknown.to_owned());
+                let known = |numbers: &Numbers| {
+                    numbers[*metric].ok_or_else(|| Unmeasured::from(metric.descriptor().unknown.to_owned()))
+                };
                 let part = match metric.subject() {
                     Subject::Run => known(&metrics.run)?,
                     Subject::Function => function(name, *metric)?,
@@ -383,6 +415,7 @@ impl Assertion {
             Measure::Coverage(file) => coverage(profile, file)?,
             Measure::Irq(name) => {
                 let interrupts = stacks::interrupts(profile);
+                interrupt_exists(profile, name)?;
                 let samples = interrupts.iter().filter(|(known, _)| stacks::is_interrupt(known, name));
                 Measured {
                     part: samples.map(|(_, samples)| samples).sum(),
@@ -391,8 +424,9 @@ impl Assertion {
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
             Measure::Depth(name) => {
-                exists(name)?;
-                number(depth(profile, &lookup::keys(profile, metrics, name)?))
+                let keys = lookup::keys(profile, metrics, name)?;
+                is_function(name, &keys)?;
+                number(depth(profile, &keys))
             }
         })
     }
@@ -454,7 +488,7 @@ fn span(
     of: Of,
     spans: &Spans,
     exists: &dyn Fn(&str) -> Result<(), String>,
-) -> Result<u64, String> {
+) -> Result<u64, Unmeasured> {
     let exceptions = stacks::Exceptions::new(profile);
     let called = match spans {
         Spans::Calls(name) => lookup::keys(profile, metrics, name)?,
@@ -464,16 +498,17 @@ fn span(
         profile.spans.iter().filter(|span| spans.are(span, profile, &exceptions, &called)).collect();
     match spans {
         Spans::Between(from, until) if found.is_empty() => {
-            return Err(format!("nothing was measured between {from} and {until}"));
+            return Err(format!("nothing was measured between {from} and {until}").into());
         }
-        Spans::Calls(name) if found.is_empty() => exists(name)?,
+        Spans::Calls(name) if found.is_empty() => function_exists(exists, name, &called)?,
         Spans::Handler(name) if found.is_empty() => {
+            interrupt_exists(profile, name)?;
             let handlers = profile.spans.iter().filter_map(|span| match span.kind {
                 SpanKind::Exception { number } => Some(exceptions.name(number, span.longest_at)),
                 _ => None,
             });
             let known: Vec<String> = handlers.collect();
-            return Err(format!("no interrupt {name} came; there were: {}", known.join(", ")));
+            return Err(format!("no interrupt {name} came; there were: {}", known.join(", ")).into());
         }
         _ => {}
     }
@@ -488,8 +523,34 @@ fn span(
     })
 }
 
+/// Whether the image has a function of that name, of which nothing ran; `keys` are those that the profile knows by it.
+fn function_exists(
+    exists: &dyn Fn(&str) -> Result<(), String>,
+    name: &str,
+    keys: &BTreeSet<String>,
+) -> Result<(), Unmeasured> {
+    exists(name).map_err(|why| match keys.is_empty() {
+        true => Unmeasured::unknown(Subject::Function, name, why),
+        false => Unmeasured::from(why),
+    })
+}
+
+/// Whether there can be an interrupt of that name: one that came, that the architecture has, or that has a handler.
+fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
+    let known = stacks::Exceptions::new(profile).names();
+    // Rust's handlers are called as their interrupts are; others have only a number.
+    let can_come = || name.parse::<u64>().is_ok() || profile.names.find(name).is_ok();
+    if known.iter().any(|known| stacks::is_interrupt(known, name)) || can_come() {
+        return Ok(());
+    }
+    let bare: Vec<&str> = known.iter().flat_map(|known| stacks::words_of(known)).collect();
+    let hint =
+        nearest(name, bare.into_iter()).map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+    Err(Unmeasured::unknown(None, name, format!("no interrupt is called {name}{hint}")))
+}
+
 /// Lines of a file that have code, and those of them that ran.
-fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
+fn coverage(profile: &Profile, file: &str) -> Result<Measured, Unmeasured> {
     let names = &profile.names;
     let is_it =
         |path: &str| path == file || path.strip_suffix(file).is_some_and(|before| before.ends_with(['/', '\\']));
@@ -504,7 +565,7 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, String> {
         let files = names.lines.iter().filter_map(|code| names.strings.get(code.file as usize));
         let nearest = nearest(file, files.map(|path| metrics::file_name(path)));
         let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-        return Err(format!("no line of {file} has code in the image{hint}"));
+        return Err(Unmeasured::unknown(None, file, format!("no line of {file} has code in the image{hint}")));
     }
     Ok(Measured { part: lines.values().filter(|ran| **ran).count() as u64, whole: Some(lines.len() as u64) })
 }
@@ -530,13 +591,6 @@ fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
         });
     }
     depths.into_iter().max().unwrap_or(0)
-}
-
-/// The known word that looks most like another one, if any does.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|known| (strsim::damerau_levenshtein(word, known), known));
-    // A third of the letters may be wrong.
-    scored.filter(|(distance, known)| *distance * 3 <= known.len().max(3)).min().map(|(_, known)| known)
 }
 
 /// Whether a profile's image has a function of that name; what to type instead.
@@ -574,7 +628,8 @@ mod tests {
             ("coverage(\"a.c\") >= 1%", false, "no line of a.c has code in the image"),
             ("waits == 0", true, "0"),
         ] {
-            assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+            let outcome = check(&profile, text);
+            assert_eq!((outcome.holds, &*outcome.actual), (holds, actual), "{text}");
         }
     }
 
@@ -604,13 +659,60 @@ mod tests {
             ("depth(\"never\") == 0", false, "no function is called never"),
             ("calls(\"never\") == 0", false, "no function is called never"),
         ] {
-            assert_eq!(check(&profile, text), Outcome { holds, actual: actual.to_owned() }, "{text}");
+            let outcome = check(&profile, text);
+            assert_eq!((outcome.holds, &*outcome.actual), (holds, actual), "{text}");
         }
         let unclear = check(&profile, "calls(\"area\") == 20");
         let assertion = Assertion::parse("depth(\"area\") == 1").unwrap();
         assert_eq!(assertion.unclear(&profile, &Metrics::of(&profile)), Some(unclear.actual.clone()));
         assert!(!unclear.holds && unclear.actual.starts_with("`area` names 2 functions"), "{unclear:?}");
         assert!(unclear.actual.contains("\n  <app::B as app::Shape>::area"), "{unclear:?}");
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_is_told_from_a_number_that_does_not_hold() {
+        let mut profile = empty()
+            .function("main", 0x40, 4)
+            .function("UART0_IRQHandler", 0x50, 4)
+            .function("GPIOA", 0x60, 4)
+            .insn(0x40, 9)
+            .exception(0, 16, 0x51, 0)
+            .task_called("net");
+        profile.zones.names = vec!["decode".to_owned()];
+        let unknown = |text: &str| {
+            let outcome = check(&profile, text);
+            assert!(outcome.unknown.is_none() || !outcome.holds, "{text}: {outcome:?}");
+            outcome.unknown.map(|name| (name.of, name.name, outcome.actual))
+        };
+        for known in [
+            "calls(\"main\") == 7",
+            "calls(\"GPIOA\") == 0",
+            "task(\"net\") == 0",
+            "zone(\"decode\") == 0",
+            "irq(\"UART0\") <= 5%",
+            "irq(\"SysTick\") <= 5%",
+            "irq(\"GPIOA\") <= 5%",
+            "irq(\"17\") <= 5%",
+            "handler_max(\"PendSV\") < 5",
+        ] {
+            assert_eq!(unknown(known), None, "{known}");
+        }
+        for (text, of, name, actual) in [
+            ("calls(\"mian\") == 0", Some(Subject::Function), "mian", "no function is called mian"),
+            ("max(\"mian\") < 5", Some(Subject::Function), "mian", "no function is called mian"),
+            ("task(\"nte\") <= 5%", Some(Subject::Task), "nte", "no task nte ran; did you mean net?"),
+            (
+                "zone(\"decod\") < 5",
+                Some(Subject::Zone),
+                "decod",
+                "the firmware has no zone `decod`; did you mean `decode`?",
+            ),
+            ("irq(\"UART1\") <= 5%", None, "UART1", "no interrupt is called UART1; did you mean UART0?"),
+            ("handler_max(\"SysTik\") < 5", None, "SysTik", "no interrupt is called SysTik; did you mean SysTick?"),
+        ] {
+            assert_eq!(unknown(text), Some((of, name.to_owned(), actual.to_owned())), "{text}");
+        }
+        assert_eq!(unknown("coverage(\"a.c\") >= 1%").unwrap().0, None);
     }
 
     #[test]

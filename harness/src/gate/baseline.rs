@@ -14,7 +14,7 @@
 //! function  crc32   crc.c   9000  0  9500  12   (name, file, self, of it inlined, inclusive, calls)
 //! ```
 //!
-//! A function's, a task's and a zone's columns are their metrics in the order of [`Metric::ALL`], `-` where one is unknown.
+//! A function's, a task's and a zone's columns are their metrics in the order of [`Metric::kept`], `-` where one is unknown.
 //! A metric that has joined since version 1 is a further column (or line, of the run) where it is known.
 
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ impl Baseline {
             line(&[word.clone(), value.clone()]);
         }
         let Metrics { run, functions, tasks, zones } = &self.metrics;
-        for metric in Metric::of(Subject::Run) {
+        for metric in Metric::kept(Subject::Run) {
             if let Some(number) = run[metric] {
                 line(&[metric.word().to_owned(), number.to_string()]);
             }
@@ -134,7 +134,8 @@ impl Baseline {
                     baseline.made_with.insert((word.to_owned(), value.to_owned()));
                 }
                 [word, value] => {
-                    let metric = Metric::of(Subject::Run).find(|metric| metric.word() == word).with_context(error)?;
+                    let metric =
+                        Metric::kept(Subject::Run).find(|metric| metric.word() == word).with_context(error)?;
                     metrics.run[metric] = Some(value.parse().with_context(error)?);
                 }
                 _ => bail!(error()),
@@ -251,7 +252,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
 /// metric that is not measured changes no baseline.
 fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
     let known = |number: Option<u64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| number.to_string());
-    let mut columns: Vec<String> = Metric::of(subject).map(|metric| known(numbers[metric])).collect();
+    let mut columns: Vec<String> = Metric::kept(subject).map(|metric| known(numbers[metric])).collect();
     let needed = columns.iter().rposition(|column| column != UNKNOWN).map_or(0, |last| last + 1);
     columns.truncate(needed.max(first_columns(subject)));
     columns
@@ -259,7 +260,7 @@ fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
 
 /// Reads [`columns`]; None where they are not those of such a line.
 fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
-    let metrics: Vec<Metric> = Metric::of(subject).collect();
+    let metrics: Vec<Metric> = Metric::kept(subject).collect();
     if !(first_columns(subject)..=metrics.len()).contains(&columns.len()) {
         return None;
     }

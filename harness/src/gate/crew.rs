@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::exit_code::ExitCode;
 use crate::gate::lines;
-use crate::gate::remedy;
+use crate::gate::remedy::{Command, Root};
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Settings, Shown, profile_directory};
 use crate::gate::suite::{Case, Suite};
@@ -29,16 +29,20 @@ struct Crew<'a> {
     settings: &'a Settings,
     /// The suite's file as failures name it.
     suite_file: String,
+    /// How a case is run again from the project's root.
+    command: Command,
     bars: Bars,
 }
 
 /// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
 pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
     let emulator_versions = settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions());
+    let root = Root::of(&suite.path);
     let crew = Crew {
         setup: Setup::new(suite, settings, emulator_versions),
         settings,
-        suite_file: remedy::shown_path(&suite.path),
+        suite_file: root.path(&suite.path).display().to_string(),
+        command: root.command(&suite.path, &settings.command),
         bars: Bars::new(cases.len(), settings.has_progress),
     };
     crew.run_all(cases, settings.jobs)
@@ -89,7 +93,13 @@ impl Crew<'_> {
                         Shown::Nothing => false,
                     };
                     if is_shown {
-                        let _ = lines::case(result, width, Some(&self.settings.directory), &mut text);
+                        let view = lines::View {
+                            name_columns: width,
+                            directory: &self.settings.directory,
+                            command: Some(&self.settings.command),
+                            width_columns: terminal::width_columns(),
+                        };
+                        let _ = lines::case(result, view, &mut text);
                     }
                     // A reader that has seen enough does not stop the suite; the exit code still counts.
                     self.bars.above(|| drop(terminal::stdout().write_all(&text)));
@@ -162,7 +172,7 @@ impl Crew<'_> {
     fn with_remedies(&self, case: &Case, result: CaseResult) -> CaseResult {
         CaseResult {
             place: Some((self.suite_file.clone(), u32::try_from(case.line).unwrap_or(u32::MAX))),
-            repeat: self.settings.command.repeat(&case.name),
+            repeat: self.command.repeat(&case.name),
             ..result
         }
     }

@@ -2,29 +2,32 @@
 //! own time, so that the same result is the same bytes.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use crate::exit_code::ExitCode;
-use crate::gate::lines::remedies;
+use crate::gate::expect::Finding;
+use crate::gate::remedy::remedies;
 use crate::gate::result::{CaseResult, RunResult, SuiteResult};
 use crate::text::markup::line;
 
-/// Writes a result.
+/// Writes a result; `profiles` is where a case's profile is, from the project's root on.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
+pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> Result<()> {
     let mut suite = TestSuite::new(line(&result.suite));
     suite.add_property(Property::new("harness", &result.harness_version));
     if let Some(baseline) = &result.baseline {
         suite.add_property(Property::new("baseline", baseline));
     }
     for case in &result.cases {
-        suite.add_test_case(test_case(&result.suite, case));
+        suite.add_test_case(test_case(&result.suite, case, &profiles(&case.name)));
     }
+    suite.add_test_cases(result.findings.iter().map(|finding| of_suite(&result.suite, finding)));
     let mut junit = quick_junit::Report::new(line(&result.suite));
     junit.add_test_suite(suite);
     // What quick-junit writes for `testsuites` and Jenkins's schema does not know there; nothing is ever skipped.
@@ -32,7 +35,21 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn test_case(suite: &str, case: &CaseResult) -> TestCase {
+/// What is wrong with the suite itself, as a test case of its own.
+fn of_suite(suite: &str, finding: &Finding) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_type(ExitCode::Usage.describe());
+    status.set_message(line(&finding.message));
+    let mut test = TestCase::new(line(&finding.expected), status);
+    test.set_classname(line(suite));
+    if let Some((file, at)) = &finding.place {
+        test.extra.insert("file".into(), line(file).into());
+        test.extra.insert("line".into(), at.to_string().into());
+    }
+    test
+}
+
+fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     let failures: Vec<String> = case.failures().map(|finding| lines(&finding.message)).collect();
     let status = if case.passed() {
         TestCaseStatus::success()
@@ -49,7 +66,7 @@ fn test_case(suite: &str, case: &CaseResult) -> TestCase {
         let places = places.map(|place| place.map(|(file, at)| format!("{}:{at}: ", line(file))).unwrap_or_default());
         let mut text: Vec<String> =
             places.zip(&failures).map(|(place, failure)| format!("{place}{failure}")).collect();
-        text.extend(remedies(case, None).iter().map(|(what, how)| format!("{what} {}", line(how))));
+        text.extend(remedies(case, directory).iter().map(|(what, how)| format!("{what} {}", line(how))));
         status.set_description(text.join("\n"));
         status
     };
@@ -71,7 +88,8 @@ fn test_case(suite: &str, case: &CaseResult) -> TestCase {
         text += &format!("{}\n", comparison.explanation);
     }
     let warnings = case.warnings.iter().map(|warning| format!("warning: {warning}"));
-    for line in warnings.chain(case.messages.iter().chain(&case.console_tail).cloned()) {
+    let tighten = case.tighten.iter().map(|tighten| format!("tighten: {tighten}"));
+    for line in warnings.chain(tighten).chain(case.messages.iter().chain(&case.console_tail).cloned()) {
         text += &format!("{line}\n");
     }
     test.set_system_out(lines(&text));

@@ -6,34 +6,58 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::analysis::visit;
 use crate::exit_code::ExitCode;
-use crate::gate::result::{CaseResult, SuiteResult};
+use crate::gate::remedy::{self, Command};
+use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
+use crate::text::fold;
 use crate::text::github;
 use crate::text::number::group;
 use crate::text::terminal::printable;
 
-/// Writes one case; `width` columns are for names, `directory` is where its profile is.
+/// Columns that details are further in than the line that they belong to.
+const INDENT: usize = 6;
+
+/// How a case is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Columns for names.
+    pub name_columns: usize,
+    /// Where the case's profile is.
+    pub directory: &'a Path,
+    /// How the suite is run from here; None: commands are as the report has them.
+    pub command: Option<&'a Command>,
+    /// Columns of the terminal, to which sentences are folded; None: lines are whole.
+    pub width_columns: Option<usize>,
+}
+
+/// Writes one case.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn case(case: &CaseResult, width: usize, directory: Option<&Path>, out: &mut impl Write) -> io::Result<()> {
+pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Result<()> {
+    let View { name_columns: width, directory, command, width_columns } = view;
     let word = if case.passed() { "PASS" } else { "FAIL" };
     let insns = case.run.as_ref().map_or_else(|| "-".to_owned(), |run| group(run.insns));
     let change = case.comparison.as_ref().map(|comparison| comparison.explanation.as_str());
     let name = printable(&case.name);
     // What is wrong comes first, then what accounts for it.
     let first = case.failures().next().map(|finding| finding.message.lines().next().unwrap_or_default());
-    let line = format!("{word}  {name:<width$}  {insns:>15}  {}", first.or(change).unwrap_or_default());
-    writeln!(out, "{}", printable(line.trim_end()))?;
+    // A failure's own line, below, stays whole: it is one for editors, too.
+    let mut sentence = |head: &str, text: &str| -> io::Result<()> {
+        let lines = fold::behind(head, &printable(text), INDENT, width_columns);
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    };
+    let head = format!("{word}  {name:<width$}  {insns:>15}  ");
+    sentence(&head, first.or(change).unwrap_or_default())?;
+    let head = " ".repeat(INDENT);
     if let Some(change) = change.filter(|_| first.is_some()) {
-        writeln!(out, "      {}", printable(change))?;
+        sentence(&head, change)?;
     }
     for message in &case.messages {
-        writeln!(out, "      {}", printable(message))?;
+        sentence(&head, message)?;
     }
     for mismatch in case.comparison.iter().flat_map(|comparison| &comparison.mismatches) {
-        writeln!(out, "      note: {}", printable(mismatch))?;
+        sentence(&head, &format!("note: {mismatch}"))?;
     }
     for warning in &case.warnings {
         writeln!(out, "{}warning: {name}: {}", at(case.place.as_ref()), printable(warning))?;
@@ -46,10 +70,11 @@ pub fn case(case: &CaseResult, width: usize, directory: Option<&Path>, out: &mut
             writeln!(out, "      {}", printable(line))?;
         }
     }
-    if case.passed() {
-        return Ok(());
-    }
-    for (what, how) in remedies(case, directory) {
+    let remedies = match command {
+        Some(command) => remedy::remedies_here(case, directory, command),
+        None => remedy::remedies(case, directory),
+    };
+    for (what, how) in remedies {
         writeln!(out, "      {what:<8} {}", printable(&how))?;
     }
     if !case.console_tail.is_empty() {
@@ -71,19 +96,6 @@ fn at(place: Option<&(String, u32)>) -> String {
     place.map(|(file, line)| format!("{}:{line}: ", printable(file))).unwrap_or_default()
 }
 
-/// What can be done about a failure, and where to look: a word and the command or file.
-pub fn remedies(case: &CaseResult, directory: Option<&Path>) -> Vec<(&'static str, String)> {
-    let path = |name: &String| directory.map_or_else(|| name.clone(), |above| above.join(name).display().to_string());
-    let mut remedies = vec![("again:", case.repeat.clone())];
-    remedies.extend(case.accept.iter().map(|accept| ("accept:", accept.clone())));
-    let debug = case.at.iter().zip(&case.profile);
-    remedies.extend(debug.map(|(at, profile)| ("debug:", visit::command(&path(profile), at))));
-    remedies.extend(case.profile.iter().map(|profile| ("profile:", path(profile))));
-    remedies.extend(case.picture.iter().map(|picture| ("picture:", path(picture))));
-    remedies.retain(|(_, how)| !how.is_empty());
-    remedies
-}
-
 /// Writes the verdict; `code` is what the command ends with.
 ///
 /// # Errors
@@ -92,11 +104,18 @@ pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io
     let (passed, all) = (result.passed(), result.cases.len());
     let insns: u64 = result.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
     let failed = if passed == all { String::new() } else { format!(", {} failed", all - passed) };
-    let warnings = match result.cases.iter().map(|case| case.warnings.len()).sum() {
+    let warnings: usize = result.cases.iter().map(|case| case.warnings.len()).sum();
+    let warnings = match warnings + result.warnings.len() {
         0 => String::new(),
         1 => ", 1 warning".to_owned(),
         warnings => format!(", {warnings} warnings"),
     };
+    for SuiteWarning { message, place } in &result.warnings {
+        writeln!(out, "{}warning: {}", at(Some(place)), printable(message))?;
+    }
+    for finding in &result.findings {
+        writeln!(out, "{}error: {}", at(finding.place.as_ref()), printable(&finding.message))?;
+    }
     writeln!(
         out,
         "{passed} of {all} passed{failed}{warnings}; {} instructions; exit {}: {}",
@@ -112,17 +131,23 @@ pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io
 /// # Errors
 /// What `out` reports.
 pub fn annotations(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
-    let mut write = |kind: &str, case: &CaseResult, place: Option<&(String, u32)>, message: &str| {
+    let mut write = |kind: &str, title: &str, place: Option<&(String, u32)>, message: &str| {
         let place = place.map(|(file, line)| format!("file={},line={line},", github::property(github::path(file))));
-        let (place, title) = (place.unwrap_or_default(), github::property(&case.name));
+        let (place, title) = (place.unwrap_or_default(), github::property(title));
         writeln!(out, "::{kind} {place}title={title}::{}", github::message(message))
     };
+    for SuiteWarning { message, place } in &result.warnings {
+        write("warning", &result.suite, Some(place), message)?;
+    }
+    for finding in &result.findings {
+        write("error", &result.suite, finding.place.as_ref(), &finding.message)?;
+    }
     for case in &result.cases {
         for warning in &case.warnings {
-            write("warning", case, case.place.as_ref(), warning)?;
+            write("warning", &case.name, case.place.as_ref(), warning)?;
         }
         for finding in case.failures() {
-            write("error", case, case.place_of(finding), &finding.message)?;
+            write("error", &case.name, case.place_of(finding), &finding.message)?;
         }
     }
     Ok(())

@@ -2,30 +2,49 @@
 //! away.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use crate::gate::lines::remedies;
-use crate::gate::result::{CaseResult, SuiteResult};
+use crate::gate::remedy::remedies;
+use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
 use crate::text::number::{group, signed, signed_percent};
 
 /// Rows of a table of changes.
 const ROWS: usize = 10;
 
-/// Writes a result.
+/// Writes a result; `profiles` is where a case's profile is, from the project's root on.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
+pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
-    let (sign, verdict) =
-        if passed == all { ("\u{2705}", "passed") } else { ("\u{274c}", "passed; the others failed") };
+    let (sign, verdict) = match passed == all {
+        true if result.findings.is_empty() => ("\u{2705}", "passed"),
+        true => ("\u{274c}", "passed; the suite itself is wrong"),
+        false => ("\u{274c}", "passed; the others failed"),
+    };
     writeln!(out, "## {sign} {}: {passed} of {all} images {verdict}\n", code(&result.suite))?;
+    for finding in &result.findings {
+        let place = finding.place.as_ref().map(|(file, line)| format!(" at {}", code(&format!("{file}:{line}"))));
+        writeln!(out, "- {}{}\n", code(&finding.message), place.unwrap_or_default())?;
+    }
     for case in result.cases.iter().filter(|case| !case.passed()) {
-        failed(case, out)?;
+        failed(case, &profiles(&case.name), out)?;
+    }
+    for SuiteWarning { message, place: (file, line) } in &result.warnings {
+        writeln!(out, "\u{26a0}\u{fe0f} {} at {}\n", code(message), code(&format!("{file}:{line}")))?;
     }
     for case in result.cases.iter().filter(|case| !case.warnings.is_empty()) {
         for warning in &case.warnings {
             writeln!(out, "\u{26a0}\u{fe0f} {}: {}\n", code(&case.name), warning)?;
+        }
+    }
+    for case in &result.cases {
+        if let (Some(tighten), Some(comparison)) = (&case.tighten, &case.comparison) {
+            let total = comparison.total_insns;
+            let change = signed_percent(total.difference(), total.before.unwrap_or(0));
+            let name = code(&case.name);
+            writeln!(out, "{name}: total {change}; this tightens the baseline: {}\n", code(tighten))?;
         }
     }
     if let Some(baseline) = &result.baseline {
@@ -52,7 +71,7 @@ pub fn write(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n</details>")
 }
 
-fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
+fn failed(case: &CaseResult, directory: &Path, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "### \u{274c} {}\n", code(&case.name))?;
     for finding in case.failures() {
         let place = case.place_of(finding).map(|(file, line)| format!(" at {}", code(&format!("{file}:{line}"))));
@@ -61,32 +80,37 @@ fn failed(case: &CaseResult, out: &mut impl Write) -> io::Result<()> {
         lines.try_for_each(|line| writeln!(out, "  - {}", code(line.trim())))?;
     }
     writeln!(out)?;
-    for (what, how) in remedies(case, None) {
+    for (what, how) in remedies(case, directory) {
         writeln!(out, "{what} {}  ", code(&how))?;
     }
     if let Some(comparison) = &case.comparison {
         writeln!(out, "\n{}\n", code(&comparison.explanation))?;
         let changed = &comparison.functions;
         if !changed.is_empty() {
-            writeln!(out, "| Function | Before | After | Change |\n|---|--:|--:|--:|")?;
+            writeln!(out, "| Function | Own before | Own after | Change | Of itself |\n|---|--:|--:|--:|--:|")?;
             for change in changed.iter().take(ROWS) {
                 let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
                 let fate = match change.fate.describe() {
                     "" => String::new(),
                     fate => format!(" *({fate})*"),
                 };
+                let own = change.self_insns;
+                let of_itself = match (own.before, own.after) {
+                    (Some(before @ 1..), Some(_)) => signed_percent(own.difference(), before),
+                    _ => String::new(),
+                };
                 writeln!(
                     out,
-                    "| {}{fate} | {} | {} | {} |",
+                    "| {}{fate} | {} | {} | {} | {of_itself} |",
                     cell(&change.name),
-                    number(change.self_insns.before),
-                    number(change.self_insns.after),
-                    signed(change.self_insns.difference())
+                    number(own.before),
+                    number(own.after),
+                    signed(own.difference())
                 )?;
             }
             if changed.len() > ROWS {
                 let rest: i128 = changed[ROWS..].iter().map(|change| change.self_insns.difference()).sum();
-                writeln!(out, "| {} others | | | {} |", changed.len() - ROWS, signed(rest))?;
+                writeln!(out, "| {} others | | | {} | |", changed.len() - ROWS, signed(rest))?;
             }
         }
         for mismatch in &comparison.mismatches {

@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::gate::remedy::Root;
 use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
 use crate::run::directory::unwritable;
@@ -18,6 +19,8 @@ use crate::text::terminal::{self, printable};
 #[derive(Debug)]
 pub struct Reports {
     directory: PathBuf,
+    /// The project's root, from which what they name is to be found.
+    root: Root,
     /// The summary of a job's step, which is added to.
     step_summary: Option<PathBuf>,
 }
@@ -27,7 +30,7 @@ impl Reports {
     ///
     /// # Errors
     /// When one of them cannot.
-    pub fn prepare(directory: PathBuf) -> Result<Reports, InputError> {
+    pub fn prepare(directory: PathBuf, root: &Root) -> Result<Reports, InputError> {
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
         for path in [REPORT, JUNIT, SUMMARY].map(|name| directory.join(name)) {
             check(&path).map_err(|error| unwritable(&path, &error))?;
@@ -36,7 +39,7 @@ impl Reports {
         if let Some(path) = &step_summary {
             check(path).map_err(|error| step_summary_error(path, &error))?;
         }
-        Ok(Reports { directory, step_summary })
+        Ok(Reports { directory, root: root.clone(), step_summary })
     }
 
     /// The directory that they are in.
@@ -50,8 +53,20 @@ impl Reports {
     /// # Errors
     /// When there is no text of them, which is a defect.
     pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
+        self.finish_with_profiles(result, &|_| &self.directory)
+    }
+
+    /// The same where the profiles are in other directories, by the cases' names.
+    ///
+    /// # Errors
+    /// As for [`Reports::finish`].
+    pub fn finish_with_profiles<'a>(
+        &'a self,
+        result: &SuiteResult,
+        profiles: &dyn Fn(&str) -> &'a Path,
+    ) -> Result<ExitCode> {
         let mut out = Vec::new();
-        let code = self.write(result)?;
+        let code = self.write(result, profiles)?;
         if github::is_job() {
             lines::annotations(result, &mut out)?;
         }
@@ -67,15 +82,16 @@ impl Reports {
     /// # Errors
     /// As for [`Reports::finish`].
     pub fn finish_with_json(&self, result: &SuiteResult) -> Result<ExitCode> {
-        let code = self.write(result)?;
+        let code = self.write(result, &|_| &self.directory)?;
         Ok(print(result.to_json()?.as_bytes(), code))
     }
 
     /// Writes the reports; what the command ends with.
-    fn write(&self, result: &SuiteResult) -> Result<ExitCode> {
+    fn write<'a>(&'a self, result: &SuiteResult, profiles: &dyn Fn(&str) -> &'a Path) -> Result<ExitCode> {
         let (mut xml, mut summary) = (Vec::new(), Vec::new());
-        junit::write(result, &mut xml)?;
-        markdown::write(result, &mut summary)?;
+        let profiles = |case: &str| self.root.path(profiles(case));
+        junit::write(result, &profiles, &mut xml)?;
+        markdown::write(result, &profiles, &mut summary)?;
         let mut code = result.code();
         for (name, bytes) in [(REPORT, result.to_json()?.as_bytes()), (JUNIT, &*xml), (SUMMARY, &*summary)] {
             let path = self.directory.join(name);
@@ -137,15 +153,15 @@ mod tests {
     fn reports_that_cannot_be_written_are_found_before_and_what_is_there_stays() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("a/b");
-        Reports::prepare(directory.clone()).unwrap();
+        Reports::prepare(directory.clone(), &Root::of(&directory)).unwrap();
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
         fs::write(directory.join(REPORT), "earlier").unwrap();
-        Reports::prepare(directory.clone()).unwrap();
+        Reports::prepare(directory.clone(), &Root::of(&directory)).unwrap();
         assert_eq!(fs::read(directory.join(REPORT)).unwrap(), b"earlier");
         for name in [REPORT, JUNIT, SUMMARY] {
             let directory = scratch.path().join(name);
             fs::create_dir_all(directory.join(name)).unwrap();
-            let error = Reports::prepare(directory).unwrap_err().to_string();
+            let error = Reports::prepare(directory.clone(), &Root::of(&directory)).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("cannot be written"), "{error}");
         }
     }
@@ -153,9 +169,9 @@ mod tests {
     #[test]
     fn a_report_that_cannot_be_written_any_more_does_not_take_the_others_along() {
         let scratch = tempfile::tempdir().unwrap();
-        let reports = Reports::prepare(scratch.path().to_owned()).unwrap();
+        let reports = Reports::prepare(scratch.path().to_owned(), &Root::of(scratch.path())).unwrap();
         fs::create_dir(scratch.path().join(REPORT)).unwrap();
-        let result = SuiteResult::new("suite".to_owned(), None, Vec::new(), Vec::new());
+        let result = SuiteResult::new("suite".to_owned(), None, (Vec::new(), 0), Vec::new());
         assert_eq!(reports.finish(&result).unwrap(), ExitCode::Limit);
         assert!([JUNIT, SUMMARY].iter().all(|name| scratch.path().join(name).is_file()));
     }

@@ -45,8 +45,39 @@ pub struct SuiteResult {
     pub baseline: Option<String>,
     /// Names of all cases that were chosen, in the order of the suite, those of other shards included.
     pub chosen: Vec<String>,
+    /// Images of the suite that were not chosen.
+    #[serde(default)]
+    pub left_out: usize,
+    /// What is wrong with the suite itself, as far as all of its images together say so.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// What the suite as a whole does not see, with the place in its file.
+    #[serde(default)]
+    pub warnings: Vec<SuiteWarning>,
     /// What came of them, in the same order.
     pub cases: Vec<CaseResult>,
+}
+
+/// What a suite as a whole does not see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SuiteWarning {
+    /// What it is, in a sentence.
+    pub message: String,
+    /// The suite's file and the line.
+    pub place: (String, u32),
+}
+
+/// A limit of `[defaults]` that limits nothing in one image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleLimit {
+    /// Its key: `thresholds.self "crc32"`.
+    pub limit: String,
+    /// Why it limits nothing.
+    pub why: String,
+    /// The suite's file and the line at which it stands.
+    pub place: (String, u32),
+    /// Whether it is a mistake where no image of the suite has what it is for; a pattern may be meant for later.
+    pub is_mistake: bool,
 }
 
 /// What came of one case.
@@ -71,12 +102,18 @@ pub struct CaseResult {
     pub comparison: Option<ComparisonResult>,
     /// What the suite would not see, a sentence each.
     pub warnings: Vec<String>,
+    /// Limits of `[defaults]` that limit nothing here: a mistake where no image of the suite has what they are for.
+    #[serde(default)]
+    pub idle_limits: Vec<IdleLimit>,
     /// Remarks on the run.
     pub messages: Vec<String>,
-    /// The command that runs it again, alone.
+    /// The command that runs it again, alone; as all commands it is to be typed in the project's root.
     pub repeat: String,
     /// The command that takes its numbers for the baseline's, where that is what it fails by.
     pub accept: Option<String>,
+    /// The command that tightens the baseline to its numbers, where it is much better.
+    #[serde(default)]
+    pub tighten: Option<String>,
     /// Where a debugger is to be put to see what failed, as `harness debug --at` takes it.
     pub at: Option<String>,
     /// Its profile, from the directory of the reports on.
@@ -270,9 +307,11 @@ impl CaseResult {
             findings: vec![Finding::failed(FindingKind::Run, "can be run", why, why)],
             comparison: None,
             warnings: Vec::new(),
+            idle_limits: Vec::new(),
             messages: Vec::new(),
             repeat: String::new(),
             accept: None,
+            tighten: None,
             at: None,
             profile: None,
             picture: None,
@@ -282,22 +321,57 @@ impl CaseResult {
 }
 
 impl SuiteResult {
-    /// The result of a suite of which these cases were chosen, and these were run.
-    pub fn new(suite: String, baseline: Option<String>, chosen: Vec<String>, cases: Vec<CaseResult>) -> SuiteResult {
-        SuiteResult {
+    /// The result of a suite of which these cases were chosen, so many were left out, and these were run.
+    pub fn new(
+        suite: String,
+        baseline: Option<String>,
+        (chosen, left_out): (Vec<String>, usize),
+        cases: Vec<CaseResult>,
+    ) -> SuiteResult {
+        let result = SuiteResult {
             format: FORMAT.to_owned(),
             version: VERSION,
             harness_version: env!("CARGO_PKG_VERSION").to_owned(),
             suite,
             baseline,
             chosen,
+            left_out,
+            findings: Vec::new(),
+            warnings: Vec::new(),
             cases,
-        }
+        };
+        result.concluded()
     }
 
-    /// The exit code of it all: the most urgent of the cases'.
+    /// The same with what only all images of the suite together say: a limit of `[defaults]` that limits nothing in any
+    /// of them. A part of them says nothing.
+    fn concluded(mut self) -> SuiteResult {
+        (self.findings, self.warnings) = (Vec::new(), Vec::new());
+        let Some((first, others)) = self.cases.split_first() else { return self };
+        if self.left_out > 0 || self.cases.len() < self.chosen.len() {
+            return self;
+        }
+        let is_idle = |case: &CaseResult, limit: &IdleLimit| {
+            case.idle_limits.iter().any(|other| (&other.limit, &other.place) == (&limit.limit, &limit.place))
+        };
+        for limit in first.idle_limits.iter().filter(|limit| others.iter().all(|case| is_idle(case, limit))) {
+            let IdleLimit { limit, why, place, is_mistake } = limit;
+            let message = format!("{limit} limits nothing in any image: {why}");
+            if *is_mistake {
+                let expected = format!("{limit} limits something");
+                let finding = Finding::failed(FindingKind::Threshold, expected, why, message);
+                self.findings.push(finding.at(Some(place.clone())));
+            } else {
+                self.warnings.push(SuiteWarning { message, place: place.clone() });
+            }
+        }
+        self
+    }
+
+    /// The exit code of it all: the most urgent of the cases' and of the suite's own.
     pub fn code(&self) -> ExitCode {
-        self.cases.iter().map(CaseResult::code).min().unwrap_or(ExitCode::Good)
+        let own = if self.findings.is_empty() { ExitCode::Good } else { ExitCode::Usage };
+        self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
     }
 
     /// Cases that passed.
@@ -354,7 +428,8 @@ impl SuiteResult {
             merged.cases.iter().map(|case| (case.name.clone(), first_name.clone())).collect();
         for (name, part) in parts {
             let facts = |part: &SuiteResult| {
-                (part.harness_version.clone(), part.suite.clone(), part.baseline.clone(), part.chosen.clone())
+                let SuiteResult { harness_version, suite, baseline, chosen, left_out, .. } = part.clone();
+                (harness_version, suite, baseline, chosen, left_out)
             };
             ensure!(
                 facts(&part) == facts(&merged),
@@ -382,7 +457,7 @@ impl SuiteResult {
         );
         let order: BTreeMap<&String, usize> = merged.chosen.iter().zip(0..).collect();
         merged.cases.sort_by_key(|case| order.get(&case.name).copied());
-        Ok(merged)
+        Ok(merged.concluded())
     }
 }
 
@@ -421,6 +496,9 @@ mod tests {
             suite: "s".to_owned(),
             baseline: None,
             chosen: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            left_out: 0,
+            findings: Vec::new(),
+            warnings: Vec::new(),
             cases: cases.iter().map(|&(name, code)| case(name, code)).collect(),
         }
     }
@@ -434,6 +512,44 @@ mod tests {
         assert_eq!(merged, whole);
         assert_eq!(merged.code(), ExitCode::Limit);
         assert_eq!(SuiteResult::from_json(&whole.to_json().unwrap()).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_limit_for_all_images_is_a_mistake_only_where_all_of_them_say_that_it_limits_nothing() {
+        let idle = |limit: &str, is_mistake| IdleLimit {
+            limit: limit.to_owned(),
+            why: "no function is called so".to_owned(),
+            place: ("harness.toml".to_owned(), 3),
+            is_mistake,
+        };
+        let with = |name: &str, idle_limits: &[IdleLimit]| CaseResult {
+            idle_limits: idle_limits.to_vec(),
+            exit_code: 0,
+            ..case(name, ExitCode::Good)
+        };
+        let (typo, pattern) = (idle("thresholds.self \"crc33\"", true), idle("thresholds.self \"crc33*\"", false));
+        let chosen = || (["a", "b"].map(str::to_owned).to_vec(), 0);
+        let new = |(chosen, left_out), cases: Vec<CaseResult>| {
+            SuiteResult::new("s".to_owned(), None, (chosen, left_out), cases)
+        };
+        let (a, b) = (with("a", &[typo.clone(), pattern.clone()]), with("b", &[pattern.clone(), typo.clone()]));
+        let all = new(chosen(), vec![a.clone(), b.clone()]);
+        assert_eq!((all.code(), all.findings.len(), all.warnings.len()), (ExitCode::Usage, 1, 1));
+        let message = "thresholds.self \"crc33\" limits nothing in any image: no function is called so";
+        assert_eq!(all.findings[0].message, message);
+        // One image has it; one has not said; one was left out.
+        for (chosen, cases) in [
+            (chosen(), vec![a.clone(), with("b", &[])]),
+            (chosen(), vec![a.clone()]),
+            ((chosen().0, 1), vec![a.clone(), b.clone()]),
+        ] {
+            let result = new(chosen, cases);
+            assert_eq!((result.code(), result.findings.len(), result.warnings.len()), (ExitCode::Good, 0, 0));
+        }
+        let parts = [new(chosen(), vec![b]), new(chosen(), vec![a])];
+        assert!(parts.iter().all(|part| part.findings.is_empty()));
+        let [one, other] = parts.map(|part| SuiteResult::from_json(&part.to_json().unwrap()).unwrap());
+        assert_eq!(SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap(), all);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! One image of a suite: run, and held against expectations and a baseline.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,27 +8,29 @@ use std::{fs, thread};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::compare::{Comparison, Fate, compare};
+use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::describe;
 use crate::analysis::lookup;
-use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
+use crate::analysis::metrics::Metric;
 use crate::analysis::{crosscheck, functions};
 use crate::exit_code::ExitCode;
 use crate::export;
+use crate::gate::assertion::UnknownName;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
 use crate::gate::defined::defined;
 use crate::gate::expect::{self, Finding, FindingKind};
+use crate::gate::held::{Against, Held, hold};
+use crate::gate::known::Known;
 use crate::gate::landing;
-use crate::gate::remedy::Command;
+use crate::gate::remedy::{Command, Root};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::suite::{Case, Suite};
-use crate::gate::threshold::{Meant, judge};
-use crate::gate::work::{self, Judged};
+use crate::gate::work;
 use crate::gate::worker::path;
 use crate::image::defmt::Decoder;
 use crate::image::given;
-use crate::image::symbols::{self, Symbols};
+use crate::image::symbols::Symbols;
 use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
@@ -38,7 +39,6 @@ use crate::run::directory::Output;
 use crate::run::options::Options;
 use crate::run::records::Progress;
 use crate::run::walls::Sandbox;
-use crate::text::number::group;
 
 /// Lines of the console that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -68,7 +68,7 @@ pub struct Settings {
     pub has_progress: bool,
     /// Which images are shown as they are finished.
     pub shown: Shown,
-    /// How one of them is run again.
+    /// How one of them is run again from where this one is run.
     pub command: Command,
 }
 
@@ -89,6 +89,10 @@ pub(super) struct Session {
     settings: Settings,
     /// Part of the cache's key.
     emulator_versions: String,
+    /// The suite's file as failures name it.
+    suite_file: String,
+    /// How a case is run again from the project's root.
+    command: Command,
 }
 
 /// The cases that are the `part`-th of so many parts, of about equal cost as far as the baseline knows it.
@@ -154,7 +158,10 @@ pub(super) enum Ended {
 impl Session {
     /// For the cases of a suite; `emulator_versions` are those of all emulators that are installed, where there is a cache.
     pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Session {
-        Session { suite, settings, emulator_versions }
+        let root = Root::of(&suite.path);
+        let suite_file = root.path(&suite.path).display().to_string();
+        let command = root.command(&suite.path, &settings.command);
+        Session { suite, settings, emulator_versions, suite_file, command }
     }
 
     /// Runs the case of this name on a thread of its own. Nothing can end a thread: one that takes too long, or that the
@@ -274,10 +281,12 @@ impl Session {
             }),
             findings: vec![ending],
             comparison: None,
+            idle_limits: Vec::new(),
             warnings: work::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,
+            tighten: None,
             at: None,
             picture: Some(format!("{directory}/{FLAMEGRAPH}")),
             profile: Some(directory),
@@ -288,9 +297,17 @@ impl Session {
         if matches!(facts.end, End::For | End::MaxInsns) {
             new.metrics.run[Metric::Lines] = Some(console.iter().filter(|byte| **byte == b'\n').count() as u64);
         }
+        let file = |name: &String| baseline_file(&self.suite, name, case);
+        let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
+        let known = Known { profile, now: &new.metrics, before: old.as_ref().map(|old| &old.metrics) };
         // All at once, whatever else has failed: each says something of its own.
         result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
-        result.findings.extend(assertions(case, profile, &new.metrics));
+        let (findings, is_mistaken) = assertions(case, &known);
+        result.findings.extend(findings);
+        // A firmware that failed may not have come to what is named.
+        if is_mistaken && ended_well {
+            result.raise(ExitCode::Usage);
+        }
         if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
             result.raise(ExitCode::Usage);
         }
@@ -298,7 +315,7 @@ impl Session {
             result.raise(ExitCode::Firmware);
         }
         result.at = landing::of_failure(case, profile, &result.findings);
-        self.compare(case, profile, (&new, ended_well), deadline, &mut result)?;
+        self.compare(case, &known, (old.as_ref(), &new, ended_well), deadline, &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
         }
@@ -310,61 +327,60 @@ impl Session {
     fn compare(
         &self,
         case: &Case,
-        profile: &Profile,
-        (new, ended_well): (&Baseline, bool),
+        known: &Known<'_>,
+        (old, new, ended_well): (Option<&Baseline>, &Baseline, bool),
         deadline: &Deadline,
         result: &mut CaseResult,
     ) -> Result<()> {
-        let file = |name: &String| baseline_file(&self.suite, name, case);
         let save = |name: &String| -> Result<()> {
             deadline.check()?;
-            Ok(new.save(&file(name))?)
+            Ok(new.save(&baseline_file(&self.suite, name, case))?)
         };
-        let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
-        let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
-        let (meant, mut unclear) = meant(case, profile, &new.metrics, &compared);
-        let (mut findings, mut is_by_baseline) = thresholds(case, profile, &meant, &compared);
-        if ended_well {
-            let judged = work::judge(&case.work, &meant, &compared, old.is_some());
-            is_by_baseline |=
-                judged.judgements.iter().any(|judgement| judgement.crossed && judgement.is_by_baseline());
-            findings.extend(work_findings(profile, &judged));
-            unclear.extend(judged.blind.into_iter().map(|why| {
-                Finding::failed(FindingKind::Threshold, "a limit on work that can be judged", &*why, &*why)
-            }));
-        }
-        if !unclear.is_empty() {
+        let compared = compare(known.before, known.now);
+        let against = Against {
+            known: *known,
+            compared: &compared,
+            baseline: self.settings.baseline.as_deref(),
+            is_saved: self.settings.save_baseline.is_some(),
+            ended_well,
+            suite_file: &self.suite_file,
+        };
+        let Held { findings, mistakes, warnings, idle, is_by_baseline, crossed_function } = hold(case, &against);
+        if !mistakes.is_empty() {
             result.raise(ExitCode::Usage);
         }
-        result.findings.extend(unclear);
-        if findings.iter().any(|finding| !finding.passed) && result.at.is_none() {
-            let judgements = judge(&case.thresholds, &meant, &compared);
-            let mut crossed = judgements.iter().filter(|judgement| judgement.crossed);
-            let function = crossed.find(|judgement| judgement.metric.subject() == Subject::Function);
-            result.at = landing::of_growth(profile, &compared, function.map(|judgement| &*judgement.subject));
-        }
+        result.findings.extend(mistakes);
+        result.warnings.extend(warnings);
+        result.idle_limits = idle;
         if findings.iter().any(|finding| !finding.passed) {
+            if result.at.is_none() {
+                result.at = landing::of_growth(known.profile, &compared, crossed_function.as_deref());
+            }
             result.raise(ExitCode::Regression);
         }
         result.findings.extend(findings);
-        let accept = |name: &String| self.settings.command.accept(&case.name, name);
-        match (&self.settings.baseline, &old) {
+        let accept = || self.command.accept(&case.name);
+        match (&self.settings.baseline, old) {
             (Some(name), Some(old)) => {
                 // Numbers of a run that failed otherwise are not saved.
                 if is_by_baseline && result.code() == ExitCode::Regression {
-                    result.accept = Some(accept(name));
+                    result.accept = accept();
                 }
-                if self.settings.ratchet && result.passed() && is_better(&compared) {
-                    save(name)?;
-                    result.messages.push(format!("baseline {name} tightened"));
+                if result.passed() && is_better(&compared) {
+                    if self.settings.ratchet {
+                        save(name)?;
+                        result.messages.push(format!("baseline {name} tightened"));
+                    } else if self.settings.save_baseline.is_none() && is_much_better(&compared) {
+                        result.tighten = Some(self.command.tighten(&case.name));
+                    }
                 }
                 if ended_well {
                     result.comparison = Some(ComparisonResult::new(compared, old.mismatches(new)));
                 }
             }
             (Some(name), None) if ended_well && self.settings.save_baseline.as_ref() != Some(name) => {
-                result.accept = (result.code() >= ExitCode::Regression).then(|| accept(name));
+                result.accept = accept().filter(|_| result.code() >= ExitCode::Regression);
                 let message = format!("there is no baseline {name:?}; make it with --save-baseline {name}");
                 let expected = format!("a baseline {name:?}");
                 result.findings.push(Finding::failed(FindingKind::Threshold, expected, "there is none", message));
@@ -410,114 +426,47 @@ fn cross_check(profile: &Profile) -> Finding {
     }
 }
 
-fn assertions(case: &Case, profile: &Profile, metrics: &Metrics) -> Vec<Finding> {
+/// A finding for each assertion; and whether one is on a name that neither the image nor the baseline has.
+fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
+    let Known { profile, now, .. } = *known;
     if case.assertions.is_empty() {
-        return Vec::new();
+        return (Vec::new(), false);
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
     let elf = given::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
+    let mut is_mistaken = false;
     let findings = case.assertions.iter().map(|assertion| {
-        let outcome = assertion.check(profile, metrics, &exists);
+        let outcome = assertion.check(profile, now, &exists);
         let (kind, expected) = (FindingKind::Assertion, assertion.to_string());
         if outcome.holds {
             return Finding::met(kind, expected, outcome.actual);
         }
-        let names = assertion.function().and_then(|name| lookup::keys(profile, metrics, name).ok());
+        let is_known = |name: &UnknownName| name.of.is_some_and(|of| known.is_in_baseline(of, &name.name));
+        is_mistaken |= outcome.unknown.is_some_and(|name| !is_known(&name));
+        let names = assertion.function().and_then(|name| lookup::keys(profile, now, name).ok());
         let place = names.iter().flatten().find_map(|name| defined(profile, name));
         let message = format!("{expected} does not hold: {}", outcome.actual);
         Finding::failed(kind, expected, outcome.actual, message).at(place)
     });
-    findings.collect()
-}
-
-/// The functions that limits' patterns stand for where those are names, those of before with them, and a finding for
-/// each that names different functions.
-fn meant(case: &Case, profile: &Profile, metrics: &Metrics, compared: &Comparison) -> (Meant, Vec<Finding>) {
-    let (mut meant, mut unclear) = (Meant::new(), Vec::new());
-    let of_functions = case.thresholds.iter().filter(|threshold| threshold.metric.subject() == Subject::Function);
-    let of_functions = of_functions.map(|threshold| (threshold.metric.word(), &threshold.pattern));
-    let of_work = case.work.iter().map(|work| (work::WORD, &work.pattern));
-    for (word, pattern) in of_functions.chain(of_work).filter(|(_, pattern)| pattern.is_name()) {
-        if metrics.functions.keys().any(|key| pattern.matches(&key.name)) {
-            continue;
-        }
-        match lookup::keys(profile, metrics, &pattern.text) {
-            Ok(mut names) => {
-                names.extend(vanished(&pattern.text, &names, compared));
-                meant.insert(pattern.text.clone(), names);
-            }
-            Err(actual) => {
-                let expected = format!("a function that thresholds.{word} means by {:?}", pattern.text);
-                let message = format!("thresholds.{word}: {actual}");
-                unclear.push(Finding::failed(FindingKind::Threshold, expected, actual, message));
-            }
-        }
-    }
-    (meant, unclear)
-}
-
-/// Instances of the generic that a name means which only ran before: what the others do instead is no growth.
-fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> Vec<String> {
-    let Some(one) = names.first() else { return Vec::new() };
-    let gone = compared.functions.iter().filter(|change| change.fate == Fate::Vanished);
-    let gone: Vec<&str> = gone.map(|change| &*change.plain_name).filter(|name| !names.contains(*name)).collect();
-    let called =
-        symbols::called(&key_name(pattern.trim()), gone.iter().copied()).into_iter().map(|index| gone[index]);
-    called.filter(|name| symbols::are_instances([("", &**one), ("", *name)].into_iter())).map(str::to_owned).collect()
-}
-
-/// A finding for each threshold that was crossed, or one that says that none was; and whether another baseline would
-/// let one pass.
-fn thresholds(case: &Case, profile: &Profile, meant: &Meant, compared: &Comparison) -> (Vec<Finding>, bool) {
-    let judgements = judge(&case.thresholds, meant, compared);
-    let is_by_baseline = judgements.iter().any(|judgement| judgement.crossed && !judgement.limit.is_absolute());
-    let crossed = judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
-        let subject = &judgement.subject;
-        let place = match judgement.metric.subject() {
-            Subject::Function => {
-                let names = meant.get(subject).into_iter().flatten().map(String::as_str);
-                names.chain([subject.as_str()]).find_map(|name| defined(profile, name))
-            }
-            // What accounts for the most of it.
-            Subject::Run => {
-                let grown = compared.functions.iter().filter(|change| change.self_insns().difference() > 0);
-                grown.filter(|_| judgement.numbers.before.is_some()).find_map(|change| defined(profile, &change.name))
-            }
-            Subject::Task | Subject::Zone => None,
-        };
-        let expected = format!("{}, allowed {}", judgement.what(), judgement.limit.describe());
-        let actual = group(judgement.numbers.after.unwrap_or(0));
-        Finding::failed(FindingKind::Threshold, expected, actual, judgement.describe()).at(place)
-    });
-    let crossed: Vec<Finding> = crossed.collect();
-    if crossed.is_empty() && !judgements.is_empty() {
-        let actual = format!("{} numbers are", judgements.len());
-        return (vec![Finding::met(FindingKind::Threshold, "within thresholds", actual)], false);
-    }
-    (crossed, is_by_baseline)
-}
-
-/// A finding for each limit on work that was crossed, or one that says that none was.
-fn work_findings(profile: &Profile, judged: &Judged) -> Vec<Finding> {
-    let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed).map(|judgement| {
-        let place = judgement.function.as_ref().and_then(|function| defined(profile, function));
-        let actual = group(judgement.numbers.after.unwrap_or(0));
-        Finding::failed(FindingKind::Threshold, judgement.allowed(), actual, judgement.describe()).at(place)
-    });
-    let crossed: Vec<Finding> = crossed.collect();
-    if crossed.is_empty() && !judged.judgements.is_empty() {
-        let actual = format!("{} numbers are", judged.judgements.len());
-        return vec![Finding::met(FindingKind::Threshold, "as much work as before", actual)];
-    }
-    crossed
+    (findings.collect(), is_mistaken)
 }
 
 /// Whether a run is better than its baseline and nowhere worse as a whole.
 fn is_better(comparison: &Comparison) -> bool {
     let change = comparison.total_insns().difference();
     change < 0 || (change == 0 && comparison.tasks.iter().any(|task| task.numbers[Metric::Stack].difference() < 0))
+}
+
+/// From which share on a baseline that is too high is worth a word, in percent: it would let as much pass again.
+const MUCH_PERCENT: i128 = 5;
+
+/// Whether the whole run is much less than its baseline.
+fn is_much_better(comparison: &Comparison) -> bool {
+    let total = comparison.total_insns();
+    let before = i128::from(total.before.unwrap_or(0));
+    -total.difference() * 100 >= before * MUCH_PERCENT && before > 0
 }
 
 /// What frames say. The marks then tell how much of that there was.
@@ -544,27 +493,4 @@ fn tail(console: &[u8]) -> Vec<String> {
             line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::testing::empty;
-
-    #[test]
-    fn an_instance_that_took_the_place_of_another_is_no_growth() {
-        let metrics = |names: &[&str]| {
-            let profile = (0..).zip(names).fold(empty(), |profile, (index, name)| {
-                profile.function(name, 0x40 + index * 0x10, 4).insn(0x40 + index * 0x10, 100)
-            });
-            Metrics::of(&profile)
-        };
-        let before = metrics(&["sort::<u8>", "sort::<i8>", "app::sort::<u8>", "resort::<u8>", "main"]);
-        let after = metrics(&["sort::<u16>", "sort::<i8>", "main"]);
-        let compared = compare(Some(&before), &after);
-        let names = ["sort::<u16>", "sort::<i8>"].map(str::to_owned).into();
-        assert_eq!(vanished("sort", &names, &compared), ["sort::<u8>"]);
-        assert_eq!(vanished("main", &["main".to_owned()].into(), &compared), [""; 0]);
-        assert_eq!(vanished("sort", &BTreeSet::new(), &compared), [""; 0]);
-    }
 }

@@ -5,6 +5,7 @@
 //! baseline (`100`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::analysis::compare::{Change, Comparison, Fate, Pair};
 use crate::analysis::metrics::Metric;
@@ -12,7 +13,7 @@ use crate::error::InputError;
 use crate::gate::expect::Ending;
 use crate::gate::limit::Limit;
 use crate::gate::suite::Case;
-use crate::gate::threshold::{ALL, Meant, Pattern};
+use crate::gate::threshold::{ALL, Meant, Origin, Pattern};
 use crate::profile::End;
 use crate::text::number::{group, plural};
 
@@ -32,6 +33,8 @@ pub struct Work {
     pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
+    /// Where it stands in the suite.
+    pub origin: Origin,
 }
 
 /// One number held against its limit.
@@ -54,8 +57,8 @@ pub struct Judgement {
 pub struct Judged {
     /// Number by number.
     pub judgements: Vec<Judgement>,
-    /// Limits that nothing can be held against, a sentence each.
-    pub blind: Vec<String>,
+    /// Limits that nothing can be held against: the index of each, and why, in a sentence.
+    pub blind: Vec<(usize, String)>,
 }
 
 impl Work {
@@ -63,7 +66,7 @@ impl Work {
     ///
     /// # Errors
     /// When the pattern is no glob.
-    pub fn new(pattern: &str, limit: Limit) -> Result<Work, InputError> {
+    pub fn new(pattern: &str, limit: Limit, origin: Origin) -> Result<Work, InputError> {
         if pattern.starts_with('@') && ![ALL, CONSOLE].contains(&pattern) {
             return Err(InputError::new(format!("{pattern:?}: write {ALL:?}, {CONSOLE:?}, or a function's name")));
         }
@@ -71,15 +74,23 @@ impl Work {
             let why = "what the least number is of has to be named, such as { frame_done = 100 }";
             return Err(InputError::new(format!("a floor for all is none: {why}")));
         }
-        Ok(Work { pattern: Pattern::new(pattern)?, limit })
+        Ok(Work { pattern: Pattern::new(pattern)?, limit, origin })
     }
 
-    fn is_floor(&self) -> bool {
+    /// Whether it needs no baseline.
+    pub fn is_floor(&self) -> bool {
         self.limit.is_absolute()
     }
 
     fn is_of_console(&self) -> bool {
         self.pattern.text == CONSOLE
+    }
+}
+
+/// The key in the suite, as messages name it: `thresholds.work "frame_done"`.
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.pattern.key(WORD))
     }
 }
 
@@ -128,7 +139,7 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
     for (index, limit) in limits.iter().enumerate() {
         let mut judgements = found.remove(&index).unwrap_or_default();
         if judgements.is_empty() && (limit.is_floor() || has_baseline) {
-            judged.blind.push(limit.blind(comparison));
+            judged.blind.push((index, limit.blind(comparison)));
         }
         if limit.pattern.is_generic(meant) && !judgements.is_empty() {
             let mut numbers = Pair::default();
@@ -167,16 +178,27 @@ impl Work {
         }
         let is_it = |change: &&Change| self.pattern.matches(&change.plain_name) || self.pattern.matches(&change.name);
         match comparison.functions.iter().find(is_it) {
+            Some(change) if change.fate == Fate::New => {
+                format!("{WORD} of {pattern}: {} is new; --save-baseline keeps how often it is called", change.name)
+            }
             Some(change) => format!(
                 "{WORD} of {pattern}: the calls of {} are not known, since it is inlined; name one that is called",
                 change.name
             ),
+            None if self.is_floor() => format!("{WORD} of {pattern}: no such function was called"),
             None => format!("{WORD} of {pattern}: no such function was called in the baseline's window"),
         }
     }
 }
 
 impl Judgement {
+    /// What is there and was never called, in either run.
+    pub fn of_nothing(work: &Work) -> Judgement {
+        let numbers = Pair { before: Some(0), after: Some(0) };
+        let (function, limit) = (Some(work.pattern.text.clone()), work.limit);
+        Judgement { function, numbers, limit, fate: Fate::Stays, crossed: limit.is_crossed(numbers) }
+    }
+
     /// One line: what, how much less than in the baseline, how much is allowed, from what to what.
     pub fn describe(&self) -> String {
         let what = self.what();
@@ -250,7 +272,7 @@ mod tests {
     }
 
     fn work(pattern: &str, limit: &str) -> Work {
-        Work::new(pattern, Limit::parse(Worse::Less, limit).unwrap()).unwrap()
+        Work::new(pattern, Limit::parse(Worse::Less, limit).unwrap(), Origin::default()).unwrap()
     }
 
     fn comparison(functions: Vec<Change>, lines: (Option<u64>, Option<u64>)) -> Comparison {
@@ -262,13 +284,15 @@ mod tests {
     fn described(limits: &[Work], comparison: &Comparison) -> Vec<String> {
         let judged = judge(limits, &Meant::new(), comparison, true);
         let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed).map(Judgement::describe);
-        crossed.chain(judged.blind).collect()
+        crossed.chain(judged.blind.into_iter().map(|(_, why)| why)).collect()
     }
 
     #[test]
     fn a_floor_for_all_and_an_unknown_word_are_refused() {
-        assert!(Work::new(ALL, Limit::parse(Worse::Less, "1").unwrap()).is_err());
-        assert!(Work::new("@tasks", Limit::parse(Worse::Less, "0%").unwrap()).is_err());
+        let is_refused = |pattern, limit| {
+            Work::new(pattern, Limit::parse(Worse::Less, limit).unwrap(), Origin::default()).is_err()
+        };
+        assert!(is_refused(ALL, "1") && is_refused("@tasks", "0%"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Choice of a machine: the machines that fit, the best of them, and the reasons against the others.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -9,6 +10,7 @@ use super::processor::{Processor, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
 use crate::error::InputError;
 use crate::image::{Arch, Image, list_segments, show_range};
+use crate::text::near::nearest;
 use crate::text::number::Hex;
 
 /// Machine that was chosen for an image, with the reason.
@@ -74,6 +76,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         return force(image, name, forced_cpu);
     }
     let arch = known_arch(image)?;
+    known_cpu(image, arch, forced_cpu)?;
 
     let mut fits: Vec<Fit<'_>> = Vec::new();
     let mut rejected: Vec<(String, String)> = Vec::new();
@@ -155,6 +158,22 @@ struct Fit<'a> {
     machine: &'a Machine,
     processor: Processor,
     placement: Placement,
+}
+
+/// Refuses a processor that no machine of the table has, where each has one only: a typo would rule out all of them.
+fn known_cpu(image: &Image, arch: Arch, forced_cpu: Option<&str>) -> Result<(), InputError> {
+    let cpus: BTreeSet<&str> =
+        MACHINES.iter().filter(|machine| machine.arch == arch).filter_map(Machine::cpu).collect();
+    let Some(name) = forced_cpu.and_then(|cpu| cpu.split(',').next()) else { return Ok(()) };
+    if arch != Arch::CortexM || cpus.contains(name) {
+        return Ok(());
+    }
+    let hint = nearest(name, cpus.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    let known: Vec<&str> = cpus.into_iter().collect();
+    Err(InputError::about(
+        &image.path,
+        format_args!("--cpu {name}: no machine has that processor{hint}; there are {}", known.join(", ")),
+    ))
 }
 
 fn known_arch(image: &Image) -> Result<Arch, InputError> {

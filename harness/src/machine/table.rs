@@ -444,7 +444,15 @@ pub fn emulators() -> BTreeSet<&'static str> {
 }
 
 impl Machine {
-    /// Name with the detail that tells it from others: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
+    /// Its processor, where it has only one that is known.
+    pub(super) fn cpu(&self) -> Option<&'static str> {
+        match self.core {
+            Core::Arm { cpu, .. } | Core::RiscvChip { cpu, .. } => Some(cpu),
+            Core::Riscv | Core::Unknown => None,
+        }
+    }
+
+    /// The name with what tells it apart: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
     pub fn title(&self) -> String {
         match self.core {
             Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),

@@ -1,6 +1,6 @@
 //! The emulator as a program: where it is, which version, how to get one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -212,19 +212,19 @@ pub(crate) fn sleeps_alike(path: &Path) -> Result<bool, EmulatorError> {
     Ok(parts.next().zip(parts.next()).is_some_and(|version| version >= SLEEPS_ALIKE_FROM))
 }
 
-/// How long `--version` may take; it takes milliseconds.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a question may take; it takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a program answered to `--version`.
+/// What a program answered to a question.
 struct Answer {
     said: String,
     ended: String,
 }
 
 /// A program that hangs must not hang us.
-fn ask_version(path: &Path) -> std::io::Result<Answer> {
+fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
     let mut child = launcher::command(path, &Walls::default())
-        .arg("--version")
+        .args(question)
         .env_clear()
         // Ctrl-C is not its business.
         .process_group(0)
@@ -232,7 +232,7 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let deadline = Instant::now() + VERSION_PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if child.try_wait()?.is_some() {
             let output = child.wait_with_output()?;
@@ -246,7 +246,7 @@ fn ask_version(path: &Path) -> std::io::Result<Answer> {
         if Instant::now() >= deadline {
             child.kill()?;
             child.wait()?;
-            let ended = format!("it had not ended after {} seconds", VERSION_PATIENCE.as_secs());
+            let ended = format!("it had not ended after {} seconds", PATIENCE.as_secs());
             return Ok(Answer { said: String::new(), ended });
         }
         thread::sleep(Duration::from_millis(2));
@@ -322,8 +322,24 @@ fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Result<String, EmulatorError
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The names that an emulator lists, where one of them follows `option`: those of machines, or of processors. Empty where
+/// it lists none.
+///
+/// # Errors
+/// When it does not run.
+pub(crate) fn names(path: &Path, option: &str) -> Result<BTreeSet<String>, EmulatorError> {
+    let answer = ask(path, &[option, "help"]).map_err(|cause| cannot_be_run(path, &cause))?;
+    Ok(listed(&answer.said))
+}
+
+/// The first word of each line after a heading.
+fn listed(said: &str) -> BTreeSet<String> {
+    let lines = said.lines().skip_while(|line| !line.trim_end().ends_with(':')).skip(1);
+    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
 fn read_version(path: &Path) -> Result<String, EmulatorError> {
-    let answer = ask_version(path).map_err(|cause| cannot_be_run(path, &cause))?;
+    let answer = ask(path, &["--version"]).map_err(|cause| cannot_be_run(path, &cause))?;
     let version = Version::printed(&answer.said).ok_or_else(|| {
         let said = answer.said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
         let Answer { ended, .. } = &answer;
@@ -347,6 +363,15 @@ mod tests {
         assert_eq!(version("QEMU emulator version 11.0.50 (v11)").as_deref(), Some("11.0.50"));
         assert_eq!(version("QEMU emulator version 9.2.2.1").as_deref(), Some("9.2.2"), "as it greets");
         assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn what_an_emulator_lists_is_read() {
+        let list = |text: &str| listed(text).into_iter().collect::<Vec<_>>();
+        let machines = "Supported machines are:\nvirt  QEMU 10.0 (alias of virt-10.0)\nnone  empty machine\n";
+        assert_eq!(list(machines), ["none", "virt"]);
+        assert_eq!(list("Available CPUs:\n  rv32\n  rv64\n\n"), ["rv32", "rv64"]);
+        assert_eq!(list("qemu: no such option"), [""; 0]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod launcher;
 pub mod making;
 pub mod memory;
 pub mod monitor;
+pub(crate) mod offered;
 mod only;
 pub mod options;
 mod parts;

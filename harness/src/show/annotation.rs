@@ -40,16 +40,24 @@ pub fn write_all(listings: &[Listing], screen: Screen, out: &mut dyn Write) -> i
     }
     let total_insns = listings.first().map_or(0, |listing| listing.total_insns);
     let sum = |of: fn(&Row) -> u64| listings.iter().map(|listing| of(&listing.row)).sum::<u64>();
-    let name = listings.first().map(|listing| symbols::generic(&listing.row.name)).unwrap_or_default();
+    let inlined = listings.first().and_then(|listing| listing.inlined.as_deref());
+    let generic = listings.first().map(|listing| symbols::generic(&listing.row.name)).unwrap_or_default();
+    let name = inlined.unwrap_or(&generic);
+    let (many, calls) = match inlined {
+        Some(_) => (format!("inlined into {} functions", listings.len()), String::new()),
+        None => (format!("{} instances", listings.len()), format!("{} calls, ", group(sum(|row| row.calls)))),
+    };
     writeln!(
         out,
-        "{}: {} instances, {} instructions ({} of {}), {} calls, {} samples\n",
-        Style::new().bold().force_styling(screen.color).apply_to(printable(&name)),
-        listings.len(),
+        "{}: {many}, {} instructions ({} of {}){}, {calls}{} samples\n",
+        Style::new().bold().force_styling(screen.color).apply_to(printable(name)),
         group(sum(|row| row.self_insns)),
         share(sum(|row| row.self_insns), total_insns),
         group(total_insns),
-        group(sum(|row| row.calls)),
+        match inlined {
+            Some(_) => own_lines(listings.iter().map(|listing| listing.own_insns).sum(), sum(|row| row.self_insns)),
+            None => String::new(),
+        },
         group(sum(|row| row.samples)),
     )?;
     let insns = |listing: &Listing| group(listing.row.self_insns);
@@ -80,6 +88,11 @@ pub fn write(listing: &Listing, screen: Screen, out: &mut dyn Write) -> io::Resu
     page.code()
 }
 
+/// What the own lines of code are, where they are not all of it: those that comparisons show.
+fn own_lines(own_insns: u64, insns: u64) -> String {
+    if own_insns == insns { String::new() } else { format!(", own lines: {}", group(own_insns)) }
+}
+
 struct Page<'a> {
     listing: &'a Listing,
     screen: Screen,
@@ -94,24 +107,30 @@ impl Page<'_> {
     }
 
     fn head(&mut self) -> io::Result<()> {
-        let Listing { row, size_bytes, total_insns, total_samples, .. } = self.listing;
+        let Listing { row, size_bytes, total_insns, total_samples, own_insns, inlined, .. } = self.listing;
         let Row { kind, name, file, line, self_insns, calls, samples, .. } = row;
-        writeln!(self.out, "{}", Style::new().bold().force_styling(self.screen.color).apply_to(printable(name)))?;
-        if let Some(file) = file {
+        let title = match inlined {
+            Some(inlined) => format!("{inlined}, inlined into {name}"),
+            None => name.clone(),
+        };
+        writeln!(self.out, "{}", Style::new().bold().force_styling(self.screen.color).apply_to(printable(&title)))?;
+        if let Some(file) = file.as_ref().filter(|_| inlined.is_none()) {
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
             writeln!(self.out, "defined at {}{line}", printable(file))?;
         }
         if let (Some(start), Some(size_bytes)) = (row.start, size_bytes) {
-            writeln!(self.out, "{} bytes of code at {}", group(*size_bytes), Hex(start))?;
+            let at = if inlined.is_some() { "in the function at" } else { "at" };
+            writeln!(self.out, "{} bytes of code {at} {}", group(*size_bytes), Hex(start))?;
         }
         let insns = group(*self_insns);
         writeln!(
             self.out,
-            "instructions: {insns} ({} of {})",
+            "instructions: {insns} ({} of {}){}",
             share(*self_insns, *total_insns),
-            group(*total_insns)
+            group(*total_insns),
+            own_lines(*own_insns, *self_insns)
         )?;
-        if *kind == RowKind::Function {
+        if *kind == RowKind::Function && inlined.is_none() {
             writeln!(self.out, "calls: {}", group(*calls))?;
         }
         writeln!(self.out, "samples: {} of {}", group(*samples), group(*total_samples))

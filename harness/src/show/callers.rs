@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::evidence;
+use crate::analysis::lookup::Inlined;
 use crate::analysis::place::Place;
 
 use crate::image::symbols;
-use crate::profile::Profile;
+use crate::profile::{Frame, Profile};
 use crate::text::number::{group, group_known, share};
 use crate::text::terminal::printable;
 
@@ -102,7 +103,42 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     writeln!(out, "{rule}")
 }
 
-/// Direction of the rows: callers or callees.
+/// Writes where a function is inlined that has no code of its own, so that nothing calls it, and what it executes there.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut impl Write) -> io::Result<()> {
+    // By chain of functions from the one that has the code on: all, and own lines.
+    let mut chains: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let (mut all_insns, mut own_insns) = (0, 0);
+    for (pc, insns) in profile.insns() {
+        let frames = profile.names.frames_at(pc);
+        let Some(at) = frames.iter().position(|frame| inlined.is(profile, frame)) else { continue };
+        let own = if frames.last().is_some_and(|frame| inlined.is(profile, frame)) { insns } else { 0 };
+        let name = |frame: &Frame| profile.names.strings.get(frame.function as usize).map_or("?", String::as_str);
+        let around = frames[..at].iter().filter(|frame| frame.inlined).map(|frame| name(frame).to_owned());
+        let chain: Vec<String> = [Place::of(profile, pc).to_string()].into_iter().chain(around).collect();
+        let sums = chains.entry(chain.join(" > ")).or_default();
+        (sums.0, sums.1) = (sums.0 + insns, sums.1 + own);
+        (all_insns, own_insns) = (all_insns + insns, own_insns + own);
+    }
+    let mut chains: Vec<(String, (u64, u64))> = chains.into_iter().collect();
+    // Stable: equal ones stay in the order of names.
+    chains.sort_by_key(|(_, (insns, _))| std::cmp::Reverse(*insns));
+    let rest = chains.split_off(if top == 0 { chains.len() } else { top.min(chains.len()) });
+    let line = |(insns, own): (u64, u64), name: String| [group(own), group(insns), share(insns, all_insns), name];
+    let mut lines = vec![["Own lines", "With inlined", "Share", "Inlined into"].map(str::to_owned)];
+    lines.extend(chains.into_iter().map(|(chain, sums)| line(sums, printable(&chain).into_owned())));
+    if !rest.is_empty() {
+        let sums = rest.iter().fold((0, 0), |sum, (_, (insns, own))| (sum.0 + insns, sum.1 + own));
+        lines.push(line(sums, format!("{} others", rest.len())));
+    }
+    lines.push(line((all_insns, own_insns), printable(&inlined.name).into_owned()));
+    table(&lines, out)?;
+    writeln!(out, "\nnothing calls it: it has no code of its own; instructions are exact")
+}
+
+/// The callers of a function, or its callees.
 #[derive(Clone, Copy)]
 struct Direction<'a> {
     /// Cost of each chain of calls from or to the function.

@@ -4,62 +4,121 @@ use std::io::{self, Write};
 
 use crate::analysis::compare::{Change, Comparison, Pair};
 use crate::analysis::metrics::Metric;
+use crate::show::names;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
+use crate::text::terminal::columns;
+
+/// How long and how wide the table may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableSize {
+    /// Most functions shown; None shows all.
+    pub top_rows: Option<usize>,
+    /// Columns of the terminal, to which names are cut; None: names are whole.
+    pub width_columns: Option<usize>,
+}
+
+/// The columns of the table. Both numbers of a function are in it, each under its own heading, where they differ.
+const HEADINGS: [&str; COLUMNS] =
+    ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
+const COLUMNS: usize = 7;
+
+/// What "with inlined" is, where that column is shown.
+const LEGEND: &str = "Own: instructions of a function's own lines, wherever they are inlined. With inlined: of its code, with \
+                      what is inlined into it, as harness top has them.";
+
+/// Names are not shortened below this, however narrow the terminal is.
+const MIN_NAME_COLUMNS: usize = 16;
 
 /// Writes the functions, tasks and zones that changed, largest share of the total change first.
 ///
 /// # Errors
-/// Errors of `out`.
-pub fn write(comparison: &Comparison, most_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+/// What `out` reports.
+pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
     let whole = comparison.total_insns().before.unwrap_or(0);
-    let row = |name: String, numbers: Pair, calls: Pair| {
-        let calls = if calls.difference() == 0 {
-            String::new()
-        } else {
-            format!("{} \u{2192} {}", group_known(calls.before), group_known(calls.after))
-        };
-        let change = signed_percent(numbers.difference(), whole);
-        [name, group_known(numbers.before), group_known(numbers.after), change, calls]
+    let row = |name: String, own: Pair, code: Option<Pair>, calls: Pair| {
+        let code = code.map(both).unwrap_or_default();
+        let calls = if calls.difference() == 0 { String::new() } else { both(calls) };
+        let share = signed_percent(own.difference(), whole);
+        [name, group_known(own.before), group_known(own.after), own_change(own), share, code, calls]
     };
-    let mut lines = vec![["Function", "Before", "After", "Of the total", "Calls"].map(str::to_owned)];
-    let shown = most_rows.unwrap_or(changed.len()).min(changed.len());
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    let shown = size.top_rows.unwrap_or(changed.len()).min(changed.len());
     for change in &changed[..shown] {
         let fate = match change.fate.describe() {
             "" => String::new(),
             fate => format!(" [{fate}]"),
         };
-        lines.push(row(format!("{}{fate}", change.name), change.self_insns(), change.numbers[Metric::Calls]));
+        let name = format!("{}{fate}", change.name);
+        lines.push(row(name, change.self_insns(), change.code_insns(), change.numbers[Metric::Calls]));
     }
     if shown < changed.len() {
         let rest: i128 = changed[shown..].iter().map(|change| change.self_insns().difference()).sum();
-        let name = format!("{} others", changed.len() - shown);
-        lines.push([name, String::new(), String::new(), signed_percent(rest, whole), String::new()]);
+        let mut line = [const { String::new() }; COLUMNS];
+        line[0] = format!("{} others", changed.len() - shown);
+        line[4] = signed_percent(rest, whole);
+        lines.push(line);
     }
     for task in comparison.tasks.iter().filter(|task| task.is_one()) {
-        lines.push(row(format!("task {}", task.name), task.numbers[Metric::TaskInsns], Pair::default()));
+        lines.push(row(format!("task {}", task.name), task.numbers[Metric::TaskInsns], None, Pair::default()));
     }
-    lines.push(row("total".to_owned(), comparison.total_insns(), Pair::default()));
-    write_table(&lines, out)?;
+    lines.push(row("total".to_owned(), comparison.total_insns(), None, Pair::default()));
+    fit(&mut lines, size.width_columns);
+    // A column in which nothing stands is none.
+    let is_empty = |column: usize| lines[1..].iter().all(|line| line[column].is_empty());
+    if is_empty(5) {
+        let lines: Vec<[String; COLUMNS - 1]> = lines
+            .into_iter()
+            .map(|[name, before, after, change, share, _, calls]| [name, before, after, change, share, calls])
+            .collect();
+        write_table(&lines, out)?;
+    } else {
+        write_table(&lines, out)?;
+        writeln!(out, "{LEGEND}\n")?;
+    }
     write_zones(comparison, out)
 }
 
-/// Writes the zones that changed: totals and durations of one call.
+/// A number before and after, once where it is the same.
+fn both(pair: Pair) -> String {
+    match pair.before == pair.after {
+        true => group_known(pair.after),
+        false => format!("{} \u{2192} {}", group_known(pair.before), group_known(pair.after)),
+    }
+}
+
+/// How much a number changed of itself; empty where it is on one side only.
+fn own_change(pair: Pair) -> String {
+    match (pair.before, pair.after) {
+        (Some(before @ 1..), Some(_)) => signed_percent(pair.difference(), before),
+        _ => String::new(),
+    }
+}
+
+/// Shortens names so that the lines fit into a width.
+fn fit(lines: &mut [[String; COLUMNS]], width_columns: Option<usize>) {
+    let Some(width_columns) = width_columns else { return };
+    let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    let others: usize = (1..COLUMNS).map(width).map(|width| width + 2).sum();
+    let most = width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS);
+    let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[0].as_str(), most)).collect();
+    for (cell, line) in names::cells(&names).into_iter().zip(lines) {
+        line[0] = cell;
+    }
+}
+
+/// The zones that changed, in all and of one time.
 fn write_zones(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
     let mut lines =
         vec![["Zone", "Instructions", "Of the total", "Calls", "Mean", "Max instructions"].map(str::to_owned)];
     let whole = comparison.total_insns().before.unwrap_or(0);
-    let changed = |pair: Pair| match pair.before == pair.after {
-        true => group_known(pair.after),
-        false => format!("{} \u{2192} {}", group_known(pair.before), group_known(pair.after)),
-    };
     for zone in comparison.zones.iter().filter(|zone| zone.is_one()) {
         let insns = zone.numbers[Metric::Zone];
         let [calls, mean, max] =
-            [Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax].map(|metric| changed(zone.numbers[metric]));
+            [Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax].map(|metric| both(zone.numbers[metric]));
         let share = signed_percent(insns.difference(), whole);
-        lines.push([zone.name.clone(), changed(insns), share, calls, mean, max]);
+        lines.push([zone.name.clone(), both(insns), share, calls, mean, max]);
     }
     if lines.len() > 1 { write_table(&lines, out) } else { Ok(()) }
 }

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
 use crate::analysis::functions::Table;
-use crate::analysis::{time, trace};
+use crate::analysis::{metrics, time, trace};
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
-use crate::show::summary::{More, SummarySize};
+use crate::show::summary::{Beside, More, SummarySize};
 use crate::show::{part, spans, summary, tasks, zone};
 use crate::text::fold::Folded;
 use crate::text::number::group;
@@ -53,7 +53,7 @@ pub fn write(
         &readable,
         check,
         SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide, is_verbose: size.is_verbose },
-        more,
+        Beside { own_lines: &metrics::own_lines(profile), more },
         out,
     )?;
     tasks::write(profile, size.top_rows, out)?;

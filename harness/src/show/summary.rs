@@ -46,14 +46,32 @@ impl Default for SummarySize {
     }
 }
 
-/// Cells of one row: name, instructions, share, the requested column, calls, samples, location.
-type Cells = [String; 7];
+/// The cells of one row of the table: name, instructions, share, own lines, the column that was asked for, calls, samples,
+/// location.
+type Cells = [String; 8];
 
-/// Index of the location among them.
-const LOCATION: usize = 6;
+/// Where the location is among them.
+const LOCATION: usize = 7;
+
+/// On a terminal narrower than this the own lines have no column.
+const OWN_LINES_FROM_COLUMNS: usize = 100;
+
+/// What the own lines are, where they have a column.
+const LEGEND: &str = "Instructions: of a function's code, with what is inlined into it. Own lines: of its source, wherever that \
+                      is inlined, as harness diff and suites count.";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
+
+/// What stands beside the table's own columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'a> {
+    /// Instructions of functions' own lines, by first address ([`crate::analysis::metrics::own_lines`]): a column where
+    /// they are others than those of the code.
+    pub own_lines: &'a Values,
+    /// The column that was asked for.
+    pub more: More<'a>,
+}
 
 /// Writes the table, the share of instructions without a name, and the verdict of the cross-check.
 ///
@@ -63,7 +81,7 @@ pub fn write(
     table: &Table,
     check: &CrossCheck,
     size: SummarySize,
-    more: More<'_>,
+    beside: Beside<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if table.total_insns == 0 {
@@ -71,11 +89,21 @@ pub fn write(
     }
     let shown = size.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
     let (top, rest) = table.rows.split_at(shown);
-    let mut lines: Vec<Cells> = vec![
-        ["Function", "Instructions", "Share", more.map_or("", |(title, _)| title), "Calls", "Samples", "Defined at"]
-            .map(str::to_owned),
+    let own = |row: &Row| beside.own_lines.get(&row.start).copied().unwrap_or(row.self_insns);
+    let is_wide_enough = size.width_columns.is_none_or(|width| width >= OWN_LINES_FROM_COLUMNS);
+    let has_own = is_wide_enough && top.iter().any(|row| own(row) != row.self_insns);
+    let headings = [
+        "Function",
+        "Instructions",
+        "Share",
+        if has_own { "Own lines" } else { "" },
+        beside.more.map_or("", |(title, _)| title),
+        "Calls",
+        "Samples",
+        "Defined at",
     ];
-    lines.extend(top.iter().map(|row| line(row, table, more)));
+    let mut lines: Vec<Cells> = vec![headings.map(str::to_owned)];
+    lines.extend(top.iter().map(|row| line(row, table, has_own.then(|| own(row)), beside.more)));
     if !rest.is_empty() {
         let noun = match rest {
             rest if rest.iter().any(|row| row.kind == RowKind::Unnamed) => "rows",
@@ -111,6 +139,9 @@ pub fn write(
     }
 
     writeln!(out)?;
+    if has_own {
+        writeln!(out, "{LEGEND}")?;
+    }
     let unnamed = table.unnamed_insns;
     writeln!(out, "not named: {} instructions ({})", group(unnamed), share(unnamed, table.total_insns))?;
     if size.is_verbose {
@@ -163,11 +194,12 @@ fn widths_of(lines: &[Cells]) -> [usize; LOCATION + 1] {
     widths
 }
 
-fn line(row: &Row, table: &Table, more: More<'_>) -> Cells {
+fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cells {
     [
         printable(&row.name).into_owned(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
+        own_lines.map(group).unwrap_or_default(),
         more.map(|(_, values)| group_known(values.get(&row.start).copied())).unwrap_or_default(),
         if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
         group(row.samples),
@@ -176,7 +208,8 @@ fn line(row: &Row, table: &Table, more: More<'_>) -> Cells {
 }
 
 fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
-    [name, group(insns), share(insns, table.total_insns), String::new(), String::new(), group(samples), String::new()]
+    let none = String::new;
+    [name, group(insns), share(insns, table.total_insns), none(), none(), none(), group(samples), none()]
 }
 
 /// Place of a function's definition, `work/crc.c:13`, with as many directories as fit.
@@ -196,14 +229,15 @@ fn location(row: &Row, most_columns: usize) -> String {
 mod tests {
     use super::*;
     use crate::analysis::crosscheck;
-    use crate::analysis::functions;
+    use crate::analysis::{functions, metrics};
     use crate::profile::Profile;
     use crate::profile::testing::empty;
 
     fn shown(profile: &Profile, size: SummarySize) -> String {
         let table = functions::table(profile);
-        let mut out = Vec::new();
-        write(&table, &crosscheck::check(profile, &table), size, None, &mut out).unwrap();
+        let own_lines = metrics::own_lines(profile);
+        let (beside, mut out) = (Beside { own_lines: &own_lines, more: None }, Vec::new());
+        write(&table, &crosscheck::check(profile, &table), size, beside, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -242,7 +276,8 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
         let (table, values) = (functions::table(&profile), Values::from([(Some(0x40), 100)]));
         let check = crosscheck::check(&profile, &table);
         let mut out = Vec::new();
-        write(&table, &check, SummarySize::default(), Some(("Inclusive", &values)), &mut out).unwrap();
+        let beside = Beside { own_lines: &metrics::own_lines(&profile), more: Some(("Inclusive", &values)) };
+        write(&table, &check, SummarySize::default(), beside, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().take(3).collect();
         assert_eq!(
@@ -253,6 +288,38 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
                 "main                 5    5.00%        100      5        0  src/blinky.c:7",
             ]
         );
+    }
+
+    #[test]
+    fn own_lines_stand_beside_the_code_where_they_are_others() {
+        let mut profile = empty()
+            .function("filter_block", 0x40, 0x10)
+            .function("other", 0x50, 0x10)
+            .frames(0x44, &["filter_block", "tap"])
+            .frames(0x54, &["other", "filter_block"])
+            .insn(0x40, 300)
+            .insn(0x44, 2000)
+            .insn(0x50, 50)
+            .insn(0x54, 8);
+        let file = profile.names.strings.len() as u32;
+        profile.names.strings.push("src/blinky.c".to_owned());
+        profile.names.stacks.iter_mut().flatten().for_each(|frame| frame.file = Some(file));
+        let text = shown(&profile, SummarySize::default());
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "Function      Instructions    Share  Own lines  Calls  Samples  Defined at",
+                "filter_block         2,300   97.54%        308    300        0  src/blinky.c:7",
+                "other                   58    2.46%         50     50        0  src/blinky.c:7",
+            ]
+        );
+        assert!(
+            text.contains("\nInstructions: of a function's code, with what is inlined into it. Own lines: "),
+            "{text}"
+        );
+        let narrow = shown(&profile, SummarySize { width_columns: Some(80), ..SummarySize::default() });
+        assert!(!narrow.contains("Own lines"), "{narrow}");
     }
 
     #[test]

@@ -34,12 +34,36 @@ fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
     lines
 }
 
-/// Splits a text into words; text in backticks stays together.
+/// A sentence behind a head: it goes on below its own beginning, or, where there is too little room for that, begins in
+/// the next line, `indent` columns in.
+pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize>) -> Vec<String> {
+    let line = format!("{head}{text}");
+    let head_columns = columns(head);
+    let Some(width_columns) = width_columns.filter(|width| columns(&line) > *width && *width >= MIN_COLUMNS + indent)
+    else {
+        return vec![line.trim_end().to_owned()];
+    };
+    let room = width_columns.saturating_sub(head_columns);
+    let below =
+        |lines: Vec<String>, indent: usize| lines.into_iter().map(move |line| format!("{:indent$}{line}", ""));
+    if room < MIN_COLUMNS {
+        let text = words(text, width_columns - indent);
+        return [head.trim_end().to_owned()].into_iter().chain(below(text, indent)).collect();
+    }
+    let mut lines: Vec<String> = below(words(text, room), head_columns).collect();
+    if let Some(first) = lines.first_mut() {
+        *first = format!("{head}{}", first.trim_start());
+    }
+    lines
+}
+
+/// The words of a text, what stands in backticks together. A number and its `%` are one.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
+    let is_unit = |word: &str| word.starts_with('%');
     for word in text.split_whitespace() {
-        match words.last_mut().filter(|_| is_open) {
+        match words.last_mut().filter(|_| is_open || is_unit(word)) {
             Some(last) => {
                 last.push(' ');
                 last.push_str(word);
@@ -149,6 +173,41 @@ mod tests {
              name        1,234,567  89.00%  and a long place in some file\n\
              \x20 further in, and as long as the first\n    one of these is\nno end"
         );
+    }
+
+    #[test]
+    fn a_sentence_behind_a_head_goes_on_below_itself_or_in_the_next_line() {
+        let (head, text) =
+            ("FAIL  image  1,234  ", "total instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on");
+        assert_eq!(behind(head, text, 6, None), [format!("{head}{text}")]);
+        assert_eq!(
+            behind(head, text, 6, Some(51)),
+            [
+                "FAIL  image  1,234  total instructions +0.82 %,",
+                "                    allowed 0.1 % (1 \u{2192} 2) and so on",
+            ]
+        );
+        assert_eq!(
+            behind(head, text, 6, Some(40)),
+            [
+                "FAIL  image  1,234",
+                "      total instructions +0.82 %,",
+                "      allowed 0.1 % (1 \u{2192} 2) and so on",
+            ]
+        );
+        // A number stays with its unit, whatever the width.
+        for width in 36..70 {
+            let lines = behind(head, text, 6, Some(width));
+            assert!(
+                lines.iter().all(|line| columns(line) <= width && !line.trim_start().starts_with('%')),
+                "{lines:?}"
+            );
+            assert_eq!(
+                lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
+                "FAIL image 1,234 total \
+                instructions +0.82 %, allowed 0.1 % (1 \u{2192} 2) and so on"
+            );
+        }
     }
 
     #[test]

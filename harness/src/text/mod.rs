@@ -9,6 +9,7 @@ pub mod glossary;
 mod hostile;
 pub mod markdown;
 pub mod markup;
+pub mod near;
 pub mod number;
 pub mod screen;
 pub mod shell;

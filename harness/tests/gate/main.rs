@@ -5,6 +5,7 @@ mod common;
 
 mod deadline;
 mod first;
+mod held;
 mod matcher;
 mod suite;
 mod watch;

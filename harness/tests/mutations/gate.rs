@@ -87,7 +87,7 @@ pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
     for (before, after) in [(&baseline, &well_formed), (&well_formed, &again)] {
         before.mismatches(after);
         let comparison = compare(Some(&before.metrics), &after.metrics);
-        drop(diff::write(&comparison, None, &mut out));
+        drop(diff::write(&comparison, diff::TableSize { top_rows: None, width_columns: Some(40) }, &mut out));
         comparison.explain();
     }
     true
@@ -97,12 +97,15 @@ pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Ok(result) = SuiteResult::from_json(text) else { return false };
     let mut out = Vec::new();
-    drop(junit::write(&result, &mut out));
-    drop(markdown::write(&result, &mut out));
+    drop(junit::write(&result, &|_| scratch.to_owned(), &mut out));
+    drop(markdown::write(&result, &|_| scratch.to_owned(), &mut out));
     drop(lines::verdict(&result, result.code(), &mut out));
     drop(lines::annotations(&result, &mut out));
     for case in &result.cases {
-        drop(lines::case(case, 20, Some(scratch), &mut out));
+        for width_columns in [None, Some(60)] {
+            let view = lines::View { name_columns: 20, directory: scratch, command: None, width_columns };
+            drop(lines::case(case, view, &mut out));
+        }
     }
     SuiteResult::from_json(&result.to_json().unwrap()).expect("what was read can be written and read");
     let well_formed = SuiteResult::from_json(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();

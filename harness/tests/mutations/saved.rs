@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use harness::analysis::both::Sampling;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::compare::compare;
 use harness::analysis::listing::Lister;
@@ -312,7 +313,7 @@ pub(crate) fn show(profile: &Profile) {
     let baseline = Baseline::of(profile);
     drop(Baseline::from_text(&baseline.to_text()));
     let comparison = compare(Some(&baseline.metrics), &baseline.metrics);
-    drop(diff::write(&comparison, Some(10), &mut out));
+    drop(diff::write(&comparison, diff::TableSize { top_rows: Some(10), width_columns: Some(60) }, &mut out));
     let side = |label| Side::new(label, CallTree::new(profile, view).stacks());
-    drop(differential::svg(&side("before"), &side("after"), &mut out));
+    drop(differential::svg(&side("before"), &side("after"), &Sampling::of(profile, profile), &mut out));
 }

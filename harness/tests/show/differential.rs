@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::both::Sampling;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::export::differential::{Side, svg};
@@ -42,7 +43,7 @@ struct Picture {
 
 fn draw(before: (&str, Weights), after: (&str, Weights)) -> String {
     let mut out = Vec::new();
-    svg(&Side::new(before.0, before.1), &Side::new(after.0, after.1), &mut out).unwrap();
+    svg(&Side::new(before.0, before.1), &Side::new(after.0, after.1), &Sampling::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -245,6 +246,96 @@ fn two_equal_sides_say_that_nothing_changed() {
     assert!(picture.text.contains("new: 0 frames") && picture.text.contains("vanished: 0 frames"));
     assert!(hues(&picture).values().all(|hue| *hue == "grey"));
     assert!(picture.before.iter().all(|frame| frame.title.ends_with(": the same)")));
+}
+
+/// The picture that `harness diff -o` draws of two runs, and what it prints.
+fn drawn(before: &Run, after: &Run) -> (Picture, String) {
+    let temp = tempfile::tempdir().unwrap();
+    let picture = temp.path().join("diff.svg");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_harness"));
+    let output = command.arg("diff").arg(&before.dir).arg(&after.dir).arg("-o").arg(&picture).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (parse(&std::fs::read_to_string(&picture).unwrap()), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn runs_that_executed_the_same_to_the_instruction_differ_in_nothing_whatever_was_sampled() {
+    for name in ["cortex-m3-freertos", "riscv64-cpp"] {
+        let of = |period: &str| run(name, &["--for", "4M", "--period", period]).expect_code(0);
+        let [before, after] = ["10007", "7001"].map(of);
+        // The samples alone would say otherwise.
+        let paths = |run: &Run| of_paths(&CallTree::new(&run.profile(), View::default()));
+        assert_ne!(paths(&before), paths(&after), "{name}");
+        let (picture, table) = drawn(&before, &after);
+        assert!(table.contains("total unchanged"), "{table}");
+        assert!(picture.text.contains("Nothing changed"), "{name}: {}", picture.text);
+        assert!(hues(&picture).values().all(|hue| *hue == "grey"), "{name}: {:#?}", hues(&picture));
+        for frame in picture.before.iter().chain(&picture.after) {
+            assert!(frame.title.ends_with(": the same)"), "{name}: {frame:?}");
+        }
+        // What is divided as samples are says so; all of it together is exact.
+        assert!(picture.after.iter().any(|frame| frame.title.contains("\u{2248}")), "{name}");
+        assert!(!picture.after[0].title.contains("\u{2248}"), "{name}: {:?}", picture.after[0]);
+        // The page beside it has none either.
+        let temp = tempfile::tempdir().unwrap();
+        let page = temp.path().join("page.html");
+        let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_harness"));
+        report.arg("report").arg(&after.dir).arg("--before").arg(&before.dir).arg("-o").arg(&page);
+        assert!(report.output().unwrap().status.success());
+        let text = std::fs::read_to_string(&page).unwrap();
+        let list = |key: &str| -> Vec<String> {
+            let list = text.split_once(&format!("\"{key}\":[")).unwrap().1.split_once(']').unwrap().0;
+            list.split(',').map(str::to_owned).collect()
+        };
+        let compared = text.split_once("\"paths\":{\"before\":[").unwrap().1.split_once(']').unwrap().0;
+        let before: Vec<&str> = compared.split(',').collect();
+        let depths: Vec<usize> = list("depth").iter().map(|depth| depth.parse().unwrap()).collect();
+        let own: Vec<u64> = text
+            .split_once("\"paths\":{\"depth\":")
+            .unwrap()
+            .1
+            .split_once("\"insns\":[")
+            .unwrap()
+            .1
+            .split_once(']')
+            .unwrap()
+            .0
+            .split(',')
+            .map(|insns| insns.parse().unwrap())
+            .collect();
+        assert_eq!((before.len(), own.len()), (depths.len(), depths.len()));
+        for path in 0..depths.len() {
+            let below = (path + 1..depths.len()).take_while(|other| depths[*other] > depths[path]);
+            let insns: u64 = own[path] + below.map(|other| own[other]).sum::<u64>();
+            assert_eq!(before[path], insns.to_string(), "{name}: path {path} of the page");
+        }
+    }
+}
+
+fn of_paths(tree: &CallTree) -> Weights {
+    tree.stacks().into_iter().collect()
+}
+
+#[test]
+fn a_difference_of_what_is_sampled_has_its_error_and_no_colour_within_that() {
+    let of = |name: &str| run(name, &["--for", "4M"]).expect_code(0);
+    let (picture, _) = drawn(&of("riscv64-freertos"), &of("riscv64-freertos-O3"));
+    let frames = || picture.before.iter().chain(&picture.after);
+    let (mut errors, mut within) = (0, 0);
+    for frame in frames() {
+        let has_error = frame.title.contains(" \u{b1}");
+        // In front of what has an error there is no bare number.
+        assert_eq!(has_error, frame.title.contains(": \u{2248}"), "{frame:?}");
+        errors += usize::from(has_error);
+        if frame.title.contains("within the error of the samples") {
+            assert_eq!(hue(&frame.fill), "grey", "{frame:?}");
+            within += 1;
+        }
+    }
+    assert!(errors > 10 && within > 0, "{errors} errors, {within} within them");
+    assert!(frames().any(|frame| hue(&frame.fill) == "red") && frames().any(|frame| hue(&frame.fill) == "blue"));
+    // All of it is exact.
+    assert!(!picture.after[0].title.contains(['\u{2248}', '\u{b1}']), "{:?}", picture.after[0]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod differential;
 mod generics;
 mod look;
 mod manual;
+mod own;
 mod pipe;
 mod report;
 mod screen;

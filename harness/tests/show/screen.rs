@@ -169,7 +169,47 @@ fn a_word_that_is_not_where_it_belongs_is_pointed_at() {
     assert!(harness(dir, &["export", "-f", "csv"]).2.starts_with("error: no profile"));
 }
 
-/// Lines whose words are separated by single spaces.
+#[test]
+fn a_machine_or_processor_that_there_is_not_is_answered_before_qemu_runs() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    for (name, args, said) in [
+        (
+            "cortex-m3-bare",
+            &["--machine", "mps2-an38x"][..],
+            "--machine mps2-an38x: qemu-system-arm has no machine of that name (did you mean mps2-an385?)",
+        ),
+        (
+            "riscv64-bare",
+            &["--machine", "vritual,aclint=on"],
+            "--machine vritual: qemu-system-riscv64 has no machine of that name (did you mean virt?)",
+        ),
+        (
+            "riscv64-bare",
+            &["--cpu", "rv46"],
+            "--cpu rv46: qemu-system-riscv64 has no processor of that name (did you mean rv64?)",
+        ),
+        ("riscv64-bare", &["--cpu", "rv64x,zbb=on"], "(did you mean rv64?)"),
+        (
+            "cortex-m3-bare",
+            &["--cpu", "cortex-m33x"],
+            "--cpu cortex-m33x: no machine has that processor (did you mean cortex-m33?)",
+        ),
+        ("cortex-m3-bare", &["--machine", "mps2-an385", "--cpu", "cortex-m3x"], "(did you mean cortex-m3?)"),
+    ] {
+        let elf = image(name).display().to_string();
+        let (code, stdout, stderr) = harness(dir, &[&[&*elf, "-o", "fw.profile"], args].concat());
+        assert_eq!((code, &*stdout), (Some(2), ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{args:?}: {stderr}");
+        assert!(!dir.join("fw.profile").exists());
+    }
+    // What QEMU has and the table has not still runs.
+    let elf = image("cortex-m3-bare").display().to_string();
+    let (code, _, stderr) = harness(dir, &[&elf, "--machine", "mps2-an511", "-q", "-o", "fw.profile"]);
+    assert!(code == Some(0) && stderr.contains("not in the table of machines"), "{stderr}");
+}
+
+/// Lines of words with single spaces.
 fn sentences(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.trim_start().contains("  ") && line.contains(' ')).collect()
 }

@@ -1,15 +1,34 @@
 // Comparison with another run -------------------------------------------------------------------------------------------------------
 
+/** Whether a path has what it had before, as far as samples can tell. */
+function isSame(path, now) {
+    const { before, error } = data.compare.paths;
+    return before[path] === null || (error[path] > 0 ? Math.abs(now - before[path]) <= error[path] : now === before[path]);
+}
+
 /** The colour of a path by its instructions before and now. */
-function changeColor(before, now, dark) {
+function changeColor(path, now, dark) {
     const lightness = dark ? 27 : 78;
-    if (before === now || before === null) return dark ? '#3a3d40' : '#e8e8e8';
+    const before = data.compare.paths.before[path];
+    if (isSame(path, now)) return dark ? '#3a3d40' : '#e8e8e8';
     if (before === 0) return dark ? 'hsl(28 80% 27%)' : 'hsl(32 95% 66%)';
     const part = Math.sqrt(Math.abs(now - before) / Math.max(now, before));
     return `hsl(${now > before ? 4 : 212} ${25 + 50 * part}% ${lightness + (dark ? 5 : -8) * part}%)`;
 }
 
 const signed = (difference) => (difference > 0 ? '+' : difference < 0 ? '-' : '±') + group(Math.abs(difference));
+/** What a path had before, as the line above the picture says it. */
+function changeOf(path, now) {
+    const { before, error, is_sampled } = data.compare.paths;
+    const was = before[path];
+    if (was === null) return null;
+    if (was === now) return 'the same before';
+    const about = is_sampled[path] ? '≈' : '';
+    const off = error[path] > 0 ? ` ±${group(error[path])}` : '';
+    if (isSame(path, now)) return `${about}${group(was)} before: the same within ±${group(error[path])}, the error of the samples`;
+    return was === 0 ? 'new' : `${about}${group(was)} before (${about}${signed(now - was)}${off})`;
+}
+
 const signedPercent = (difference, whole) => (whole > 0 ? `${difference > 0 ? '+' : ''}${((100 * difference) / whole).toFixed(2)}%` : '');
 
 if (data.compare) {
@@ -37,17 +56,20 @@ if (data.compare) {
         },
         columns: [
             { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: nameOf, key: nameOf, title: nameOf },
-            { name: 'Before', width: '7rem', number: true, cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its source, wherever it is inlined, as harness diff has them. Exact.' },
-            { name: 'After', width: '7rem', number: true, cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 },
+            { name: 'Own before', width: '7rem', number: true, cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its own lines, wherever they are inlined, as harness diff has them. Exact.' },
+            { name: 'Own after', width: '7rem', number: true, cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 },
             { name: 'Change', width: '7rem', number: true, cell: (change) => signed(difference(change)), key: difference },
+            { name: '% of itself', width: '6.5rem', number: true, cell: (change) => (changes.after[change] === null ? '' : signedPercent(difference(change), changes.before[change] ?? 0)), key: (change) => difference(change) / Math.max(1, changes.before[change] ?? 1) },
             { name: '% of the total', width: '7.5rem', number: true, cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) },
+            { name: 'With inlined before', width: '9rem', number: true, cell: (change) => known(changes.code_before[change]), key: (change) => changes.code_before[change] ?? -1, hint: 'Instructions of its code, with what is inlined into it: Self in the table of functions. Exact.' },
+            { name: 'With inlined after', width: '9rem', number: true, cell: (change) => known(changes.code_after[change]), key: (change) => changes.code_after[change] ?? -1 },
             { name: 'Calls before', width: '6.5rem', number: true, cell: (change) => known(changes.calls_before[change]), key: (change) => changes.calls_before[change] ?? -1 },
             { name: 'Calls after', width: '6.5rem', number: true, cell: (change) => known(changes.calls_after[change]), key: (change) => changes.calls_after[change] ?? -1 },
             { name: '', width: '8rem', class: 'dim', cell: (change) => fates[changes.fate[change]] },
         ],
     });
     table.show(rows);
-    table.sort(4, true);
+    table.sort(5, true);
     by('compare-bar').append(copyButton(() => table.markdown()));
     if (data.compare.tasks.length) {
         const host = make('div', { class: 'plain' });
@@ -55,7 +77,7 @@ if (data.compare) {
         plainTable(host, ['Task', 'Before', 'After', 'Change'], data.compare.tasks.map(([name, before, after]) => [
             visible(name), known(before), known(after), signed((after ?? 0) - (before ?? 0))]));
     }
-    if (data.compare.paths.length) {
+    if (data.compare.paths) {
         const toggle = make('input', { type: 'checkbox', onchange: () => {
             byChange = toggle.checked;
             showLegend();

@@ -1,16 +1,17 @@
 //! Comparison with another run, as data for the page's script: changes by function, task and call path.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use serde::Serialize;
 
 use super::Before;
 use super::data::NARROW;
-use crate::analysis::calltree::{CallTree, Path};
+use crate::analysis::both::{At, Both, Node, Sampling, Step};
+use crate::analysis::calltree::CallTree;
 use crate::analysis::compare::{Fate, Pair};
 use crate::analysis::describe::kind_of_stacks;
 use crate::analysis::metrics::Metric;
-use crate::analysis::stacks::{FrameRole, View};
+use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::profile::Profile;
 
 /// Most functions that are listed; the sentence above the list counts all.
@@ -34,9 +35,19 @@ pub(super) struct Compare {
     changes: Changes,
     /// Tasks that changed: instructions before and after.
     tasks: Vec<(String, Option<u64>, Option<u64>)>,
-    /// Instructions before in each path of the page and below it, None for several paths drawn together; empty if
-    /// paths do not compare.
-    paths: Vec<Option<u64>>,
+    /// The paths of the page in the other run; None: they do not compare.
+    paths: Option<Paths>,
+}
+
+/// Call paths in the other run.
+#[derive(Debug, Default, Serialize)]
+struct Paths {
+    /// Instructions before in each path of the page and below it; None: several are drawn together.
+    before: Vec<Option<u64>>,
+    /// How far the difference may be off.
+    error: Vec<u64>,
+    /// Whether the numbers are divided as samples are.
+    is_sampled: Vec<bool>,
 }
 
 /// Functions that changed, largest share of the total change first.
@@ -45,6 +56,9 @@ struct Changes {
     name: Vec<String>,
     before: Vec<Option<u64>>,
     after: Vec<Option<u64>>,
+    /// Instructions of its code, with what is inlined into it.
+    code_before: Vec<Option<u64>>,
+    code_after: Vec<Option<u64>>,
     calls_before: Vec<Option<u64>>,
     calls_after: Vec<Option<u64>>,
     fate: Vec<usize>,
@@ -60,6 +74,9 @@ impl Compare {
             changes.name.push(change.name.clone());
             changes.before.push(insns.before);
             changes.after.push(insns.after);
+            let code = change.numbers[Metric::Code];
+            changes.code_before.push(code.before);
+            changes.code_after.push(code.after);
             changes.calls_before.push(calls.before);
             changes.calls_after.push(calls.after);
             changes.fate.push(FATES.iter().position(|fate| *fate == change.fate).unwrap_or(0));
@@ -68,11 +85,8 @@ impl Compare {
             let Pair { before, after } = task.numbers[Metric::TaskInsns];
             (task.name.clone(), before, after)
         });
-        let paths = if kind_of_stacks(old) == kind_of_stacks(profile) {
-            before_in(tree, &CallTree::new(old, view))
-        } else {
-            Vec::new()
-        };
+        let paths = (kind_of_stacks(old) == kind_of_stacks(profile))
+            .then(|| paths_of(tree, &CallTree::new(old, view), &Sampling::of(old, profile)));
         Compare {
             label: (*label).to_owned(),
             explained: comparison.explain(),
@@ -86,57 +100,52 @@ impl Compare {
     }
 }
 
-/// Inclusive instructions of another tree in the paths of this one. Paths match by the names on them; a function
-/// matches whether inlined or called.
-fn before_in(tree: &CallTree, old: &CallTree) -> Vec<Option<u64>> {
-    let step = |tree: &CallTree, member: u32| {
-        let frame = &tree.members[member as usize].frame;
-        let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
-        (frame.name.clone(), role)
-    };
-    // Steps get numbers, so that a path is looked up by two numbers.
-    let mut steps: BTreeMap<(String, FrameRole), u32> = BTreeMap::new();
-    let mut numbers = |tree: &CallTree| -> Vec<u32> {
-        let members = 0..tree.members.len() as u32;
-        let number = |member| {
-            let next = steps.len() as u32;
-            *steps.entry(step(tree, member)).or_insert(next)
-        };
-        members.map(number).collect()
-    };
-    let (new_steps, old_steps) = (numbers(tree), numbers(old));
-    let mut nodes: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    let mut sums: Vec<u64> = vec![0];
-    let mut nodes_of_old = vec![0_u32; old.paths.len() + 1];
-    for (index, (path, insns)) in old.paths.iter().zip(old.inclusive_insns()).enumerate() {
-        let parent = nodes_of_old[path.parent as usize];
-        let next = sums.len() as u32;
-        let node = *nodes.entry((parent, old_steps[path.member as usize])).or_insert(next);
-        if node == next {
-            sums.push(0);
-        }
-        sums[node as usize] = sums[node as usize].saturating_add(insns);
-        nodes_of_old[index + 1] = node;
+/// What another run has in the paths of a tree, as far as it differs from what this one has. A path is the same by the
+/// names on it; inlined or called, a function is the same one.
+fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
+    let mut both = Both::new(sampling);
+    for (at, tree) in [(At::Before, old), (At::After, tree)] {
+        let mut frames: Vec<Frame> = Vec::new();
+        let each: Result<(), Infallible> = tree.each(|members, path| {
+            frames.clear();
+            frames.extend(members.iter().map(|member| member.frame.clone()));
+            both.add(at, &frames, path.insns, str::to_owned);
+            Ok(())
+        });
+        let Ok(()) = each;
     }
-    // None: the other tree has neither this path nor one that begins with it.
-    let mut found: Vec<Option<u32>> = vec![Some(0)];
-    for path in &tree.paths {
-        let parent = found[path.parent as usize];
-        found.push(parent.and_then(|parent| nodes.get(&(parent, new_steps[path.member as usize])).copied()));
-    }
-    let together = |path: &Path| {
+    let nodes = both.tree();
+    let insns = tree.inclusive_insns();
+    // What executed nothing is in no path of both.
+    let mut of_paths: Vec<Option<usize>> = vec![Some(0)];
+    let mut paths = Paths::default();
+    for (path, now) in tree.paths.iter().zip(insns) {
         let frame = &tree.members[path.member as usize].frame;
-        frame.role == FrameRole::Other && frame.name == NARROW
-    };
-    let sum = |node: &Option<u32>| node.map_or(0, |node| sums[node as usize]);
-    tree.paths.iter().zip(&found[1..]).map(|(path, node)| (!together(path)).then(|| sum(node))).collect()
+        let step = Step::of(frame, str::to_owned);
+        let index = of_paths[path.parent as usize].and_then(|parent| nodes[parent].children.get(&step).copied());
+        of_paths.push(index);
+        let is_narrow = frame.role == FrameRole::Other && frame.name == NARROW;
+        let node = index.map(|index| &nodes[index]).filter(|_| !is_narrow);
+        paths.before.push(node.map(|node| before(node, now)));
+        paths.error.push(node.map_or(0, |node| node.error_insns));
+        paths.is_sampled.push(node.is_some_and(|node| node.is_sampled));
+    }
+    paths
+}
+
+/// How much the other run has in a path of which this one has so much: by the difference that is one.
+fn before(node: &Node, now: u64) -> u64 {
+    match node.insns {
+        [0, _] => 0,
+        [before, after] if before == after => now,
+        [before, after] => now.saturating_sub(after).saturating_add(before).max(1),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::calltree::Member;
-    use crate::analysis::stacks::Frame;
+    use crate::analysis::calltree::{Member, Path};
 
     fn tree(paths: &[(u32, &str, FrameRole, u64)]) -> CallTree {
         let mut tree = CallTree::default();
@@ -163,6 +172,7 @@ mod tests {
             (3, "step", Function, 1),
             (0, "main", Task, 3),
         ]);
+        let before_in = |new: &CallTree, old: &CallTree| paths_of(new, old, &Sampling::default()).before;
         assert_eq!(before_in(&new, &old), [46, 34, 0, 0, 0].map(Some));
         assert_eq!(before_in(&old, &new), [17, 10, 0, 0].map(Some));
         let narrow = tree(&[(0, "main", Function, 5), (1, NARROW, FrameRole::Other, 9)]);

@@ -157,7 +157,7 @@ const flames = (() => {
             }
             const member = tree.member[path];
             const changed = byChange && tree === paths;
-            const fill = matches && matches[member] ? marked : changed ? changeColor(data.compare.paths[path], tree.width[path], dark) : colors[member];
+            const fill = matches && matches[member] ? marked : changed ? changeColor(path, tree.width[path], dark) : colors[member];
             put(x, w, level, fill, memberNames[member], state.z !== null && path < state.z, path === at);
             path++;
         }
@@ -189,9 +189,9 @@ const flames = (() => {
         const interrupted = path < 0 ? 0 : tree.interrupted[path] ?? 0;
         if (interrupted > 0) parts.push(`${group(interrupted)} in interrupts meanwhile`);
         parts.push(plural(samples, 'sample'));
-        if (path >= 0 && tree === paths && data.compare?.paths.length) {
-            const before = data.compare.paths[path];
-            if (before !== null) parts.push(before === 0 ? 'new' : before === insns ? 'the same before' : `${group(before)} before (${signed(insns - before)})`);
+        if (path >= 0 && tree === paths && data.compare?.paths) {
+            const change = changeOf(path, insns);
+            if (change !== null) parts.push(change);
         }
         return parts.join(' · ');
     };

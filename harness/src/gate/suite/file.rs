@@ -85,7 +85,7 @@ pub(super) struct Matrix {
 
 /// Limits by what they are on.
 #[derive(Clone, Default)]
-pub(super) struct Thresholds(pub(super) BTreeMap<Limited, Limits>);
+pub(super) struct Thresholds(pub(super) BTreeMap<Limited, Spanned<Limits>>);
 
 /// What can be limited, by its word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,8 +108,8 @@ impl Limited {
 /// A limit, several, or limits by pattern of names.
 #[derive(Clone)]
 pub(super) enum Limits {
-    Plain(Vec<Spanned<Count>>),
-    Named(BTreeMap<String, Limits>),
+    Plain(Vec<Count>),
+    Named(BTreeMap<String, Spanned<Limits>>),
 }
 
 /// A number or a text with a number in it.
@@ -293,10 +293,10 @@ impl<'de> Deserialize<'de> for Limits {
                 f.write_str("a limit such as \"5%\", \"+500\" or 10000, a list of them, or limits by pattern")
             }
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Limits, E> {
-                Ok(Limits::Plain(vec![Spanned::new(0..0, Count(value.to_string()))]))
+                Ok(Limits::Plain(vec![Count(value.to_string())]))
             }
             fn visit_str<E: de::Error>(self, value: &str) -> Result<Limits, E> {
-                Ok(Limits::Plain(vec![Spanned::new(0..0, Count(value.to_owned()))]))
+                Ok(Limits::Plain(vec![Count(value.to_owned())]))
             }
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Limits, A::Error> {
                 let mut limits = Vec::new();

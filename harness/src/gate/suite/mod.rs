@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::InputError;
 use crate::gate::assertion::Assertion;
 use crate::gate::expect::Expect;
-use crate::gate::suite::file::{File, combinations};
+use crate::gate::suite::file::{File, Limited, combinations};
 use crate::gate::suite::reader::Reader;
 use crate::gate::threshold::Threshold;
 use crate::gate::work::Work;
@@ -114,6 +114,14 @@ impl Suite {
                 let case = reader.case(&directory, &span, entry, &suffix, thresholds)?;
                 cases.push(case);
             }
+        }
+        let work = file.defaults.thresholds.0.get(&Limited::Work);
+        if let (Some(work), true) = (work, cases.iter().all(|case| case.work.is_empty())) {
+            return Err(reader.at(
+                &work.span(),
+                "thresholds.work is for images with `for` or `exit = \"limit\"`, and the suite has none: it limits \
+                 nothing",
+            ));
         }
         let mut names: BTreeMap<&str, &Case> = BTreeMap::new();
         for case in &cases {

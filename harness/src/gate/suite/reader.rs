@@ -10,14 +10,14 @@ use wire::input::MAX_BYTES;
 use crate::analysis::metrics::Subject;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
-use crate::gate::assertion::{Assertion, nearest};
+use crate::gate::assertion::Assertion;
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::limit::{Limit, Worse};
 use crate::gate::suite::Case;
 use crate::gate::suite::file::{
     self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
-use crate::gate::threshold::{ALL, Threshold};
+use crate::gate::threshold::{ALL, Origin, Threshold};
 use crate::gate::work::Work;
 use crate::image;
 use crate::image::given;
@@ -26,6 +26,7 @@ use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
 use crate::run::semihosting::Semihosting;
+use crate::text::near::nearest;
 use crate::text::number::parse_number;
 
 /// Makes cases of a file's entries; it keeps the text, so that a message can say the line.
@@ -44,7 +45,8 @@ impl Reader<'_> {
         InputError::new(format!("{}:{line}: {what}", self.path.display()))
     }
 
-    fn at(&self, span: &Range<usize>, what: impl std::fmt::Display) -> InputError {
+    /// An error at a place of the file.
+    pub(super) fn at(&self, span: &Range<usize>, what: impl std::fmt::Display) -> InputError {
         self.at_line(self.line(span.start), what)
     }
 
@@ -85,7 +87,7 @@ impl Reader<'_> {
         }
         let ending = entry.exit.as_ref().map(|Exit(ending)| *ending);
         let is_fixed = entry.for_insns.is_some() || ending == Some(Ending::Limit);
-        let Limited { thresholds, work } = self.thresholds(span, thresholds, is_fixed)?;
+        let Limited { thresholds, work } = self.thresholds(thresholds, is_fixed)?;
         let needs_exact = assertions.iter().any(Assertion::needs_exact)
             || thresholds.iter().any(|threshold| threshold.metric.descriptor().needs_exact);
         let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
@@ -240,36 +242,34 @@ impl Reader<'_> {
     }
 
     /// The limits of the defaults and of an image; `is_fixed`: its window has one length, whatever it does in it.
-    fn thresholds(
-        &self,
-        span: &Range<usize>,
-        [defaults, own]: [&Thresholds; 2],
-        is_fixed: bool,
-    ) -> Result<Limited, InputError> {
+    fn thresholds(&self, [defaults, own]: [&Thresholds; 2], is_fixed: bool) -> Result<Limited, InputError> {
         let mut limited = Limited::default();
-        for (all, is_own) in [(defaults, false), (own, true)] {
+        for (all, is_default) in [(defaults, true), (own, false)] {
             for (&what, limits) in &all.0 {
+                let span = limits.span();
                 if what == file::Limited::Work && !is_fixed {
-                    if is_own {
+                    if !is_default {
                         let why = "a run that ends by itself does the same work however slow it is: give a window \
                                    with `for`, or limit `total`";
-                        return Err(self.at(span, format_args!("thresholds.{}: {why}", what.word())));
+                        return Err(self.at(&span, format_args!("thresholds.{}: {why}", what.word())));
                     }
                     continue;
                 }
-                match limits {
+                let origin = |span: &Range<usize>| Origin { line: self.line(span.start), is_default };
+                match limits.get_ref() {
                     Limits::Named(_) if is_of_run(what) => {
                         let what =
                             format!("thresholds.{} is one number: it takes a limit and no patterns", what.word());
-                        return Err(self.at(span, what));
+                        return Err(self.at(&span, what));
                     }
-                    Limits::Plain(limits) => self.add(&mut limited, span, what, ALL, limits)?,
+                    Limits::Plain(limits) => self.add(&mut limited, &span, (what, ALL, origin(&span)), limits)?,
                     Limits::Named(named) => {
                         for (pattern, limits) in named {
-                            let Limits::Plain(limits) = limits else {
-                                return Err(self.at(span, format_args!("thresholds: {pattern:?} takes a limit")));
+                            let span = limits.span();
+                            let Limits::Plain(limits) = limits.get_ref() else {
+                                return Err(self.at(&span, format_args!("thresholds: {pattern:?} takes a limit")));
                             };
-                            self.add(&mut limited, span, what, pattern, limits)?;
+                            self.add(&mut limited, &span, (what, pattern, origin(&span)), limits)?;
                         }
                     }
                 }
@@ -282,14 +282,11 @@ impl Reader<'_> {
         &self,
         limited: &mut Limited,
         span: &Range<usize>,
-        what: file::Limited,
-        pattern: &str,
-        limits: &[Spanned<Count>],
+        (what, pattern, origin): (file::Limited, &str, Origin),
+        limits: &[Count],
     ) -> Result<(), InputError> {
-        for limit in limits {
-            let here = if limit.span().is_empty() { span.clone() } else { limit.span() };
-            let place = |error| self.at(&here, format_args!("thresholds.{}: {error}", what.word()));
-            let text = &limit.get_ref().0;
+        for Count(text) in limits {
+            let place = |error| self.at(span, format_args!("thresholds.{}: {error}", what.word()));
             // One of the same kind on the same names takes the place of the default.
             match what {
                 file::Limited::Metric(metric) => {
@@ -299,14 +296,14 @@ impl Reader<'_> {
                             && other.pattern.text == pattern
                             && other.limit.is_absolute() == limit.is_absolute())
                     });
-                    limited.thresholds.push(Threshold::new(metric, pattern, limit).map_err(place)?);
+                    limited.thresholds.push(Threshold::new(metric, pattern, limit, origin).map_err(place)?);
                 }
                 file::Limited::Work => {
                     let limit = Limit::parse(Worse::Less, text).map_err(place)?;
                     limited.work.retain(|other: &Work| {
                         other.pattern.text != pattern || other.limit.is_absolute() != limit.is_absolute()
                     });
-                    limited.work.push(Work::new(pattern, limit).map_err(place)?);
+                    limited.work.push(Work::new(pattern, limit, origin).map_err(place)?);
                 }
             }
         }
