@@ -198,7 +198,7 @@ pub struct DebugArgs {
     /// Wait for GDB on this port of localhost instead of a socket that is yours alone; 0 is any
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The firmware that was profiled, where it lies elsewhere
+    /// The firmware that was profiled, where it is neither below the working directory nor beside the profile
     #[arg(long, value_name = "FIRMWARE")]
     pub elf: Option<PathBuf>,
     /// Memory for checkpoints, which make places behind come soon; 0: none
