@@ -75,7 +75,7 @@ pub const FORMS: [(&str, &str, &str); 12] = [
     ("peak-stack", "[:TASK]", "where a task's stack was deepest"),
     ("console", ":TEXT", "as the firmware has printed this"),
     ("switch", ":TASK[:K]", "the K-th time that a task is switched in"),
-    ("crash", "", "what ended the run in failure"),
+    ("crash", "", "what faulted, or ended the run in failure"),
     ("end", "", "the run's last instruction"),
     ("write", ":ADDR|SYMBOL[@PLACE]", "the last write of a variable before the end, or a place"),
 ];

@@ -446,7 +446,8 @@ impl Travel for Fake {
     }
 }
 
-/// The monitor of these tests: `goto N`, `look`, `wait` until it is interrupted, and what it does not know.
+/// The monitor of these tests: `goto N`, `look`, `wait` until it is interrupted, `work` for longer than GDB waits for an
+/// answer, and what it does not know.
 fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
     match words.split_once(' ') {
         None if words == "wait" => {
@@ -460,6 +461,10 @@ fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> S
         Some(("goto", insn)) => {
             travel.go(insn.parse().unwrap()).unwrap();
             format!("gone to {insn}")
+        }
+        None if words == "work" => {
+            std::thread::sleep(std::time::Duration::from_secs(3));
+            "done".to_owned()
         }
         // As one that looks for something does.
         None if words == "look" => {

@@ -234,6 +234,20 @@ fn writes_that_are_refused_say_why_and_functions_are_not_called() {
 }
 
 #[test]
+fn gdb_waits_for_a_command_as_long_as_it_takes() {
+    let code = Code::arm();
+    let at = format!("printf \"at %d\\n\", {}", counter(&code));
+    let text = session(
+        &code,
+        Manners::default(),
+        &["set remotetimeout 1", "monitor work", "monitor goto 77", &at, "stepi", "echo \\n", &at],
+    );
+    assert!(text.contains("\nwork: ") && text.contains("done\n"), "{text}");
+    assert!(!text.contains("Ignoring packet error"), "{text}");
+    assert_eq!(said(&text, "at "), ["77", "78"], "{text}");
+}
+
+#[test]
 fn an_editors_interface_gets_its_records() {
     let code = Code::arm();
     let server = Server::start(&code, Manners::default());
