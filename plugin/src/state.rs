@@ -34,7 +34,7 @@ use crate::output::Output;
 use crate::prediction::Predictions;
 use crate::qemu::{self, Access, Scoreboard, Vcpus};
 use crate::records::Records;
-use crate::semihosting::Clocks;
+use crate::semihosting::Asked;
 use crate::sleep::Sleep;
 use crate::slice::Slices;
 use crate::snapshot::Snapshot;
@@ -82,7 +82,7 @@ pub(crate) struct State {
     /// Which calls of the host are let through.
     pub(crate) semihosting: Semihosting,
     pub(crate) handles: Handles,
-    pub(crate) clocks: Clocks,
+    pub(crate) asked: Asked,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
     /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
@@ -191,7 +191,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
-        output: Output::new(&request),
+        output: Output::new(&request)?,
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
@@ -199,7 +199,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         guard: Guard::find(vcpus, api, main_thread),
         semihosting: request.semihosting,
         handles: Handles::new(),
-        clocks: Clocks::new(),
+        asked: Asked::new(request.semihosting),
         debugger,
         hold_at: None,
     };
@@ -470,7 +470,7 @@ impl State {
 
     /// Handles what the clocks say is due on every vCPU: nothing will execute any more.
     pub(crate) fn settle_all(&mut self) {
-        self.clocks.check(&mut self.ledger);
+        self.asked.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
         self.follow.advance(&mut self.ledger);
         self.look_at_console(TIMEKEEPER);
@@ -551,7 +551,7 @@ impl State {
         if matches!(end, End::For | End::MaxInsns) {
             self.note_only(pc);
         }
-        self.clocks.check(&mut self.ledger);
+        self.asked.check(&mut self.ledger);
         if let Some(heap) = &mut self.heap {
             heap.end(&self.ledger);
         }

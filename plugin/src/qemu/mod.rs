@@ -10,10 +10,13 @@ mod address;
 mod api;
 mod changes;
 mod clock;
+mod commands;
 mod editions;
 mod fork;
 mod hooks;
 mod install;
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod program;
 mod raw;
 mod register_file;
 mod registers;
@@ -32,6 +35,7 @@ pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use changes::{write_memory, write_register};
 pub(crate) use clock::Clock;
+pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
 pub(crate) use editions::{Edition, Editions};
 pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{
