@@ -264,6 +264,7 @@ impl Options {
             bin_bytes,
             machine: args.machine,
             cpu: args.cpu,
+            settings: Vec::new(),
             qemu_args: args.qemu_arg,
             icount_shift,
             load_addr: number("--load-addr", &args.load_addr)?,

@@ -1,5 +1,6 @@
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
+pub mod again;
 pub mod description;
 #[cfg(test)]
 pub(crate) mod fake;
