@@ -275,9 +275,14 @@ pub struct TestArgs {
     /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
     #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
     pub shard: Option<(usize, usize)>,
+    /// The suite is a stranger's: no arguments of QEMU but settings, no files but those of its folder, no baseline
+    /// written, bounds on time, output and memory
+    #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
+    pub untrusted: bool,
     /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
-    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
-    pub sandbox: Sandbox,
+    /// [default: auto; with --untrusted required]
+    #[arg(long, value_name = "WHETHER", help_heading = "Containment")]
+    pub sandbox: Option<Sandbox>,
     /// Run everything, even what has not changed since it was last run
     #[arg(long, help_heading = "Cache")]
     pub no_cache: bool,

@@ -273,6 +273,7 @@ impl Options {
             files,
             semihosting: args.semihosting,
             sandbox: args.sandbox,
+            is_bounded: false,
             stubs,
             vectors: number("--vectors", &args.vectors)?,
             console_marks: period_insns >= MARKED_PERIOD_INSNS,

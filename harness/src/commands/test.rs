@@ -17,11 +17,11 @@ use crate::gate::remedy::{self, Command};
 use crate::gate::reports::Reports;
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
-use crate::gate::suite::{self, Case, Suite};
+use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
 use crate::run::deadline;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
-use crate::run::walls::Walls;
+use crate::run::walls::{Sandbox, Walls};
 use crate::text::number::plural;
 use crate::text::terminal;
 
@@ -37,6 +37,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     let command = Command {
         suite: args.suite.as_ref().map(|path| path.display().to_string()),
         baseline: args.baseline.clone(),
+        is_untrusted: args.untrusted,
     };
     let round = Round::prepare(&args)?;
     if args.list {
@@ -47,22 +48,41 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     }
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
+    let sandbox = sandbox(&args)?;
+    if args.untrusted {
+        stranger::check_reports(&directory)?;
+    }
     // Before there is anything to tidy up.
     end_on_interrupt();
     let reports = Reports::prepare(directory)?;
-    if let Some(line) = Walls::warning(args.sandbox) {
+    if let Some(line) = Walls::warning(sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
     // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     if args.watch {
-        return watch(round, &args, &command, &reports);
+        return watch(round, &args, sandbox, &command, &reports);
     }
-    let settings = round.settings(&args, &command, &reports);
+    let settings = round.settings(&args, sandbox, &command, &reports);
     let cases = session::run(round.suite, &round.mine, settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
+}
+
+/// Whether the kernel keeps QEMU in.
+///
+/// # Errors
+/// When it is not to, and the suite is a stranger's.
+fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
+    match (args.sandbox, args.untrusted) {
+        (Some(Sandbox::Off), true) => {
+            Err(InputError::new("--untrusted keeps QEMU in; leave --sandbox off out, or take --sandbox auto"))
+        }
+        (Some(sandbox), _) => Ok(sandbox),
+        (None, true) => Ok(Sandbox::Required),
+        (None, false) => Ok(Sandbox::default()),
+    }
 }
 
 /// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
@@ -78,7 +98,9 @@ struct Round {
 
 impl Round {
     fn prepare(args: &TestArgs) -> Result<Round> {
-        let suite: &'static Suite = Box::leak(Box::new(Suite::load(&suite::find(args.suite.as_deref())?)?));
+        let file = suite::find(args.suite.as_deref())?;
+        let suite = if args.untrusted { Suite::load_untrusted(&file)? } else { Suite::load(&file)? };
+        let suite: &'static Suite = Box::leak(Box::new(suite));
         let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let chosen = Filter::choose(&filters, &suite.cases);
         if chosen.is_empty() {
@@ -98,10 +120,11 @@ impl Round {
         Ok(Round { suite, chosen, mine, baseline })
     }
 
-    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> &'static Settings {
+    fn settings(&self, args: &TestArgs, sandbox: Sandbox, command: &Command, reports: &Reports) -> &'static Settings {
         Box::leak(Box::new(Settings {
             directory: reports.directory().to_owned(),
-            cache: if args.no_cache { None } else { Cache::open(args.cache_dir.clone()) },
+            // What a stranger ran is nobody else's result.
+            cache: if args.no_cache || args.untrusted { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
             save_baseline: args.save_baseline.clone(),
             ratchet: args.ratchet,
@@ -112,7 +135,7 @@ impl Round {
                 (false, false) => Shown::All,
             },
             command: command.clone(),
-            sandbox: args.sandbox,
+            sandbox,
             jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
         }))
     }
@@ -134,11 +157,17 @@ impl Round {
 }
 
 /// Runs the suite, and again what changes, until Ctrl-C; the exit code is that of the last verdict.
-fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports) -> Result<ExitCode> {
+fn watch(
+    mut round: Round,
+    args: &TestArgs,
+    sandbox: Sandbox,
+    command: &Command,
+    reports: &Reports,
+) -> Result<ExitCode> {
     // A closed standard error is no reason to end.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
-    let mut settings = round.settings(args, command, reports);
+    let mut settings = round.settings(args, sandbox, command, reports);
     let mut cases = session::run(round.suite, &round.mine, settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
@@ -158,7 +187,7 @@ fn watch(mut round: Round, args: &TestArgs, command: &Command, reports: &Reports
                     continue;
                 }
             }
-            settings = round.settings(args, command, reports);
+            settings = round.settings(args, sandbox, command, reports);
         }
         files = round.watch();
         let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);

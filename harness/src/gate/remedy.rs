@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::text::shell::quoted;
+use crate::text::shell::{self, quoted};
 
 /// What the commands have in common: how the suite was named and what it was compared with.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub struct Command {
     pub suite: Option<String>,
     /// The baseline, where the suite does not name it.
     pub baseline: Option<String>,
+    /// The suite is a stranger's, to whoever runs the commands, too.
+    pub is_untrusted: bool,
 }
 
 impl Command {
@@ -24,19 +26,31 @@ impl Command {
         words.join(" ")
     }
 
-    /// Keeps its numbers as the baseline of this name.
-    pub fn accept(&self, case: &str, baseline: &str) -> String {
+    /// Keeps its numbers as the baseline of this name; None: a stranger's suite writes none.
+    pub fn accept(&self, case: &str, baseline: &str) -> Option<String> {
         let mut words = self.words(case);
         words.extend(["--save-baseline".to_owned(), quoted(baseline)]);
-        words.join(" ")
+        (!self.is_untrusted).then(|| words.join(" "))
     }
 
     fn words(&self, case: &str) -> Vec<String> {
         let mut words = vec!["harness test".to_owned()];
+        words.extend(self.is_untrusted.then(|| "--untrusted".to_owned()));
         words.extend(self.suite.as_deref().map(quoted));
         words.extend(["-f".to_owned(), quoted(&format!("name({})", exactly(case)))]);
         words
     }
+}
+
+/// The program and its command, and the options that a remedy has.
+const PROGRAM: [&str; 2] = ["harness", "test"];
+const OPTIONS: [&str; 4] = ["--untrusted", "-f", "--baseline", "--save-baseline"];
+
+/// Whether a text, which may come from elsewhere, is a command as they are written here: who pastes it runs nothing else.
+pub fn is_command(text: &str) -> bool {
+    let Some(words) = shell::words(text) else { return false };
+    let is_known = |word: &String| !word.starts_with('-') || OPTIONS.contains(&word.as_str());
+    words.get(..2).is_some_and(|first| first == PROGRAM) && words.iter().all(is_known)
 }
 
 /// A glob that means this name. What filters cannot hold is any character.
@@ -64,13 +78,38 @@ mod tests {
     fn commands_mean_one_image_and_no_other() {
         let command = Command::default();
         assert_eq!(command.repeat("bare"), "harness test -f 'name(bare)'");
-        assert_eq!(command.accept("bare", "main"), "harness test -f 'name(bare)' --save-baseline main");
-        let named = Command { suite: Some("ci suite.toml".to_owned()), baseline: Some("old".to_owned()) };
+        let accept = "harness test -f 'name(bare)' --save-baseline main";
+        assert_eq!(command.accept("bare", "main").as_deref(), Some(accept));
+        let stranger = Command { is_untrusted: true, ..Command::default() };
+        assert_eq!(stranger.repeat("bare"), "harness test --untrusted -f 'name(bare)'");
+        assert_eq!(stranger.accept("bare", "main"), None);
+        let named = Command {
+            suite: Some("ci suite.toml".to_owned()),
+            baseline: Some("old".to_owned()),
+            is_untrusted: false,
+        };
         assert_eq!(named.repeat("a'b"), "harness test 'ci suite.toml' -f 'name(a'\\''b)' --baseline old");
         for name in ["uart[shift=5]", "a*b", "f(x)", "{x}", "a\\b"] {
             let filter = Filter::parse(&format!("name({})", exactly(name))).unwrap();
             assert!(filter.matches(name, &[]), "{name}");
             assert!(!filter.matches(&format!("{name}s"), &[]), "{name}");
+            assert!(is_command(&named.repeat(name)) && is_command(&stranger.repeat(name)));
+        }
+    }
+
+    #[test]
+    fn a_command_of_somebody_elses_is_none() {
+        for other in [
+            "",
+            "curl evil",
+            "harness",
+            "harness test; curl evil",
+            "harness test -f x --sandbox off",
+            "harness test --cache-dir=/x",
+            "harness test '--sandbox=off'",
+            "harness run x",
+        ] {
+            assert!(!is_command(other), "{other}");
         }
     }
 

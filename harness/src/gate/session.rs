@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use std::{fs, thread};
 
 use anyhow::Result;
@@ -15,6 +16,7 @@ use crate::analysis::describe;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Metrics, Subject, key_name};
 use crate::analysis::{crosscheck, functions};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export;
 use crate::gate::baseline::Baseline;
@@ -25,6 +27,7 @@ use crate::gate::landing;
 use crate::gate::lines;
 use crate::gate::remedy::{self, Command};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
+use crate::gate::suite::stranger::{self, Purpose};
 use crate::gate::suite::{Case, Suite};
 use crate::gate::threshold::{Meant, judge};
 use crate::gate::work::{self, Judged};
@@ -98,6 +101,9 @@ struct Session {
     /// Part of the cache's key.
     emulator_versions: String,
     bars: Bars,
+    started: Instant,
+    /// Bytes of all profiles.
+    kept_bytes: AtomicU64,
 }
 
 /// The cases that are the `part`-th of so many parts, of about equal cost as far as the baseline knows it.
@@ -108,8 +114,7 @@ pub fn shard<'a>(
     (part, parts): (usize, usize),
 ) -> Vec<&'a Case> {
     let cost = |case: &&Case| {
-        let path = baseline.map(|name| baseline_file(suite, name, case));
-        let known = path.and_then(|path| Baseline::load(&path).ok().flatten());
+        let known = baseline.and_then(|name| load_baseline(suite, name, case).ok().flatten());
         known.map_or(0, |known| known.metrics.total_insns())
     };
     let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
@@ -126,6 +131,8 @@ pub fn run(suite: &'static Suite, cases: &[&'static Case], settings: &'static Se
         suite_file: remedy::shown_path(&suite.path),
         emulator_versions: settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions()),
         bars: Bars::new(cases.len(), settings.has_progress),
+        started: Instant::now(),
+        kept_bytes: AtomicU64::new(0),
     };
     Arc::new(session).run_all(cases, settings.jobs)
 }
@@ -144,6 +151,21 @@ fn emulator_versions() -> String {
 pub fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// Reads a case's numbers in a suite's baseline; None where there are none.
+///
+/// # Errors
+/// When they cannot be read, or a stranger's suite has them elsewhere.
+fn load_baseline(suite: &Suite, baseline: &str, case: &Case) -> Result<Option<Baseline>, InputError> {
+    let path = baseline_file(suite, baseline, case);
+    match &suite.folder {
+        None => Baseline::load(&path),
+        Some(folder) => {
+            let path = folder.file(&path, Purpose::Data).map_err(|why| InputError::new(why.to_string()))?;
+            Baseline::load(&path)
+        }
+    }
 }
 
 /// The file in which a suite's baseline has a case's numbers.
@@ -190,6 +212,8 @@ impl Session {
                 let result = if INTERRUPTED.load(Ordering::Relaxed) {
                     let why = "it was not run: interrupted";
                     CaseResult::without_run(&case.name, &case.tags, ExitCode::Limit, why)
+                } else if let Some(why) = self.is_over() {
+                    CaseResult::without_run(&case.name, &case.tags, ExitCode::Limit, why)
                 } else {
                     self.run(case)
                 };
@@ -228,6 +252,16 @@ impl Session {
         self.bars.clear();
         let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         finished.into_values().collect()
+    }
+
+    /// Why no other case is run of a stranger's suite; None: it has not had all that it may have.
+    fn is_over(&self) -> Option<&'static str> {
+        self.suite.folder.as_ref()?;
+        if self.started.elapsed() > stranger::MAX_SUITE_TIME {
+            return Some("it was not run: the suite has taken the hour that --untrusted gives it");
+        }
+        let is_full = self.kept_bytes.load(Ordering::Relaxed) > stranger::MAX_KEPT_BYTES;
+        is_full.then_some("it was not run: the profiles are larger than --untrusted lets them be together")
     }
 
     /// Runs a case on a thread of its own. Nothing can end a thread: one that takes too long, or that the user does not
@@ -305,6 +339,7 @@ impl Session {
         }
         messages.extend(output.shortened());
         let directory = output.commit()?;
+        self.kept_bytes.fetch_add(bytes_in(&directory), Ordering::Relaxed);
         if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
             // Where this fails it runs again next time; nothing else is lost.
             let _ = cache.put(key, &profile, &directory, &messages);
@@ -393,7 +428,8 @@ impl Session {
             deadline.check()?;
             Ok(new.save(&file(name))?)
         };
-        let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
+        let old = self.settings.baseline.as_ref().map(|name| load_baseline(self.suite, name, case));
+        let old = old.transpose()?.flatten();
         // Without a baseline, ceilings hold all the same.
         let compared = compare(old.as_ref().map(|old| &old.metrics), &new.metrics);
         let (meant, mut unclear) = meant(case, profile, &new.metrics, &compared);
@@ -426,7 +462,7 @@ impl Session {
             (Some(name), Some(old)) => {
                 // Numbers of a run that failed otherwise are not saved.
                 if is_by_baseline && result.code() == ExitCode::Regression {
-                    result.accept = Some(accept(name));
+                    result.accept = accept(name);
                 }
                 if self.settings.ratchet && result.passed() && is_better(&compared) {
                     save(name)?;
@@ -437,7 +473,7 @@ impl Session {
                 }
             }
             (Some(name), None) if ended_well && self.settings.save_baseline.as_ref() != Some(name) => {
-                result.accept = (result.code() >= ExitCode::Regression).then(|| accept(name));
+                result.accept = (result.code() >= ExitCode::Regression).then(|| accept(name)).flatten();
                 let message = format!("there is no baseline {name:?}; make it with --save-baseline {name}");
                 let expected = format!("a baseline {name:?}");
                 result.findings.push(Finding::failed(FindingKind::Threshold, expected, "there is none", message));
@@ -454,6 +490,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Bytes of the files in a directory.
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// What is to be said of a run that is no failure: that it did nothing but to poll, or faulted last.

@@ -104,6 +104,8 @@ pub struct Options {
     pub semihosting: Semihosting,
     /// Whether the kernel keeps QEMU in.
     pub sandbox: Sandbox,
+    /// QEMU has less memory and shorter files: what is run is a stranger's.
+    pub is_bounded: bool,
     /// One callback per instruction.
     pub oracle: bool,
 }

@@ -12,5 +12,6 @@ mod find;
 mod gdb;
 mod hostile;
 mod places;
+mod profiles;
 mod protocol;
 mod tasks;

@@ -7,4 +7,5 @@ mod deadline;
 mod first;
 mod matcher;
 mod suite;
+mod untrusted;
 mod watch;
