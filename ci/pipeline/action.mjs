@@ -60,7 +60,8 @@ function outputs(text) {
 // Runs the action that lies in `action` for a job in `workspace`.
 export async function run({ action, workspace, temp, inputs = {}, event = {}, environment = {} }) {
     const description = parse(await readFile(join(action, 'action.yml'), 'utf8'));
-    const github = { action_path: action, token: 'token-of-the-job', event, workspace };
+    const repository = 'OWNER/REPOSITORY';
+    const github = { action_path: action, token: 'token-of-the-job', event, repository, workspace };
     for (const name of Object.keys(inputs)) {
         if (!(name in description.inputs)) throw new Error(`action.yml has no input ${name}`);
     }
@@ -100,7 +101,7 @@ export async function run({ action, workspace, temp, inputs = {}, event = {}, en
                 HOME: files,
                 GITHUB_ACTIONS: 'true',
                 GITHUB_WORKSPACE: workspace,
-                GITHUB_REPOSITORY: 'OWNER/REPOSITORY',
+                GITHUB_REPOSITORY: repository,
                 GITHUB_OUTPUT: output,
                 GITHUB_PATH: await file('path'),
                 GITHUB_STEP_SUMMARY: await file('summary'),

@@ -70,7 +70,7 @@ async function github(refuses = false) {
 }
 
 const asPullRequest = (api, more) => ({
-    event: { pull_request: { number: 7 } },
+    event: { pull_request: { number: 7, head: { repo: { full_name: 'OWNER/REPOSITORY' } } } },
     environment: { GITHUB_API_URL: api.url },
     ...more,
     inputs: { comment: 'true', ...more.inputs },
@@ -139,6 +139,33 @@ test('inputs are words and never shell', async () => {
     assert.equal(it.code, 0, it.said);
     assert.deepEqual((await readdir(workspace)).sort(), [name, 'firmware.elf', 'out put'].sort());
     assert.ok(!(await readdir(join(workspace, 'out put'))).includes('two.profile'));
+});
+
+// A suite that asks for what only its owner may: a file from outside of its folder.
+async function greedy() {
+    const workspace = await checkout();
+    const secret = join(await mkdtemp(join(place, 'secret-')), 'key');
+    await writeFile(secret, '4711');
+    const suite = `[[image]]\nelf = "firmware.elf"\nfiles = { key = "${secret}" }\n`;
+    await writeFile(join(workspace, 'harness.toml'), suite);
+    return workspace;
+}
+
+test('the suite of a fork has no rights, and that of the repository has', async () => {
+    const from = (repo) => ({ pull_request: { number: 7, head: { repo } } });
+    const run = (head_repository) => ({ workflow_run: { head_repository } });
+    const [own, other] = ['OWNER/REPOSITORY', 'STRANGER/REPOSITORY'].map((full_name) => ({ full_name }));
+    for (const event of [{}, from(own), run(own)]) {
+        const it = await job({ workspace: await greedy(), event });
+        assert.equal(it.code, 0, it.said);
+    }
+    for (const event of [from(other), from(null), run(other)]) {
+        const it = await job({ workspace: await greedy(), event });
+        assert.equal(it.code, 2, it.said);
+        assert.match(it.said, /outside of the suite's folder/);
+    }
+    const said = async (untrusted, event) => (await job({ workspace: await greedy(), event, inputs: { untrusted } })).code;
+    assert.deepEqual([await said('true', {}), await said('false', from(other)), await said('yes', {})], [2, 0, 2]);
 });
 
 test('a bundle with another hash, or from an open line, is not run', async () => {
@@ -351,4 +378,22 @@ test('the GitLab job fetches the bundle once, runs its part and leaves what it s
     assert.equal(template.artifacts.reports.junit, `${template.artifacts.paths[0]}/junit.xml`);
     assert.deepEqual(template.cache.paths, ['.harness-bundle/']);
     assert.equal(left.filter((name) => name.endsWith('.profile')).length, 1);
+    // A merge request from a fork; one from a branch; what is said wins.
+    const asked = async (more) => {
+        const it = await execute('bash', ['-eo', 'pipefail', '-c', template.script.join('\n')], {
+            cwd: workspace,
+            env: { ...environment, CI_PROJECT_ID: '1', ...more },
+        });
+        return it.code;
+    };
+    const secret = join(place, 'gitlab-secret');
+    await writeFile(secret, '4711');
+    const suite = `[[image]]\nelf = "firmware.elf"\nfiles = { key = "${secret}" }\n`;
+    await writeFile(join(workspace, 'harness.toml'), suite);
+    const one = { CI_NODE_INDEX: '1', CI_NODE_TOTAL: '1' };
+    assert.equal(await asked({ ...one, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '2' }), 2);
+    assert.equal(await asked({ ...one, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '1' }), 0);
+    assert.equal(await asked(one), 0);
+    assert.equal(await asked({ ...one, HARNESS_UNTRUSTED: 'true' }), 2);
+    assert.equal(await asked({ ...one, HARNESS_UNTRUSTED: 'false', CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '2' }), 0);
 });

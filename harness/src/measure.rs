@@ -439,7 +439,7 @@ fn profile(
         load_bias: choice.load_bias,
         entry: choice.entry,
         vectors: choice.vectors,
-        qemu_args: options.qemu_args.clone(),
+        qemu_args: options.all_qemu_args(),
         firmware_args: options.firmware_args.clone(),
         semihosting: options.semihosting.other_than_usual(),
         stubs: plan.stubs.to_vec(),

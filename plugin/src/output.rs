@@ -4,8 +4,12 @@
 //! QEMU writes both on the thread that executes the guest, so that their sizes at an instruction are the guest's doing
 //! alone, and a run that ends by them ends there each time. They are asked for before each call that writes, whose
 //! length is known, and every so many instructions for devices, which print a byte at a time.
+//!
+//! The firmware may hold all descriptors that there are. One is kept from it, so that a directory can be read all the
+//! same, and what cannot be read is over the limit.
 
 use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 
 use engine::marks::printed;
@@ -23,8 +27,10 @@ const FILE_BYTES: u64 = 1 << 12;
 /// What the firmware has written, held against a limit.
 pub(crate) struct Output {
     limit_bytes: u64,
-    path: String,
-    console: Option<File>,
+    /// What is printed: QEMU writes to the same file.
+    console: File,
+    /// The descriptor that a directory is read by; None: it is in use, or was lost.
+    spare: Option<File>,
     /// Bytes of the files that were there before the firmware ran.
     given_bytes: u64,
     /// Bytes of the scratch directory when it was last looked at.
@@ -38,20 +44,20 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Nothing written yet, where a limit is asked for. The working directory is the scratch directory.
-    pub(crate) fn new(request: &Request) -> Option<Output> {
-        let limit_bytes = request.max_output_bytes?;
-        let given_bytes = scratch_bytes(false);
-        Some(Output {
+    /// Nothing written yet, where a limit is asked for. The working directory is the scratch directory; the console's file
+    /// is there.
+    pub(crate) fn new(request: &Request) -> io::Result<Option<Output>> {
+        let Some(limit_bytes) = request.max_output_bytes else { return Ok(None) };
+        Ok(Some(Output {
             limit_bytes,
-            path: printed(request),
-            console: None,
-            given_bytes,
+            console: File::open(printed(request))?,
+            spare: Some(spare()?),
+            given_bytes: scratch_bytes(false)?,
             scratch_bytes: 0,
             since_bytes: 0,
             sought_bytes: 0,
             has_removed: false,
-        })
+        }))
     }
 
     /// The limit.
@@ -103,36 +109,57 @@ impl Output {
     }
 
     fn would_be_over(&mut self, bytes: u64) -> bool {
-        let printed_bytes = self.printed_bytes();
+        let (printed_bytes, limit_bytes) = (self.printed_bytes(), self.limit_bytes);
         let is_over = |scratch_bytes: u64| {
-            [scratch_bytes, bytes].into_iter().fold(printed_bytes, u64::saturating_add) > self.limit_bytes
+            [scratch_bytes, bytes].into_iter().fold(printed_bytes, u64::saturating_add) > limit_bytes
         };
         let most = [self.since_bytes, self.sought_bytes].into_iter().fold(self.scratch_bytes, u64::saturating_add);
         if !is_over(most) {
             return false;
         }
-        self.scratch_bytes = scratch_bytes(self.has_removed).saturating_sub(self.given_bytes);
+        self.scratch_bytes = self.written_bytes();
         self.since_bytes = 0;
         is_over(self.scratch_bytes)
     }
 
-    fn printed_bytes(&mut self) -> u64 {
-        // QEMU opens it after the plugin is installed, and never where the machine has no console.
-        if self.console.is_none() {
-            self.console = File::open(&self.path).ok();
-        }
-        self.console.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len())
+    /// Bytes of the firmware's files. More than any limit where they cannot be found out.
+    fn written_bytes(&mut self) -> u64 {
+        // Its place is the directory's meanwhile. This thread executes the firmware: no call of that comes between.
+        self.spare = None;
+        let bytes = scratch_bytes(self.has_removed);
+        self.spare = spare().ok();
+        bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(self.given_bytes))
+    }
+
+    fn printed_bytes(&self) -> u64 {
+        self.console.metadata().map_or(u64::MAX, |metadata| metadata.len())
     }
 }
 
+/// A descriptor for later.
+fn spare() -> io::Result<File> {
+    File::open(".")
+}
+
 /// Bytes of the files in the working directory, and of those open ones that have no name any more.
-fn scratch_bytes(has_removed: bool) -> u64 {
+fn scratch_bytes(has_removed: bool) -> io::Result<u64> {
     let size = |metadata: &Metadata| metadata.len().max(FILE_BYTES);
-    let named = fs::read_dir(".").into_iter().flatten().flatten().filter_map(|entry| entry.metadata().ok());
-    let named = named.map(|metadata| size(&metadata)).fold(0, u64::saturating_add);
-    let Some(disk) = fs::metadata(".").ok().filter(|_| has_removed) else { return named };
-    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-    let nameless = open.filter(|file| file.is_file() && file.nlink() == 0 && file.dev() == disk.dev());
-    nameless.map(|metadata| size(&metadata)).fold(named, u64::saturating_add)
+    let mut bytes = 0_u64;
+    for entry in fs::read_dir(".")? {
+        bytes = bytes.saturating_add(size(&entry?.metadata()?));
+    }
+    if has_removed {
+        let disk = fs::metadata(".")?.dev();
+        for entry in fs::read_dir("/proc/self/fd")? {
+            let file = match fs::metadata(entry?.path()) {
+                // The directory's own, or of another thread's that has closed it.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            if file.is_file() && file.nlink() == 0 && file.dev() == disk {
+                bytes = bytes.saturating_add(size(&file));
+            }
+        }
+    }
+    Ok(bytes)
 }

@@ -116,7 +116,7 @@ impl Written {
 /// Semihosting's clocks. They are virtual where QEMU lets the plugin answer for them, which is known once it has or has
 /// not.
 #[derive(Default)]
-pub(crate) struct Clocks {
+struct Clocks {
     /// Answers that there should be.
     asked: u64,
     /// The call that was asked last: operation and address.
@@ -125,13 +125,13 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     /// Has them answered for.
-    pub(crate) fn new() -> Clocks {
+    fn new() -> Clocks {
         qemu::answer_clocks();
         Clocks::default()
     }
 
     /// Notes the last call where it was the host's clock that answered.
-    pub(crate) fn check(&mut self, ledger: &mut Ledger) {
+    fn check(&mut self, ledger: &mut Ledger) {
         let Some((operation, pc)) = self.last.take() else { return };
         let answers = qemu::clock_answers();
         if answers != self.asked {
@@ -141,16 +141,77 @@ impl Clocks {
     }
 }
 
+/// Commands for the host, of which none runs: QEMU's way to run one is closed, and where that cannot be done the run ends
+/// before it is taken.
+struct Commands {
+    /// QEMU's way is closed.
+    is_closed: bool,
+    /// Commands that should have been refused.
+    asked: u64,
+    /// The call that was made last: its address, and the command.
+    last: Option<(u64, String)>,
+}
+
+impl Commands {
+    /// Closes QEMU's way, unless tests want what is behind it tried.
+    fn new(served: Semihosting) -> Commands {
+        let is_closed = served != Semihosting::Unchecked && qemu::refuse_commands();
+        Commands { is_closed, asked: 0, last: None }
+    }
+
+    /// Notes the last call: that it was denied, where the command was refused.
+    fn check(&mut self, ledger: &mut Ledger) {
+        let Some((pc, text)) = self.last.take() else { return };
+        let refused = qemu::refused_commands();
+        let kind = if refused == self.asked { NoteKind::Denied } else { NoteKind::HostDependent };
+        self.asked = refused;
+        ledger.note_once(Definition::Note { kind, operation: SYS_SYSTEM, pc, text });
+    }
+
+    /// A command is about to be asked for. Whether the run has to end first, with what the note says of it.
+    fn ask(&mut self, pc: u64, command: &Text) -> Option<NoteKind> {
+        if !command.is_whole {
+            return Some(NoteKind::Unread);
+        }
+        if !self.is_closed {
+            return Some(NoteKind::Denied);
+        }
+        self.asked += 1;
+        self.last = Some((pc, command.shown()));
+        None
+    }
+}
+
+/// What of the host the firmware has asked for, to be noted once it is known what came of it.
+pub(crate) struct Asked {
+    clocks: Clocks,
+    commands: Commands,
+}
+
+impl Asked {
+    /// Nothing yet.
+    pub(crate) fn new(served: Semihosting) -> Asked {
+        Asked { clocks: Clocks::new(), commands: Commands::new(served) }
+    }
+
+    /// Notes what came of the last call.
+    pub(crate) fn check(&mut self, ledger: &mut Ledger) {
+        self.clocks.check(ledger);
+        self.commands.check(ledger);
+    }
+}
+
 /// The semihosting call at `pc`, which is about to be made. Notes what leaves the emulated machine.
 pub(crate) fn look(
     pc: u64,
     served: Semihosting,
     guest: &mut Guest,
     handles: &mut Handles,
-    clocks: &mut Clocks,
+    asked: &mut Asked,
     ledger: &mut Ledger,
 ) -> Option<Call> {
-    clocks.check(ledger);
+    asked.check(ledger);
+    let Asked { clocks, commands } = asked;
     let [operation, argument] = guest.arguments();
     let operation = operation as u32;
     let mut note = |kind, text| ledger.note_once(Definition::Note { kind, operation, pc, text });
@@ -198,10 +259,16 @@ pub(crate) fn look(
             note(NoteKind::HostDependent, String::new());
             None
         }
-        SYS_SYSTEM => {
-            // QEMU's sandbox denies spawning; system() fails and the firmware runs on.
-            note(NoteKind::Denied, text(argument, 0, guest).shown());
+        SYS_SYSTEM if served == Semihosting::Unchecked => {
+            note(NoteKind::HostDependent, text(argument, 0, guest).shown());
             None
+        }
+        SYS_SYSTEM => {
+            let command = text(argument, 0, guest);
+            // Where it is refused, the firmware is told that there is no shell, and runs on.
+            let kind = commands.ask(pc, &command)?;
+            note(kind, command.shown());
+            Some(Call::Ends(End::Denied, operation.into()))
         }
         SYS_OPEN | SYS_REMOVE | SYS_RENAME if served != Semihosting::Unchecked => {
             let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));

@@ -37,7 +37,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
-use crate::semihosting::Clocks;
+use crate::semihosting::Asked;
 use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
 use crate::wait::{Guard, MainThread};
@@ -81,7 +81,7 @@ pub(crate) struct State {
     /// Which calls of the host are let through.
     pub(crate) semihosting: Semihosting,
     pub(crate) handles: Handles,
-    pub(crate) clocks: Clocks,
+    pub(crate) asked: Asked,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
     /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
@@ -186,7 +186,7 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),
-        output: Output::new(&request),
+        output: Output::new(&request)?,
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
@@ -194,7 +194,7 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
         guard: Guard::find(vcpus, main_thread),
         semihosting: request.semihosting,
         handles: Handles::new(),
-        clocks: Clocks::new(),
+        asked: Asked::new(request.semihosting),
         debugger,
         hold_at: None,
     };
@@ -458,7 +458,7 @@ impl State {
 
     /// Handles what the clocks say is due on every vCPU: nothing will execute any more.
     pub(crate) fn settle_all(&mut self) {
-        self.clocks.check(&mut self.ledger);
+        self.asked.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
         self.follow.advance(&mut self.ledger);
         self.look_at_console(TIMEKEEPER);
@@ -539,7 +539,7 @@ impl State {
         if matches!(end, End::For | End::MaxInsns) {
             self.note_only(pc);
         }
-        self.clocks.check(&mut self.ledger);
+        self.asked.check(&mut self.ledger);
         if let Some(heap) = &mut self.heap {
             heap.end(&self.ledger);
         }

@@ -166,6 +166,7 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
         let at = place(&profile.names, note.pc);
         lines.push(if note.denied {
             let reason = match note.operation {
+                0x12 if note.unread => "the command cannot be read to its end",
                 0x12 => "no command runs on the host",
                 _ if note.unread && note.text.is_empty() => "its name cannot be read",
                 _ if note.unread => "its name cannot be read to its end",
@@ -175,8 +176,12 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
             };
             format!("denied: {operation}{text} at {at}: {reason}")
         } else {
-            let what = if note.operation == 0x0d { "a name of the host's" } else { "host time" };
-            format!("depends on the host: {operation} at {at} returns {what}; another run may differ")
+            let what = match note.operation {
+                0x0d => "a name of the host's",
+                0x12 => "what became of a command on the host",
+                _ => "host time",
+            };
+            format!("depends on the host: {operation}{text} at {at} returns {what}; another run may differ")
         });
     }
     lines

@@ -128,15 +128,24 @@ enum Found {
     Outside,
 }
 
-/// The directories that sources are read from: the current one, the repository that it lies in, and those that
-/// `--source-map` leads to.
+/// The directories that sources are read from, whole and without links: the current one, the repository that it lies
+/// in, and those that `--source-map` leads to.
 #[derive(Debug, Default)]
 struct Roots {
     /// Where relative paths are looked for, the nearest first.
     around: Vec<PathBuf>,
-    /// Whole, without links.
-    trusted: Vec<PathBuf>,
+    /// The repository, or the current directory; None: it is all of the system, and no bound.
+    own: Option<PathBuf>,
+    mapped: Vec<PathBuf>,
 }
+
+/// What the names of source files end in: nothing else is read where no `--source-map` leads. A project's folder holds
+/// keys and settings, too.
+const ENDINGS: [&str; 41] = [
+    "c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "c++", "h++", "cppm", "ixx", "inl", "inc", "ipp", "tcc", "tpp",
+    "def", "s", "asm", "sx", "ld", "lds", "x", "y", "l", "ino", "rs", "zig", "adb", "ads", "go", "swift", "d", "nim",
+    "f", "f90", "pas", "v", "m", "mm",
+];
 
 /// Directories whose files are no files but the system's state, secrets of processes among it.
 const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -147,20 +156,21 @@ impl Roots {
         let repository = here.ancestors().find(|directory| directory.join(".git").exists()).unwrap_or(&here);
         let around = here.ancestors().take_while(|directory| directory.starts_with(repository));
         let around: Vec<PathBuf> = around.map(Path::to_owned).collect();
-        // Where they are all of the system, they are no bound.
-        let own = [repository.to_owned()].into_iter().filter(|directory| directory.parent().is_some());
+        let own = Some(repository.to_owned()).filter(|directory| directory.parent().is_some());
         let mapped = map.replacements.iter().filter(|(_, to)| !to.is_empty());
         let mapped = mapped.flat_map(|(_, to)| around.iter().map(move |directory| directory.join(to)));
         let mapped = mapped.filter_map(|directory| fs::canonicalize(directory).ok());
-        Roots { trusted: own.chain(mapped).collect(), around }
+        Roots { own, mapped: mapped.collect(), around }
     }
 
     /// Whether a file may be read, whose path is whole and without links. Hidden directories hold tools' state and
     /// secrets (`.git/config`, `.ssh`), no sources; `--source-map` can lead into one.
     fn hold(&self, file: &Path) -> bool {
         let is_plain = |below: &Path| !below.components().any(|part| part.as_os_str().as_encoded_bytes()[0] == b'.');
+        let is_below = |root: &Path| file.strip_prefix(root).is_ok_and(is_plain);
+        let is_own = || self.own.as_deref().is_some_and(is_below) && is_source(file);
         !NEVER.iter().any(|never| file.starts_with(never))
-            && self.trusted.iter().any(|root| file.strip_prefix(root).is_ok_and(is_plain))
+            && (self.mapped.iter().any(|root| is_below(root)) || is_own())
     }
 
     fn find(&self, path: &Path) -> Found {
@@ -178,6 +188,12 @@ impl Roots {
         }
         found
     }
+}
+
+/// Whether a file is named as sources are.
+fn is_source(file: &Path) -> bool {
+    let ending = file.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    ending.is_some_and(|ending| ENDINGS.contains(&&*ending))
 }
 
 /// The text of a file; what is no UTF-8 in it is replaced.
@@ -224,7 +240,8 @@ impl Sources {
         if let Some(outside) = self.first(|path, found| own(path) && matches!(found, Found::Outside)) {
             notes.push(format!(
                 "{outside}: left out; sources are read below the current directory, its repository and what \
-                 --source-map FROM=TO names, not in hidden directories or through links that lead out of them"
+                 --source-map FROM=TO names, not in hidden directories or through links that lead out of them, and \
+                 without --source-map only files that are named as sources are (.c, .rs)"
             ));
         }
         for file in &self.short {
@@ -356,6 +373,16 @@ mod tests {
         let notes = sources.notes();
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains(" and 7 other files: left out; "), "{notes:?}");
+        // In a project's own folder only what is named as a source.
+        let own = Roots { own: Some(at("repository").canonicalize().unwrap()), ..Roots::default() };
+        for name in ["key.pem", "gha-creds-1.json", "settings", ".env", "secrets.toml"] {
+            fs::write(at("repository").join(name), "text\n").unwrap();
+        }
+        let held = |name: &str| own.hold(&at("repository").canonicalize().unwrap().join(name));
+        assert!(held("src/a.c") && held("b.h") && held("START.S") && held("src/main.rs"));
+        assert!(
+            !["key.pem", "gha-creds-1.json", "settings", ".env", "secrets.toml", ".git/x.c"].into_iter().any(held)
+        );
         // Never, even where it is named.
         let mut named = Sources::new(SourceMap::parse(["/x=/proc/self"]).unwrap());
         assert_eq!(named.line("/x/status", 1), None);

@@ -279,10 +279,15 @@ pub struct TestArgs {
     /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
     #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
     pub shard: Option<(usize, usize)>,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
-    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
-    pub sandbox: Sandbox,
-    /// Run all images, even if nothing has changed since their last run
+    /// The suite is a stranger's: no arguments of QEMU but settings, no files but those of its folder, no baseline
+    /// written, bounds on time, output and memory
+    #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
+    pub untrusted: bool,
+    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
+    /// [default: auto; with --untrusted required]
+    #[arg(long, value_name = "WHETHER", help_heading = "Containment")]
+    pub sandbox: Option<Sandbox>,
+    /// Run everything, even what has not changed since it was last run
     #[arg(long, help_heading = "Cache")]
     pub no_cache: bool,
     /// Directory of the cache [default: harness in the user's cache directory]

@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::cli::DebugArgs;
 use crate::debug::WORKSHOP;
+use crate::debug::again::repeat;
 use crate::debug::find::{Finder, More};
 use crate::debug::firmware::{Search, Wanted as WantedFile};
 use crate::debug::monitor::Monitor;
@@ -23,7 +24,6 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::image;
 use crate::image::given;
-use crate::image::stub::Wanted;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files;
 use crate::profile::{End, Profile};
@@ -34,7 +34,6 @@ use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
 use crate::run::progress::Bar;
 use crate::run::records::Progress;
-use crate::run::semihosting::Semihosting;
 use crate::text::number::plural;
 use crate::text::terminal;
 
@@ -179,7 +178,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     let profile = Profile::load(&target)?;
     let directory =
         if target.is_dir() { target.clone() } else { target.parent().unwrap_or(Path::new("")).to_owned() };
-    let console = fs::read(directory.join(files::CONSOLE)).ok();
+    let console = files::console(&directory)?;
     let firmware = match args.elf.take() {
         Some(elf) => elf,
         None => firmware(&directory, &profile)?,
@@ -203,7 +202,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
         .into());
     }
     let mut options = Options::resolve(args.into_profile_args(firmware))?;
-    take_facts(&mut options, &profile)?;
+    repeat(&mut options, &profile.facts)?;
     Ok(Subject { options, profile, console })
 }
 
@@ -235,31 +234,6 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
         ))
         .into()
     })
-}
-
-/// Has a run be the one that was profiled.
-fn take_facts(options: &mut Options, profile: &Profile) -> Result<()> {
-    let facts = &profile.facts;
-    options.machine = Some(facts.machine.clone());
-    options.cpu.clone_from(&facts.cpu);
-    options.icount_shift = Some(facts.icount_shift);
-    options.qemu_args.clone_from(&facts.qemu_args);
-    options.firmware_args.clone_from(&facts.firmware_args);
-    options.load_addr = facts.load_addr;
-    options.load_bias = Some(facts.load_bias).filter(|&bias| bias != 0);
-    options.vectors = facts.vectors;
-    options.input.clone_from(&facts.input);
-    options.window = facts.window.clone();
-    options.period_insns = facts.period_insns;
-    options.jitter_seed = facts.jitter_seed;
-    options.semihosting = match &facts.semihosting {
-        Some(word) => clap::ValueEnum::from_str(word, false)
-            .map_err(|_| InputError::new(format!("the profile's semihosting is {word}, which is not known")))?,
-        None => Semihosting::default(),
-    };
-    let stubs = facts.stubs.iter().map(|stub| Wanted::parse(&stub.to_string()));
-    options.stubs = stubs.collect::<Result<_, _>>()?;
-    Ok(())
 }
 
 /// Measures a run, and keeps nothing of it on the disk.

@@ -1,6 +1,5 @@
 //! `harness report`: a saved profile as one page for the browser.
 
-use std::fs;
 use std::io::Write;
 
 use anyhow::Result;
@@ -15,7 +14,7 @@ use crate::exit_code::ExitCode;
 use crate::export::report::{self, Before, Extras};
 use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
-use crate::profile::files::CONSOLE;
+use crate::profile::files;
 use crate::run::directory::{STDOUT, write_to};
 use crate::run::progress::Busy;
 use crate::text::terminal;
@@ -33,7 +32,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
     // Only a directory has one; without it the page has none.
-    let console = fs::read(args.profile.join(CONSOLE)).ok();
+    let console = files::console(&args.profile)?;
     let old = args.before.as_deref().map(Profile::load).transpose()?;
     let label = args.before.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
     let before = old.as_ref().map(|old| {

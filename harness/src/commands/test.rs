@@ -17,13 +17,13 @@ use crate::gate::remedy::{self, Command, Root};
 use crate::gate::reports::Reports;
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
-use crate::gate::suite::{self, Case, Suite};
+use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
 use crate::run::cores;
 use crate::run::deadline;
 use crate::run::host;
 use crate::run::plan::{INTERRUPTED, end_on_interrupt};
-use crate::run::walls::Walls;
+use crate::run::walls::{Sandbox, Walls};
 use crate::text::number::plural;
 use crate::text::terminal;
 
@@ -41,6 +41,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         suite: args.suite.as_ref().map(|path| path.display().to_string()),
         baseline: args.baseline.clone(),
         compared: round.baseline.clone(),
+        is_untrusted: args.untrusted,
     };
     if args.list {
         let mut out = terminal::stdout();
@@ -50,27 +51,46 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     }
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
+    let sandbox = sandbox(&args)?;
+    if args.untrusted {
+        stranger::check_reports(&directory)?;
+    }
     // Before there is anything to tidy up.
     end_on_interrupt();
     host::check_files(cores::jobs(args.jobs))?;
     let reports = Reports::prepare(directory, &Root::of(&round.suite.path))?;
-    if let Some(line) = Walls::warning(args.sandbox) {
+    if let Some(line) = Walls::warning(sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
     // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     if args.watch {
-        return watch(round, &args, command, &reports);
+        return watch(round, &args, sandbox, command, &reports);
     }
-    let settings = round.settings(&args, &command, &reports);
+    let settings = round.settings(&args, sandbox, &command, &reports);
     let cases = crew::run(round.suite, &round.mine, &settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
-/// A suite as it was read, and what of it is to be run. It stays in memory until the process ends; while a suite is
-/// watched, that is once for each change of it.
+/// Whether the kernel keeps QEMU in.
+///
+/// # Errors
+/// When it is not to, and the suite is a stranger's.
+fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
+    match (args.sandbox, args.untrusted) {
+        (Some(Sandbox::Off), true) => {
+            Err(InputError::new("--untrusted keeps QEMU in; leave --sandbox off out, or take --sandbox auto"))
+        }
+        (Some(sandbox), _) => Ok(sandbox),
+        (None, true) => Ok(Sandbox::Required),
+        (None, false) => Ok(Sandbox::default()),
+    }
+}
+
+/// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
+/// still be worked on; while a suite is watched, that is once for each change of it.
 struct Round {
     suite: &'static Suite,
     /// The cases that filters choose.
@@ -82,9 +102,10 @@ struct Round {
 
 impl Round {
     fn prepare(args: &TestArgs) -> Result<Round> {
-        let mut suite = Suite::load(&suite::find(args.suite.as_deref())?)?;
+        let file = suite::find(args.suite.as_deref())?;
+        let mut suite = if args.untrusted { Suite::load_untrusted(&file)? } else { Suite::load(&file)? };
         if args.strict {
-            suite.cases.iter_mut().for_each(|case| case.expect.strict = true);
+            suite.hold_strictly();
         }
         let suite: &'static Suite = Box::leak(Box::new(suite));
         let filters = args.filter.iter().map(|text| Filter::parse(text)).collect::<Result<Vec<_>, _>>()?;
@@ -106,10 +127,11 @@ impl Round {
         Ok(Round { suite, chosen, mine, baseline })
     }
 
-    fn settings(&self, args: &TestArgs, command: &Command, reports: &Reports) -> Settings {
+    fn settings(&self, args: &TestArgs, sandbox: Sandbox, command: &Command, reports: &Reports) -> Settings {
         Settings {
             directory: reports.directory().to_owned(),
-            cache: if args.no_cache { None } else { Cache::open(args.cache_dir.clone()) },
+            // What a stranger ran is nobody else's result.
+            cache: if args.no_cache || args.untrusted { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
             save_baseline: args.save_baseline.clone(),
             ratchet: args.ratchet,
@@ -120,7 +142,7 @@ impl Round {
                 (false, false) => Shown::All,
             },
             command: command.clone(),
-            sandbox: args.sandbox,
+            sandbox,
             jobs: cores::jobs(args.jobs),
         }
     }
@@ -143,11 +165,17 @@ impl Round {
 }
 
 /// Runs the suite, and again what changes, until Ctrl-C; the exit code is that of the last verdict.
-fn watch(mut round: Round, args: &TestArgs, mut command: Command, reports: &Reports) -> Result<ExitCode> {
+fn watch(
+    mut round: Round,
+    args: &TestArgs,
+    sandbox: Sandbox,
+    mut command: Command,
+    reports: &Reports,
+) -> Result<ExitCode> {
     // A closed standard error is no reason to end.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
-    let mut settings = round.settings(args, &command, reports);
+    let mut settings = round.settings(args, sandbox, &command, reports);
     let mut cases = crew::run(round.suite, &round.mine, &settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
@@ -168,7 +196,7 @@ fn watch(mut round: Round, args: &TestArgs, mut command: Command, reports: &Repo
                 }
             }
             command.compared = round.baseline.clone();
-            settings = round.settings(args, &command, reports);
+            settings = round.settings(args, sandbox, &command, reports);
         }
         files = round.watch();
         let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);

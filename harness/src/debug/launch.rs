@@ -110,9 +110,9 @@ impl Launch {
             stubs: &[],
         };
         let api = plugin::api(&self.emulator);
-        let Options { sandbox, qemu_args, max_output_bytes, .. } = &self.options;
-        let walls = Walls::around(&self.emulator, &workspace, *sandbox, qemu_args, *max_output_bytes)?;
-        let is_copied = Walls::allow_copies(&self.emulator, *sandbox);
+        let sandbox = self.options.sandbox;
+        let walls = Walls::around(&self.emulator, &workspace, &self.options)?;
+        let is_copied = Walls::allow_copies(&self.emulator, sandbox);
         let request = self.request(&plan, watches, is_copied).map_err(unwritable)?;
         plan.prepare_for(&request, &workspace, api).map_err(unwritable)?;
         let input = plan.hold_input(&workspace).map_err(unwritable)?;
@@ -136,7 +136,7 @@ impl Launch {
             let start = start.get_or_insert_with(|| Start::begin(&plan, &mut original.process));
             if let Some(status) = original.process.wait_for_answer(Duration::from_millis(1))? {
                 let said = workspace.said();
-                if sandbox::is_refused(&self.emulator, *sandbox, &said)?
+                if sandbox::is_refused(&self.emulator, sandbox, &said)?
                     || plugin::takes_another(&self.emulator, api, &said)?
                 {
                     return Ok(None);

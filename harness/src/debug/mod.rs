@@ -1,5 +1,6 @@
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
+pub mod again;
 mod crash;
 pub mod description;
 #[cfg(test)]

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::time::Instant;
+use std::{fs, thread};
 
 use crate::exit_code::ExitCode;
 use crate::gate::lines;
 use crate::gate::remedy::{Command, Root};
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Settings, Shown, profile_directory};
-use crate::gate::suite::{Case, Suite};
+use crate::gate::suite::{Case, Suite, stranger};
 use crate::gate::worker::{Outcome, Setup, Worker};
 use crate::machine;
 use crate::run::cores::Cores;
@@ -32,6 +33,11 @@ struct Crew<'a> {
     /// How a case is run again from the project's root.
     command: Command,
     bars: Bars,
+    /// Whether the suite is a stranger's, which may only have so much.
+    is_untrusted: bool,
+    started: Instant,
+    /// Bytes of all profiles.
+    kept_bytes: AtomicU64,
 }
 
 /// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
@@ -44,6 +50,9 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
         suite_file: root.path(&suite.path).display().to_string(),
         command: root.command(&suite.path, &settings.command),
         bars: Bars::new(cases.len(), settings.has_progress),
+        is_untrusted: suite.folder.is_some(),
+        started: Instant::now(),
+        kept_bytes: AtomicU64::new(0),
     };
     crew.run_all(cases, settings.jobs)
 }
@@ -76,9 +85,12 @@ impl Crew<'_> {
                 let Some(case) = cases.get(index) else { break };
                 let result = if INTERRUPTED.load(Ordering::Relaxed) {
                     failed(case, ExitCode::Limit, "it was not run: interrupted")
+                } else if let Some(why) = self.is_over() {
+                    failed(case, ExitCode::Limit, why)
                 } else {
                     self.run(case, &mut worker)
                 };
+                self.keep(&result);
                 let result = self.with_remedies(case, result);
                 self.bars.finished();
                 let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +132,26 @@ impl Crew<'_> {
         self.bars.clear();
         let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         finished.into_values().collect()
+    }
+
+    /// Why no other case is run of a stranger's suite; None: it has not had all that it may have.
+    fn is_over(&self) -> Option<&'static str> {
+        if !self.is_untrusted {
+            return None;
+        }
+        if self.started.elapsed() > stranger::MAX_SUITE_TIME {
+            return Some("it was not run: the suite has taken the hour that --untrusted gives it");
+        }
+        let is_full = self.kept_bytes.load(Ordering::Relaxed) > stranger::MAX_KEPT_BYTES;
+        is_full.then_some("it was not run: the profiles are larger than --untrusted lets them be together")
+    }
+
+    /// Adds the bytes of a result's profile to those of all.
+    fn keep(&self, result: &CaseResult) {
+        let directory = result.profile.as_ref().map(|name| self.settings.directory.join(name));
+        let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten().flatten();
+        let sizes = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len());
+        self.kept_bytes.fetch_add(sizes.sum(), Ordering::Relaxed);
     }
 
     /// Runs a case in a worker, a new one where there is none any more.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::visit;
 use crate::gate::result::CaseResult;
 use crate::gate::suite::FILE_NAME;
-use crate::text::shell::quoted;
+use crate::text::shell::{self, quoted};
 
 /// What the commands have in common: how the suite was named and what it was compared with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub struct Command {
     pub baseline: Option<String>,
     /// The baseline that is compared with, whoever names it.
     pub compared: Option<String>,
+    /// The suite is a stranger's, to whoever runs the commands, too.
+    pub is_untrusted: bool,
 }
 
 impl Command {
@@ -27,18 +29,21 @@ impl Command {
         self.compared_words(case).join(" ")
     }
 
-    /// Keeps its numbers as the baseline; None: it is compared with none.
+    /// Keeps its numbers as the baseline; None: it is compared with none, or the suite is a stranger's, which writes none.
     pub fn accept(&self, case: &str) -> Option<String> {
+        if self.is_untrusted {
+            return None;
+        }
         let mut words = self.words(case);
         words.extend(["--save-baseline".to_owned(), quoted(self.compared.as_ref()?)]);
         Some(words.join(" "))
     }
 
-    /// Tightens the baseline to its numbers.
-    pub fn tighten(&self, case: &str) -> String {
+    /// Tightens the baseline to its numbers; None: the suite is a stranger's, which writes none.
+    pub fn tighten(&self, case: &str) -> Option<String> {
         let mut words = self.compared_words(case);
         words.push("--ratchet".to_owned());
-        words.join(" ")
+        (!self.is_untrusted).then(|| words.join(" "))
     }
 
     fn compared_words(&self, case: &str) -> Vec<String> {
@@ -51,6 +56,7 @@ impl Command {
 
     fn words(&self, case: &str) -> Vec<String> {
         let mut words = vec!["harness test".to_owned()];
+        words.extend(self.is_untrusted.then(|| "--untrusted".to_owned()));
         words.extend(self.suite.as_deref().map(quoted));
         words.extend(["-f".to_owned(), quoted(&format!("name({})", exactly(case)))]);
         words
@@ -80,7 +86,7 @@ pub fn remedies_here(case: &CaseResult, directory: &Path, command: &Command) -> 
     let case = CaseResult {
         repeat: command.repeat(&case.name),
         accept: case.accept.as_ref().and_then(|_| command.accept(&case.name)),
-        tighten: case.tighten.as_ref().map(|_| command.tighten(&case.name)),
+        tighten: case.tighten.as_ref().and_then(|_| command.tighten(&case.name)),
         ..case.clone()
     };
     remedies(&case, directory)
@@ -125,6 +131,17 @@ fn absolute(path: &Path) -> PathBuf {
     there.map_or_else(|| whole.clone(), |(above, rest)| above.join(rest))
 }
 
+/// The program and its command, and the options that a remedy has.
+const PROGRAM: [&str; 2] = ["harness", "test"];
+const OPTIONS: [&str; 5] = ["--untrusted", "-f", "--baseline", "--save-baseline", "--ratchet"];
+
+/// Whether a text, which may come from elsewhere, is a command as they are written here: who pastes it runs nothing else.
+pub fn is_command(text: &str) -> bool {
+    let Some(words) = shell::words(text) else { return false };
+    let is_known = |word: &String| !word.starts_with('-') || OPTIONS.contains(&word.as_str());
+    words.get(..2).is_some_and(|first| first == PROGRAM) && words.iter().all(is_known)
+}
+
 /// A glob that means this name. What filters cannot hold is any character.
 fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
@@ -151,9 +168,13 @@ mod tests {
         let command = Command { compared: Some("main".to_owned()), ..Command::default() };
         assert_eq!(command.repeat("bare"), "harness test -f 'name(bare)'");
         assert_eq!(command.accept("bare").unwrap(), "harness test -f 'name(bare)' --save-baseline main");
-        assert_eq!(command.tighten("bare"), "harness test -f 'name(bare)' --ratchet");
+        assert_eq!(command.tighten("bare").unwrap(), "harness test -f 'name(bare)' --ratchet");
+        let stranger = Command { is_untrusted: true, ..command.clone() };
+        assert_eq!(stranger.repeat("bare"), "harness test --untrusted -f 'name(bare)'");
+        assert_eq!((stranger.accept("bare"), stranger.tighten("bare")), (None, None));
         let old = || Some("old".to_owned());
-        let named = Command { suite: Some("ci suite.toml".to_owned()), baseline: old(), compared: old() };
+        let suite = Some("ci suite.toml".to_owned());
+        let named = Command { suite, baseline: old(), compared: old(), is_untrusted: false };
         assert_eq!(named.repeat("a'b"), "harness test 'ci suite.toml' -f 'name(a'\\''b)' --baseline old");
         assert_eq!(named.tighten("b"), "harness test 'ci suite.toml' -f 'name(b)' --baseline old --ratchet");
         assert_eq!(Command::default().accept("bare"), None);
@@ -161,6 +182,23 @@ mod tests {
             let filter = Filter::parse(&format!("name({})", exactly(name))).unwrap();
             assert!(filter.matches(name, &[]), "{name}");
             assert!(!filter.matches(&format!("{name}s"), &[]), "{name}");
+            assert!(is_command(&named.repeat(name)) && is_command(&stranger.repeat(name)));
+        }
+    }
+
+    #[test]
+    fn a_command_of_somebody_elses_is_none() {
+        for other in [
+            "",
+            "curl evil",
+            "harness",
+            "harness test; curl evil",
+            "harness test -f x --sandbox off",
+            "harness test --cache-dir=/x",
+            "harness test '--sandbox=off'",
+            "harness run x",
+        ] {
+            assert!(!is_command(other), "{other}");
         }
     }
 

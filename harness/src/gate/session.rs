@@ -13,6 +13,7 @@ use crate::analysis::describe;
 use crate::analysis::lookup;
 use crate::analysis::metrics::Metric;
 use crate::analysis::{crosscheck, functions};
+use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export;
 use crate::gate::assertion::UnknownName;
@@ -25,6 +26,7 @@ use crate::gate::known::Known;
 use crate::gate::landing;
 use crate::gate::remedy::{Command, Root};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
+use crate::gate::suite::stranger::Purpose;
 use crate::gate::suite::{Case, Suite};
 use crate::gate::work;
 use crate::gate::worker::path;
@@ -103,8 +105,7 @@ pub fn shard<'a>(
     (part, parts): (usize, usize),
 ) -> Vec<&'a Case> {
     let cost = |case: &&Case| {
-        let path = baseline.map(|name| baseline_file(suite, name, case));
-        let known = path.and_then(|path| Baseline::load(&path).ok().flatten());
+        let known = baseline.and_then(|name| load_baseline(suite, name, case).ok().flatten());
         known.map_or(0, |known| known.metrics.total_insns())
     };
     let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
@@ -115,6 +116,21 @@ pub fn shard<'a>(
 pub fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// Reads a case's numbers in a suite's baseline; None where there are none.
+///
+/// # Errors
+/// When they cannot be read, or a stranger's suite has them elsewhere.
+fn load_baseline(suite: &Suite, baseline: &str, case: &Case) -> Result<Option<Baseline>, InputError> {
+    let path = baseline_file(suite, baseline, case);
+    match &suite.folder {
+        None => Baseline::load(&path),
+        Some(folder) => {
+            let path = folder.file(&path, Purpose::Data).map_err(|why| InputError::new(why.to_string()))?;
+            Baseline::load(&path)
+        }
+    }
 }
 
 /// The file in which a suite's baseline has a case's numbers.
@@ -297,8 +313,8 @@ impl Session {
         if matches!(facts.end, End::For | End::MaxInsns) {
             new.metrics.run[Metric::Lines] = Some(console.iter().filter(|byte| **byte == b'\n').count() as u64);
         }
-        let file = |name: &String| baseline_file(&self.suite, name, case);
-        let old = self.settings.baseline.as_ref().map(|name| Baseline::load(&file(name))).transpose()?.flatten();
+        let old = self.settings.baseline.as_ref().map(|name| load_baseline(&self.suite, name, case));
+        let old = old.transpose()?.flatten();
         let known = Known { profile, now: &new.metrics, before: old.as_ref().map(|old| &old.metrics) };
         // All at once, whatever else has failed: each says something of its own.
         result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
@@ -372,7 +388,7 @@ impl Session {
                         save(name)?;
                         result.messages.push(format!("baseline {name} tightened"));
                     } else if self.settings.save_baseline.is_none() && is_much_better(&compared) {
-                        result.tighten = Some(self.command.tighten(&case.name));
+                        result.tighten = self.command.tighten(&case.name);
                     }
                 }
                 if ended_well {

@@ -53,6 +53,8 @@ pub(super) struct Setup {
     suite: PathBuf,
     /// The suite's text as it was read: it may have been changed since.
     text: String,
+    is_untrusted: bool,
+    is_strict: bool,
     #[serde(with = "path")]
     baselines: PathBuf,
     settings: Settings,
@@ -85,6 +87,8 @@ impl Setup {
         Setup {
             suite: suite.path.clone(),
             text: suite.text.clone(),
+            is_untrusted: suite.folder.is_some(),
+            is_strict: suite.is_strict,
             baselines: suite.baselines.clone(),
             settings: settings.clone(),
             emulator_versions,
@@ -248,8 +252,15 @@ fn work(parent: Option<OsString>) -> Result<()> {
     ignore_signals();
     let mut input = BufReader::new(io::stdin());
     let setup = read_line::<Setup>(&mut input)?.context("no suite came")?;
-    let mut suite = Suite::parse(&setup.suite, &setup.text)?;
+    let mut suite = if setup.is_untrusted {
+        Suite::parse_untrusted(&setup.suite, &setup.text)?
+    } else {
+        Suite::parse(&setup.suite, &setup.text)?
+    };
     suite.baselines = setup.baselines;
+    if setup.is_strict {
+        suite.hold_strictly();
+    }
     let session = Arc::new(Session::new(suite, setup.settings, setup.emulator_versions));
     let (send, cases) = mpsc::channel();
     thread::spawn(move || {

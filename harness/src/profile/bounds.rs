@@ -44,10 +44,16 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
         table.is_none_or(|table| table.inside_at_open <= MOST && fits(table.arcs.iter().map(|arc| arc.count), MOST));
     let are_small = counts.into_iter().all(|count| count <= MOST) && of_table;
     ensure!(are_small, "the facts are damaged: their counts are larger than any run's");
+    ensure!(is_name(&facts.image_name), "the facts are damaged: the image's name leads elsewhere");
     Ok(())
 }
 
-/// Checks the counts of zones, and that each zone path's parent comes before it.
+/// Whether a text is the name of a file, and no path: it is looked for beside the profile.
+fn is_name(text: &str) -> bool {
+    !text.contains(['/', '\0']) && !matches!(text, "." | "..")
+}
+
+/// The same of zones; none is within one that comes after it.
 ///
 /// # Errors
 /// When a count is larger, or a path's parent comes after it.
@@ -153,5 +159,10 @@ mod tests {
         let mut facts = interrupted();
         facts.facts.unresolved_transfers = u64::MAX;
         assert_refused(&facts);
+        for (name, is_sound) in [("a b.elf", true), ("..elf", true), ("/etc/passwd", false), ("..", false)] {
+            let mut named = interrupted();
+            named.facts.image_name = name.to_owned();
+            assert_eq!(Profile::from_bytes(&named.to_bytes().unwrap()).is_ok(), is_sound, "{name}");
+        }
     }
 }

@@ -22,7 +22,6 @@ use crate::profile::{End, InTarget};
 use crate::run::deadline::Deadline;
 use crate::run::ending::{self, end, never_ran};
 use crate::run::memory::Unread;
-use crate::run::options::Options;
 use crate::run::plan::{INTERRUPTED, Plan};
 use crate::run::plugin;
 use crate::run::process::{self, Process};
@@ -138,8 +137,7 @@ impl Plan<'_> {
             _ => workspace.unwritable(&error),
         })?;
         let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
-        let Options { sandbox, qemu_args, max_output_bytes, .. } = self.options;
-        let walls = Walls::around(self.emulator, workspace, *sandbox, qemu_args, *max_output_bytes)?;
+        let walls = Walls::around(self.emulator, workspace, self.options)?;
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
         deadline.run_begins()?;

@@ -27,6 +27,7 @@ pub mod records;
 pub mod request;
 pub mod sandbox;
 pub mod semihosting;
+pub mod settings;
 pub mod start;
 mod stillness;
 pub mod tail;

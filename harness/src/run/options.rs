@@ -9,6 +9,7 @@ use crate::image::stub::Wanted;
 use crate::profile::Window;
 use crate::profile::input::Input;
 use crate::run::semihosting::Semihosting;
+use crate::run::settings::Setting;
 use crate::run::walls::Sandbox;
 
 /// Distance of samples unless `--period` says otherwise: a prime, which few loops keep step with.
@@ -79,7 +80,9 @@ pub struct Options {
     pub machine: Option<String>,
     /// `--cpu`.
     pub cpu: Option<String>,
-    /// Further QEMU arguments.
+    /// Settings of QEMU that a file made which somebody else wrote.
+    pub settings: Vec<Setting>,
+    /// Further QEMU arguments, which the user typed: the files that they name are QEMU's to use.
     pub qemu_args: Vec<String>,
     /// `--shift`.
     pub icount_shift: Option<u8>,
@@ -101,11 +104,18 @@ pub struct Options {
     pub semihosting: Semihosting,
     /// Whether the kernel keeps QEMU in.
     pub sandbox: Sandbox,
+    /// QEMU has less memory and shorter files: what is run is a stranger's.
+    pub is_bounded: bool,
     /// One callback per instruction.
     pub oracle: bool,
 }
 
 impl Options {
+    /// All arguments that QEMU is given beyond those of every run.
+    pub fn all_qemu_args(&self) -> Vec<String> {
+        self.settings.iter().flat_map(Setting::words).chain(self.qemu_args.iter().cloned()).collect()
+    }
+
     /// The file that has the image's symbols.
     pub fn symbol_file(&self) -> &Path {
         self.symbols.as_deref().unwrap_or(&self.firmware)

@@ -94,10 +94,10 @@ impl Plan<'_> {
     /// The same for a run that is debugged, of which the plugin makes copies.
     pub(crate) fn arguments_for(&self, plugin_api: Option<i32>, is_copied: bool) -> Vec<OsString> {
         let has_input = plugin_api.is_some() && !self.options.input.is_empty();
-        let &Options { ref firmware_args, ref qemu_args, semihosting, .. } = self.options;
-        let (choice, shift) = (self.choice, self.icount_shift);
+        let &Options { ref firmware_args, semihosting, .. } = self.options;
+        let (choice, shift, user) = (self.choice, self.icount_shift, self.options.all_qemu_args());
         let mut arguments =
-            command_line::arguments(choice, shift, firmware_args, qemu_args, plugin_api, has_input, semihosting);
+            command_line::arguments(choice, shift, firmware_args, &user, plugin_api, has_input, semihosting);
         arguments.extend(sandbox::arguments(self.emulator, is_copied).iter().map(OsString::from));
         arguments
     }

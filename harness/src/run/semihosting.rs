@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use wire::request;
 
-/// Which semihosting calls are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+/// Which semihosting calls are served, the fewest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Semihosting {
     /// None, the exit neither: as on hardware without a debugger
     Off,

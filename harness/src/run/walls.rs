@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::EmulatorError;
 use crate::run::bundle::Bundle;
 use crate::run::launcher;
+use crate::run::options::Options;
 use crate::run::workspace::Workspace;
 
 /// Whether the kernel's walls stand.
@@ -75,6 +76,12 @@ const FILES: u64 = 1024;
 /// records are mapped a window at a time; the exact call tree grows with the firmware's call paths.
 const ADDRESS_BYTES: u64 = 16 << 30;
 
+/// The same of a stranger's suite: some twenty million samples.
+const BOUNDED_FILE_BYTES: u64 = 64 << 20;
+
+/// The same of a stranger's suite: room for the largest machine that a file may ask for.
+const BOUNDED_ADDRESS_BYTES: u64 = 4 << 30;
+
 /// Folders that hold programs, libraries and data, and nothing of a person's.
 const SYSTEM: [&str; 10] = [
     "/usr",
@@ -130,18 +137,13 @@ const NETWORKED: [&str; 13] = [
 ];
 
 impl Walls {
-    /// The walls around an emulator that works in `workspace` and is given the user's further arguments. What the
-    /// firmware may write is held by the plugin: the limit on files lies above it.
+    /// The walls around an emulator that works in `workspace`. What the user typed for QEMU it may use; what a file set
+    /// opens nothing. What the firmware may write is held by the plugin: the limit on files lies above it.
     ///
     /// # Errors
     /// When all of them are required and the kernel has not all.
-    pub fn around(
-        emulator: &Path,
-        workspace: &Workspace,
-        sandbox: Sandbox,
-        user: &[String],
-        max_output_bytes: u64,
-    ) -> Result<Walls, EmulatorError> {
+    pub fn around(emulator: &Path, workspace: &Workspace, options: &Options) -> Result<Walls, EmulatorError> {
+        let &Options { sandbox, max_output_bytes, is_bounded, qemu_args: ref user, .. } = options;
         if sandbox == Sandbox::Off {
             return Ok(Walls::default());
         }
@@ -152,11 +154,13 @@ impl Walls {
         if let (Sandbox::Required, Some(why)) = (sandbox, why) {
             return Err(EmulatorError::new(format!("--sandbox required: {why}")));
         }
-        let file_bytes = FILE_BYTES.max(max_output_bytes.saturating_mul(2));
+        let (file_bytes, address_bytes) =
+            if is_bounded { (BOUNDED_FILE_BYTES, BOUNDED_ADDRESS_BYTES) } else { (FILE_BYTES, ADDRESS_BYTES) };
+        let file_bytes = file_bytes.max(max_output_bytes.saturating_mul(2));
         let mut limits = vec![(Limit::FileBytes, file_bytes), (Limit::Files, FILES), (Limit::CoreBytes, 0)];
         // Machines get as large as the user says.
         if !user.iter().any(|argument| argument == "-m" || argument.contains("memory-backend")) {
-            limits.push((Limit::AddressBytes, ADDRESS_BYTES));
+            limits.push((Limit::AddressBytes, address_bytes));
         }
         let files = files(emulator, Bundle::of(emulator), workspace, user);
         Ok(Walls { files: Some(files), no_network: opens.is_none(), limits })

@@ -1,8 +1,32 @@
 //! Shell words: a printed command can be pasted into a shell.
 
-/// Quotes a word for a shell where it needs quotes.
+/// Whether a character means itself to every shell.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "-_./=:,+@".contains(c)
+}
+
+/// The words of a command that has been put together of [`quoted`] words and options. None: a shell might find something
+/// else in it, such as a second command.
+pub fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    let mut rest = command.chars();
+    while let Some(c) = rest.next() {
+        let word = words.last_mut()?;
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            c if is_quoted => word.push(c),
+            '\\' if rest.next() == Some('\'') => word.push('\''),
+            ' ' => words.push(String::new()),
+            c if is_plain(c) => word.push(c),
+            _ => return None,
+        }
+    }
+    (!is_quoted).then_some(words)
+}
+
+/// A word as shells take it.
 pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
@@ -11,7 +35,7 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::*;
 
     #[test]
     fn words_that_a_shell_would_read_otherwise_are_quoted() {
@@ -19,5 +43,17 @@ mod tests {
             ["", "-x", "a/b.toml", "f(int)", "a'b"].map(quoted),
             ["''", "'-x'", "a/b.toml", "'f(int)'", "'a'\\''b'"]
         );
+    }
+
+    #[test]
+    fn a_command_has_the_words_that_it_was_made_of_and_no_other_command_in_it() {
+        let made = ["harness", "a'b c;d", "", "-x", "$(x)\n", "''"];
+        let command = made.map(quoted).join(" ");
+        assert_eq!(words(&command).unwrap(), made);
+        for other in
+            ["a; b", "a | b", "a\nb", "a $b", "a `b`", "a 'b", "a \\b", "a > b", "a & b", "a \"b\"", "a #b", "a *"]
+        {
+            assert_eq!(words(other), None, "{other}");
+        }
     }
 }

@@ -13,5 +13,6 @@ mod follow;
 mod gdb;
 mod hostile;
 mod places;
+mod profiles;
 mod protocol;
 mod tasks;

@@ -8,5 +8,6 @@ mod first;
 mod held;
 mod matcher;
 mod suite;
+mod untrusted;
 mod watch;
 mod worker;

@@ -125,6 +125,28 @@ fn files_without_a_name_and_without_contents_are_bounded() {
 }
 
 #[test]
+fn the_bound_holds_when_the_firmware_has_all_descriptors() {
+    for board in ["riscv64", "cortex-m3"] {
+        let runs = [(); 2].map(|()| run(&format!("{board}-descriptors"), &["--max-output", "1M"]).expect_code(4));
+        assert_eq!(runs[0].files(), runs[1].files());
+        assert!(matches!(runs[0].profile().facts.end, End::Output { limit_bytes: 1_000_000, .. }));
+        assert_eq!(runs[0].console(), "descriptors: none left\n");
+        // Where there is room, it may.
+        let whole = run(&format!("{board}-descriptors"), &[]).expect_code(0);
+        assert_eq!(whole.console(), "descriptors: none left\nwritten\n");
+    }
+    // What is printed, and a file without a name.
+    let hold = "long file = -1, next; while ((next = open_file(\"held\")) != -1) file = next;";
+    bounded(&format!("{hold} for (;;) host(4, \"a line of text\\n\");"), &[], 4, |run| {
+        assert!(run.console().len() <= 1_000_015, "{}", run.console().len());
+    });
+    bounded(&format!("{hold} remove_file(\"held\"); for (;;) write_file(file, 4096);"), &["--for", "5M"], 4, |_| ());
+    let again = "for (;;) { rewind_file(file); write_file(file, 4096); }";
+    bounded(&format!("{hold} {again}"), &["--for", "400k"], 0, |_| ());
+    bounded(&format!("{hold} remove_file(\"held\"); {again}"), &["--for", "400k"], 0, |_| ());
+}
+
+#[test]
 fn a_file_that_is_written_again_and_again_is_no_flood() {
     let body = "long f = open_file(\"log\"); for (;;) { rewind_file(f); write_file(f, 4096); }";
     bounded(body, &["--for", "200k"], 0, |_| ());

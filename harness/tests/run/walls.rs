@@ -4,17 +4,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::profile::End;
 use landlock::{ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use nix::libc;
+use object::elf::Sym64;
+use object::read::elf::{ElfFile64, Sym as _};
+use object::{LittleEndian, Object as _, ObjectSection as _};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use tempfile::TempDir;
 
-use crate::common::{Run, command, finish, harness, image, program, run, say};
+use crate::common::built::{cortex_m, riscv, scratch};
+use crate::common::{Run, command, emulator, finish, harness, image, program, run, run_file, say};
 
 /// Whether this kernel has Landlock, asked without the harness.
 fn has_landlock() -> bool {
@@ -70,6 +75,136 @@ fn what_is_not_forbidden_works_behind_all_walls() {
         let [walled, open] = ["required", "off"].map(|sandbox| run(name, &["--sandbox", sandbox]).expect_code(0));
         assert!(walled.console().contains("left to write: 0"), "{}", walled.console());
         assert!(walled.files() == open.files(), "{name}: the walls are seen in the profile");
+    }
+}
+
+/// What firmware does to a file of the host's, whose place is `victim` there; and whether that destroys it.
+const ATTACKS: [(&str, &str); 4] = [
+    ("SYS_OPEN", "word b[3] = {(word)victim, 4, sizeof victim - 1}; host(1, b);"),
+    ("SYS_REMOVE", "word b[2] = {(word)victim, sizeof victim - 1}; host(14, b);"),
+    ("SYS_RENAME", "word b[4] = {(word)victim, sizeof victim - 1, (word)\"x\", 1}; host(15, b);"),
+    (
+        "SYS_RENAME",
+        "word o[3] = {(word)\"x\", 4, 1}; host(1, o);
+         word b[4] = {(word)\"x\", 1, (word)victim, sizeof victim - 1}; host(15, b);",
+    ),
+];
+
+#[test]
+fn each_call_that_reaches_for_a_file_stands_before_two_walls() {
+    let dir = scratch();
+    let victim = dir.path().join("victim");
+    for (index, (operation, body)) in ATTACKS.into_iter().enumerate() {
+        let source = format!(
+            "typedef unsigned long word; static const char victim[] = {:?};
+             void reset(void) {{ {body} host(0x18, STOPPED); for (;;) {{}} }}",
+            victim.display().to_string()
+        );
+        let images = [
+            riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir.path(), &format!("r{index}"), &source),
+            cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(
+                dir.path(),
+                &format!("a{index}"),
+                &source,
+            ),
+        ];
+        for image in images {
+            let is_left = |args: &[&str], code: i32| {
+                fs::write(&victim, "mine\n").unwrap();
+                let run = run_file(&image, args).expect_code(code);
+                let is_denied = run.stdout.contains(&format!("denied: {operation} "));
+                assert_eq!(is_denied, code == 1, "{}", run.stdout);
+                fs::read(&victim).is_ok_and(|bytes| bytes == b"mine\n")
+            };
+            let unchecked = ["--semihosting", "unchecked"];
+            assert!(
+                !is_left(&[&unchecked[..], &["--sandbox", "off"]].concat(), 0),
+                "{operation}: no wall, no attack"
+            );
+            assert!(is_left(&["--sandbox", "off"], 1), "{operation}: the plugin alone");
+            if can_run("each_call_that_reaches_for_a_file_stands_before_two_walls") {
+                assert!(is_left(&unchecked, 0), "{operation}: the kernel alone");
+            }
+        }
+    }
+}
+
+/// Firmware that has the host make a file.
+fn commanding(dir: &Path) -> [PathBuf; 2] {
+    let command = format!("touch {}/pwned", dir.display());
+    let source = format!(
+        "static const char command[] = {command:?};
+         void reset(void) {{
+             const void *block[2] = {{ command, (void *)(sizeof command - 1) }};
+             host(0x12, block); host(4, \"on\\n\"); host(0x18, STOPPED); for (;;) {{}}
+         }}"
+    );
+    [
+        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", &source),
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir, "arm", &source),
+    ]
+}
+
+#[test]
+fn a_command_for_the_host_stands_before_two_walls_and_is_denied_where_it_was() {
+    let dir = scratch();
+    for image in commanding(dir.path()) {
+        let ran = |calls: &[i64], args: &[&str]| {
+            let temp = tempfile::tempdir().unwrap();
+            let output = without(calls, command(&image, args, temp.path()));
+            let run = finish(temp, output).expect_code(0);
+            assert_eq!(run.console(), "on\n");
+            let said = run.stdout.lines().filter(|line| line.contains("SYS_SYSTEM")).map(str::to_owned);
+            (fs::remove_file(dir.path().join("pwned")).is_ok(), said.collect::<Vec<_>>())
+        };
+        let unchecked = ["--semihosting", "unchecked"];
+        let (has_run, said) = ran(LANDLOCK_AND_FILTERS, &unchecked);
+        assert!(has_run, "no wall, no attack");
+        assert!(matches!(&said[..], [line] if line.starts_with("depends on the host: SYS_SYSTEM")), "{said:?}");
+        // The plugin alone.
+        let (has_run, said) = ran(LANDLOCK_AND_FILTERS, &[]);
+        assert!(
+            !has_run && matches!(&said[..], [line] if line.starts_with("denied: SYS_SYSTEM \"touch ")),
+            "{said:?}"
+        );
+        // QEMU's sandbox alone: nothing that the run itself could prove.
+        let (has_run, said) = ran(LANDLOCK, &unchecked);
+        assert!(!has_run && !said.iter().any(|line| line.contains("denied")), "{said:?}");
+    }
+}
+
+#[test]
+fn an_emulator_whose_way_to_a_command_cannot_be_closed_does_not_come_to_it() {
+    let dir = scratch();
+    let qemus = ["qemu-system-riscv64", "qemu-system-arm"];
+    let temp = tempfile::tempdir().unwrap();
+    for (image, qemu) in commanding(dir.path()).iter().zip(qemus) {
+        // A QEMU that calls `system` by another name.
+        let mut bytes = fs::read(emulator(qemu)).unwrap();
+        let place = {
+            let file = ElfFile64::<LittleEndian>::parse(&*bytes).unwrap();
+            let (names, _) = file.section_by_name(".dynstr").unwrap().file_range().unwrap();
+            let table = file.elf_dynamic_symbol_table();
+            let mut symbols = table.symbols().iter();
+            let is_it = |symbol: &&Sym64<LittleEndian>| {
+                table.strings().get(symbol.st_name(LittleEndian)) == Ok(b"system")
+                    && symbol.is_undefined(LittleEndian)
+            };
+            names as usize + symbols.find(is_it).expect("QEMU calls it").st_name(LittleEndian) as usize
+        };
+        bytes[place..place + 6].copy_from_slice(b"remove");
+        let (patched, program) = (temp.path().join("patched"), temp.path().join(qemu));
+        fs::write(&patched, bytes).unwrap();
+        // By other processes, see `common::program`.
+        let install = Command::new("install").arg("-m755").args([&patched, &program]).status().unwrap();
+        assert!(install.success());
+        let out = tempfile::tempdir().unwrap();
+        let output = command(image, &[], out.path()).env("PATH", temp.path()).output().unwrap();
+        let run = finish(out, output).expect_code(1);
+        assert!(matches!(run.profile().facts.end, End::Denied { .. }), "{}", run.stdout);
+        assert!(run.stdout.contains("denied: SYS_SYSTEM \"touch "), "{}", run.stdout);
+        assert_eq!(run.console(), "");
+        assert!(!dir.path().join("pwned").exists());
     }
 }
 

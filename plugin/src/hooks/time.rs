@@ -235,8 +235,8 @@ impl Hook for OnSemihosting {
         // A limit that lies before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
         state.note_host_call(here.vcpu);
-        let State { guest, handles, clocks, ledger, semihosting, output, errors, .. } = &mut *state;
-        match semihosting::look(here.pc, *semihosting, guest, handles, clocks, ledger) {
+        let State { guest, handles, asked, ledger, semihosting, output, errors, .. } = &mut *state;
+        match semihosting::look(here.pc, *semihosting, guest, handles, asked, ledger) {
             Some(Call::Ends(End::Exit, status)) => state.exit(status, here.pc),
             Some(Call::Ends(end, value)) => state.end(end, value, here.pc),
             Some(Call::ReadsConsole) => state.semihosting_reads(),

@@ -9,6 +9,9 @@ mod abort;
 mod address;
 mod api;
 mod beyond;
+mod commands;
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod program;
 mod registers;
 mod reserve;
 mod socket;
@@ -17,6 +20,7 @@ mod symbols;
 mod thread;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
+pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
     Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,

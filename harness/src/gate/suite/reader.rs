@@ -17,6 +17,7 @@ use crate::gate::suite::Case;
 use crate::gate::suite::file::{
     self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
+use crate::gate::suite::stranger::{self, Folder, Purpose};
 use crate::gate::threshold::{ALL, Origin, Threshold};
 use crate::gate::work::Work;
 use crate::image;
@@ -33,6 +34,8 @@ use crate::text::number::parse_number;
 pub(super) struct Reader<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
+    /// Where files lie, where the suite is a stranger's.
+    pub(super) folder: Option<&'a Folder>,
 }
 
 impl Reader<'_> {
@@ -48,6 +51,17 @@ impl Reader<'_> {
     /// An error at a place of the file.
     pub(super) fn at(&self, span: &Range<usize>, what: impl std::fmt::Display) -> InputError {
         self.at_line(self.line(span.start), what)
+    }
+
+    /// A file that is named by its path from the suite's directory.
+    ///
+    /// # Errors
+    /// When a stranger's suite may not have it.
+    fn file(&self, span: &Range<usize>, path: PathBuf, purpose: Purpose) -> Result<PathBuf, InputError> {
+        match self.folder {
+            None => Ok(path),
+            Some(folder) => folder.file(&path, purpose).map_err(|why| self.at(span, why)),
+        }
     }
 
     /// toml's message, its line, and the nearest key.
@@ -79,7 +93,7 @@ impl Reader<'_> {
         let Some(elf) = &entry.elf else {
             return Err(self.at(span, "this image has no `elf`: name the firmware file"));
         };
-        let elf = directory.join(elf);
+        let elf = self.file(span, directory.join(elf), Purpose::Image)?;
         let name = entry.name.clone().unwrap_or_else(|| image::stem(&elf)) + suffix;
         let mut assertions = Vec::new();
         for text in &entry.assert {
@@ -121,7 +135,12 @@ impl Reader<'_> {
     ) -> Result<Options, InputError> {
         let text = |count: &Option<Spanned<Count>>| count.as_ref().map(|count| count.get_ref().0.clone());
         let name = |name: &Option<Spanned<String>>| name.as_ref().map(|name| name.get_ref().clone());
-        let file = |(name, path): (&String, &PathBuf)| format!("{name}={}", directory.join(path).display());
+        let file = |(name, path): (&String, &PathBuf)| {
+            let path = self.file(span, directory.join(path), Purpose::Data)?;
+            Ok(format!("{name}={}", path.display()))
+        };
+        let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
+        let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {
             period: text(&entry.period).unwrap_or(unsaid.period),
@@ -145,13 +164,13 @@ impl Reader<'_> {
             shift: text(&entry.shift),
             load_addr: text(&entry.load_addr),
             load_bias: text(&entry.load_bias),
-            file: entry.files.iter().map(file).collect(),
+            file: files,
             semihosting: entry.semihosting.map_or(unsaid.semihosting, |served| match served {
                 Served::Off => Semihosting::Off,
                 Served::Console => Semihosting::Console,
                 Served::Scratch => Semihosting::Scratch,
             }),
-            symbols: entry.symbols.as_ref().map(|symbols| directory.join(symbols)),
+            symbols: symbols.transpose()?,
             vectors: text(&entry.vectors),
             ..unsaid
         };
@@ -200,6 +219,9 @@ impl Reader<'_> {
         }
         options.firmware_args = entry.args.clone().unwrap_or_default();
         options.spans = spans;
+        if self.folder.is_some() {
+            stranger::confine(&mut options).map_err(|why| self.at(span, why))?;
+        }
         Ok(options)
     }
 
@@ -215,7 +237,7 @@ impl Reader<'_> {
         let (what, bytes) = match (text, file) {
             (Some(text), None) => ("the text".to_owned(), text.clone().into_bytes()),
             (None, Some(file)) => {
-                let file = directory.join(file);
+                let file = self.file(&typed.span(), directory.join(file), Purpose::Data)?;
                 let shown = file.display().to_string();
                 let read = given::read(&file);
                 files.push(file);

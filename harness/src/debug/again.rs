@@ -1,0 +1,133 @@
+//! The run of a saved profile, to be made again.
+//!
+//! A profile may come from anybody. What it says of the firmware and of the machine's settings is taken from it; what
+//! could have QEMU reach a file, a program or the network is not: the user has to type that anew.
+
+use clap::ValueEnum as _;
+
+use crate::error::InputError;
+use crate::image::stub::Wanted;
+use crate::profile::Facts;
+use crate::profile::input::{Input, When};
+use crate::run::options::Options;
+use crate::run::semihosting::Semihosting;
+use crate::run::settings::{self, Other};
+use crate::text::shell::quoted;
+
+/// QEMU's own limit on a shift of virtual time.
+const MAX_SHIFT: u8 = 10;
+
+/// Has options, as they were typed, describe the run that a profile is of.
+///
+/// # Errors
+/// When the profile asks for something that has to be typed, when what was typed is not the profile's, and when the
+/// profile has what no run can have.
+pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
+    check(facts)?;
+    let typed = options.machine.take();
+    options.machine = Some(named("--machine", typed, &facts.machine, settings::check_machine)?);
+    options.cpu = match (options.cpu.take(), &facts.cpu) {
+        (typed, Some(cpu)) => Some(named("--cpu", typed, cpu, settings::check_cpu)?),
+        (Some(typed), None) => return Err(not_the_profiles("--cpu", &typed, "no --cpu")),
+        (None, None) => None,
+    };
+    arguments(options, facts)?;
+    options.semihosting = served(options.semihosting, facts.semihosting.as_deref())?;
+    options.icount_shift = Some(facts.icount_shift);
+    options.firmware_args.clone_from(&facts.firmware_args);
+    options.load_addr = facts.load_addr;
+    options.load_bias = Some(facts.load_bias).filter(|&bias| bias != 0);
+    options.vectors = facts.vectors;
+    options.input.clone_from(&facts.input);
+    options.window = facts.window.clone();
+    options.period_insns = facts.period_insns;
+    options.jitter_seed = facts.jitter_seed;
+    let stubs = facts.stubs.iter().map(|stub| Wanted::parse(&stub.to_string()));
+    options.stubs = stubs.collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+/// Refuses facts of which no run can be made.
+fn check(facts: &Facts) -> Result<(), InputError> {
+    let damaged = |what: &str| Err(InputError::new(format!("the profile is damaged: {what}")));
+    if facts.icount_shift > MAX_SHIFT {
+        return damaged("its virtual time per instruction is longer than any");
+    }
+    if facts.firmware_args.iter().any(|argument| argument.contains('\0')) {
+        return damaged("an argument of the firmware has a NUL in it");
+    }
+    let is_sound = |input: &Input| {
+        let has_prompt = !matches!(&input.when, When::After(prompt) if prompt.is_empty());
+        (1..=wire::input::MAX_BYTES).contains(&input.bytes.len()) && has_prompt
+    };
+    if !facts.input.iter().all(is_sound) {
+        return damaged("what is typed on the console is empty or too long");
+    }
+    Input::check(&facts.input)
+}
+
+/// A machine or processor of the profile's: one that a file may name, or that was typed, too.
+fn named(
+    option: &str,
+    typed: Option<String>,
+    own: &str,
+    check: fn(&str) -> Result<(), InputError>,
+) -> Result<String, InputError> {
+    match typed {
+        Some(typed) if typed != own => Err(not_the_profiles(option, &typed, &format!("{option} {}", quoted(own)))),
+        Some(typed) => Ok(typed),
+        None => match check(own) {
+            Ok(()) => Ok(own.to_owned()),
+            Err(why) => Err(must_be_typed(why, &format!("{option} {}", quoted(own)))),
+        },
+    }
+}
+
+/// The profile's arguments of QEMU: settings are taken from it, others from what was typed.
+fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
+    let (settings, others) = settings::read(&facts.qemu_args);
+    let (typed_settings, typed) = settings::read(&options.qemu_args);
+    let unknown = typed_settings.iter().find(|setting| !settings.contains(setting)).map(|one| one.words().join(" "));
+    if let Some(typed) = unknown.or_else(|| typed.iter().find(|other| !others.contains(other)).map(Other::to_string))
+    {
+        let typed = format!("{typed:?}");
+        return Err(not_the_profiles("--qemu-arg", &typed, "no such argument"));
+    }
+    if let Some(other) = others.iter().find(|other| !typed.contains(other)) {
+        let again: Vec<String> = other.words().iter().map(|word| quoted(&format!("--qemu-arg={word}"))).collect();
+        let why = format!(
+            "it was made with QEMU's argument {:?}, which may reach files, programs or the network of this computer; of a \
+             profile only {} are taken",
+            other.to_string(),
+            settings::ACCEPTED
+        );
+        return Err(must_be_typed(InputError::new(why), &again.join(" ")));
+    }
+    options.settings = settings;
+    options.qemu_args = others.iter().flat_map(Other::words).cloned().collect();
+    Ok(())
+}
+
+/// The semihosting calls that are served: the profile's, or fewer where fewer were typed.
+fn served(typed: Semihosting, own: Option<&str>) -> Result<Semihosting, InputError> {
+    let own = match own {
+        Some(word) => Semihosting::from_str(word, false)
+            .map_err(|_| InputError::new(format!("the profile's semihosting is {word:?}, which is not known")))?,
+        None => Semihosting::default(),
+    };
+    if own == Semihosting::Unchecked && typed != own {
+        let why = InputError::new("it was made with the firmware's calls of the host unchecked");
+        return Err(must_be_typed(why, "--semihosting unchecked"));
+    }
+    Ok(own.min(typed))
+}
+
+fn must_be_typed(why: InputError, option: &str) -> InputError {
+    InputError::new(format!(
+        "the profile cannot be run again as it is: {why}\nif you know who made it and why, type it yourself: {option}"
+    ))
+}
+
+fn not_the_profiles(option: &str, typed: &str, own: &str) -> InputError {
+    InputError::new(format!("{option} {typed}: the run of the profile had {own}; leave the option out"))
+}

@@ -1,0 +1,288 @@
+//! Settings of QEMU that a file may make which somebody else wrote: a saved profile, a stranger's suite.
+//!
+//! QEMU's command line can load programs, write files and open sockets. A [`Setting`] can do none of that: each kind is
+//! listed here with the values that it takes, and no value has a path, a name of an object or a further property in it.
+//! There is no other way to make one than [`read`].
+
+use std::fmt;
+
+use crate::error::InputError;
+use crate::machine::MACHINES;
+
+/// Most CPUs.
+const MAX_CPUS: u64 = 64;
+
+/// Most memory of a machine, in MiB. QEMU's own limit of addresses stays in force.
+const MAX_MEMORY_MIB: u64 = 2048;
+
+/// Most characters of a name or a word.
+const MAX_WORD_CHARS: usize = 48;
+
+/// The devices and properties that `-global` may set, all of them numbers or switches.
+const GLOBALS: [(&str, &[&str]); 1] = [(
+    "armv7m",
+    &[
+        "init-nsvtor",
+        "init-svtor",
+        "num-irq",
+        "num-prio-bits",
+        "mpu-ns-regions",
+        "mpu-s-regions",
+        "vfp",
+        "dsp",
+        "enable-bitband",
+    ],
+)];
+
+/// The properties that a machine's name may come with, and the words that they take beside numbers and switches.
+const MACHINE_PROPERTIES: [(&str, &[&str]); 4] =
+    [("aclint", &[]), ("aia", &["none", "aplic", "aplic-imsic"]), ("aia-guests", &[]), ("acpi", &["auto"])];
+
+/// The options that a setting is made by, and what they take, for messages.
+pub const ACCEPTED: &str = "-smp N, -m SIZE (at most 2G), -cpu NAME with switches and numbers, and -global armv7m.PROPERTY \
+                            with a number or switch";
+
+/// One setting of QEMU, harmless whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    option: &'static str,
+    value: String,
+}
+
+impl Setting {
+    /// An option with its value; None: it is no setting.
+    fn new(option: &str, value: &str) -> Option<Setting> {
+        let options: [(&'static str, fn(&str) -> bool); 4] =
+            [("-smp", is_cpus), ("-m", is_memory), ("-cpu", is_cpu), ("-global", is_global)];
+        let (option, takes) = options.into_iter().find(|(known, _)| *known == option)?;
+        takes(value).then(|| Setting { option, value: value.to_owned() })
+    }
+
+    /// The two words of QEMU's command line.
+    pub fn words(&self) -> [String; 2] {
+        [self.option.to_owned(), self.value.clone()]
+    }
+}
+
+/// An option of QEMU's that is no setting, with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other(Vec<String>);
+
+impl Other {
+    /// Its words.
+    pub fn words(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+/// The settings that arguments of QEMU's make, and what else is among them; each in its order.
+pub fn read(arguments: &[String]) -> (Vec<Setting>, Vec<Other>) {
+    let (mut settings, mut others) = (Vec::new(), Vec::new());
+    for words in options(arguments) {
+        let setting = match words {
+            [option, value] => Setting::new(option, value),
+            _ => None,
+        };
+        match setting {
+            Some(setting) => settings.push(setting),
+            None => others.push(Other(words.to_vec())),
+        }
+    }
+    (settings, others)
+}
+
+/// Arguments by option: each begins with a `-`, and its values do not.
+fn options(arguments: &[String]) -> impl Iterator<Item = &[String]> {
+    let mut rest = arguments;
+    std::iter::from_fn(move || {
+        let values = rest.get(1..)?.iter().take_while(|word| !word.starts_with('-')).count();
+        let (option, next) = rest.split_at(1 + values);
+        rest = next;
+        Some(option)
+    })
+}
+
+/// Wants a machine that a file may name: one of the table, with properties that are listed here.
+///
+/// # Errors
+/// When it is another one.
+pub fn check_machine(name: &str) -> Result<(), InputError> {
+    let (base, properties) = parts(name);
+    if !MACHINES.iter().any(|machine| machine.name == base) {
+        return Err(InputError::new(format!("the machine {name:?} is none that `harness list machines` shows")));
+    }
+    let is_known = |property: &str| {
+        let Some((key, value)) = property.split_once('=') else { return false };
+        let known = MACHINE_PROPERTIES.iter().find(|(known, _)| *known == key);
+        known.is_some_and(|(_, words)| words.contains(&value) || is_plain_value(value))
+    };
+    match properties.iter().find(|property| !is_known(property)) {
+        None => Ok(()),
+        Some(property) => Err(InputError::new(format!(
+            "the machine {name:?} has the property {property:?}, which may reach the host"
+        ))),
+    }
+}
+
+/// Wants a processor that a file may name: a model with switches and numbers.
+///
+/// # Errors
+/// When there is something else in it.
+pub fn check_cpu(name: &str) -> Result<(), InputError> {
+    match is_cpu(name) {
+        true => Ok(()),
+        false => Err(InputError::new(format!(
+            "the CPU {name:?} is no model's name with properties that are switches or numbers"
+        ))),
+    }
+}
+
+/// A name and the properties that follow it.
+fn parts(text: &str) -> (&str, Vec<&str>) {
+    let mut parts = text.split(',');
+    (parts.next().unwrap_or_default(), parts.collect())
+}
+
+/// Whether a text is a name or word: nothing in it separates, escapes, or leads anywhere.
+fn is_word(text: &str) -> bool {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.len() <= MAX_WORD_CHARS
+        && text.bytes().all(is_of_word)
+        && !text.contains("..")
+}
+
+/// Reads a whole number, in decimal or as `0x…`.
+fn number(text: &str) -> Option<u64> {
+    let is_of = |digits: &str, radix| !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    match text.strip_prefix("0x") {
+        Some(digits) if is_of(digits, 16) => u64::from_str_radix(digits, 16).ok(),
+        None if is_of(text, 10) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whether a property's value is a switch, a number, or the version of a specification (`v1.12.0`).
+fn is_plain_value(value: &str) -> bool {
+    let is_version = |version: &str| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    matches!(value, "on" | "off" | "true" | "false")
+        || number(value).is_some()
+        || value.strip_prefix('v').is_some_and(|version| is_word(version) && is_version(version))
+}
+
+fn is_cpus(value: &str) -> bool {
+    number(value.strip_prefix("cpus=").unwrap_or(value)).is_some_and(|cpus| (1..=MAX_CPUS).contains(&cpus))
+}
+
+fn is_memory(value: &str) -> bool {
+    let size = value.strip_prefix("size=").unwrap_or(value);
+    let (digits, unit_mib) = match size.strip_suffix(['G', 'g']) {
+        Some(digits) => (digits, 1024),
+        None => (size.strip_suffix(['M', 'm']).unwrap_or(size), 1),
+    };
+    let mib = number(digits).and_then(|digits| digits.checked_mul(unit_mib));
+    mib.is_some_and(|mib| (1..=MAX_MEMORY_MIB).contains(&mib))
+}
+
+fn is_cpu(value: &str) -> bool {
+    let (model, properties) = parts(value);
+    let is_property =
+        |property: &&str| property.split_once('=').is_some_and(|(key, value)| is_word(key) && is_plain_value(value));
+    is_word(model) && properties.iter().all(|property| is_property(property))
+}
+
+fn is_global(value: &str) -> bool {
+    let Some((name, value)) = value.split_once('=') else { return false };
+    let is_listed =
+        |(device, properties): &(&str, &[&str])| properties.iter().any(|one| name == format!("{device}.{one}"));
+    GLOBALS.iter().any(is_listed) && is_plain_value(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn others(arguments: &[&str]) -> Vec<String> {
+        let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+        let (settings, others) = read(&arguments);
+        let kept: usize = others.iter().map(|other| other.words().len()).sum();
+        assert_eq!(settings.len() * 2 + kept, arguments.len(), "nothing is lost");
+        others.iter().map(Other::to_string).collect()
+    }
+
+    #[test]
+    fn what_people_set_is_a_setting() {
+        for accepted in [
+            ["-smp", "2"],
+            ["-smp", "cpus=4"],
+            ["-m", "256"],
+            ["-m", "size=64M"],
+            ["-m", "2G"],
+            ["-cpu", "rv64,zba=true,vlen=256,priv_spec=v1.12.0"],
+            ["-cpu", "cortex-m33"],
+            ["-global", "armv7m.init-nsvtor=0x8000000"],
+            ["-global", "armv7m.vfp=off"],
+        ] {
+            assert_eq!(others(&accepted), [""; 0], "{accepted:?}");
+            let (settings, _) = read(&accepted.map(str::to_owned));
+            assert_eq!(settings.iter().flat_map(Setting::words).collect::<Vec<_>>(), accepted);
+        }
+        assert_eq!(others(&["-smp", "2", "-m", "64M"]), [""; 0]);
+        for machine in ["virt", "virt,aclint=on", "virt,aia=aplic-imsic,aia-guests=3", "mps2-an385"] {
+            assert_eq!(check_machine(machine), Ok(()), "{machine}");
+        }
+    }
+
+    #[test]
+    fn what_could_reach_the_host_is_none() {
+        for refused in [
+            ["-smp", "2,file=/etc/passwd"],
+            ["-smp", "0"],
+            ["-smp", "100000"],
+            ["-m", "64M,maxmem=1T"],
+            ["-m", "1T"],
+            ["-m", "3G"],
+            ["-m", "18446744073709551615G"],
+            ["-cpu", "cortex-m3,x=/etc/passwd"],
+            ["-cpu", "cortex-m3,memory=system"],
+            ["-cpu", "../x"],
+            ["-cpu", "/x"],
+            ["-cpu", "a,,b=on"],
+            ["-global", "armv7m.init-nsvtor=/etc/passwd"],
+            ["-global", "armv7m.cpu-type=x"],
+            ["-global", "armv7m.vfp=on,driver=x"],
+            ["-global", "driver=file,property=filename,value=/etc/passwd"],
+            ["-global", "virtio-9p-device.path=/"],
+            ["--smp", "2"],
+            ["-plugin", "evil.so"],
+            ["-sandbox", "off"],
+        ] {
+            assert_eq!(others(&refused), [refused.join(" ")]);
+        }
+        assert_eq!(others(&["-s"]), ["-s"]);
+        assert_eq!(others(&["evil.img"]), ["evil.img"], "a disk");
+        assert_eq!(others(&["-smp", "2", "evil.img"]), ["-smp 2 evil.img"]);
+        assert_eq!(others(&["-m"]), ["-m"]);
+        assert_eq!(others(&["-s", "-smp", "2", "-S"]), ["-s", "-S"]);
+        for machine in [
+            "virt,dumpdtb=/home/me/.bashrc",
+            "virt,aclint=on,dtb=x",
+            "virt,aia=x",
+            "virt,aclint",
+            "virt,memory-backend=x",
+            "xilinx-zynq-a9",
+            "",
+            "virt,",
+            "type=virt,dumpdtb=x",
+        ] {
+            assert!(check_machine(machine).is_err(), "{machine}");
+        }
+        assert!(check_cpu("rv64,a=b").is_err() && check_cpu("").is_err());
+    }
+}
