@@ -53,9 +53,13 @@ pub fn places_or_inlined<'p>(
     profile: &'p Profile,
     wanted: &str,
 ) -> Result<(Vec<Place<'p>>, Option<Inlined>), InputError> {
-    match (places(profile, wanted), inlined(profile, wanted)) {
-        (Err(_), Some(inlined)) => Ok((inlined.hosts(profile), Some(inlined))),
-        (places, _) => Ok((places?, None)),
+    let is_missing = matches!(profile.names.find(wanted.trim()), Err(NotFound::Missing { .. }));
+    match places(profile, wanted) {
+        Err(error) if is_missing => {
+            let inlined = inlined(profile, wanted).ok_or(error)?;
+            Ok((inlined.hosts(profile), Some(inlined)))
+        }
+        places => Ok((places?, None)),
     }
 }
 

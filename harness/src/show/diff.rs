@@ -23,9 +23,9 @@ const HEADINGS: [&str; COLUMNS] =
     ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
 const COLUMNS: usize = 7;
 
-/// What "with inlined" is, where that column is shown.
-const LEGEND: &str = "Own: instructions of a function's own lines, wherever they are inlined. With inlined: of its code, with \
-                      what is inlined into it, as harness top has them.";
+/// Which instructions are which, where both are shown.
+const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: those of its code, with \
+                      what is inlined into it, as harness top has them";
 
 /// Names are not shortened below this, however narrow the terminal is.
 const MIN_NAME_COLUMNS: usize = 16;

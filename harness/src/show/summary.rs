@@ -56,9 +56,9 @@ const LOCATION: usize = 7;
 /// On a terminal narrower than this the own lines have no column.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
-/// What the own lines are, where they have a column.
-const LEGEND: &str = "Instructions: of a function's code, with what is inlined into it. Own lines: of its source, wherever that \
-                      is inlined, as harness diff and suites count.";
+/// Which instructions are counted, where there is another number.
+const LEGEND: &str = "instructions are those of a function's code, with what is inlined into it; own lines are those of its \
+                      source, wherever it is inlined: these are what harness diff and suites compare";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
@@ -90,8 +90,8 @@ pub fn write(
     let shown = size.top_rows.unwrap_or(usize::MAX).min(table.rows.len());
     let (top, rest) = table.rows.split_at(shown);
     let own = |row: &Row| beside.own_lines.get(&row.start).copied().unwrap_or(row.self_insns);
-    let is_wide_enough = size.width_columns.is_none_or(|width| width >= OWN_LINES_FROM_COLUMNS);
-    let has_own = is_wide_enough && top.iter().any(|row| own(row) != row.self_insns);
+    let has_others = top.iter().any(|row| own(row) != row.self_insns);
+    let has_own = has_others && size.width_columns.is_none_or(|width| width >= OWN_LINES_FROM_COLUMNS);
     let headings = [
         "Function",
         "Instructions",
@@ -139,7 +139,7 @@ pub fn write(
     }
 
     writeln!(out)?;
-    if has_own {
+    if has_others {
         writeln!(out, "{LEGEND}")?;
     }
     let unnamed = table.unnamed_insns;
@@ -315,11 +315,11 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
             ]
         );
         assert!(
-            text.contains("\nInstructions: of a function's code, with what is inlined into it. Own lines: "),
+            text.contains("\ninstructions are those of a function's code, with what is inlined into it; own"),
             "{text}"
         );
         let narrow = shown(&profile, SummarySize { width_columns: Some(80), ..SummarySize::default() });
-        assert!(!narrow.contains("Own lines"), "{narrow}");
+        assert!(!narrow.contains("Own lines") && narrow.contains("; own lines are those of its source"), "{narrow}");
     }
 
     #[test]

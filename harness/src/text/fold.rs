@@ -5,8 +5,11 @@ use std::io::{self, Write};
 
 use crate::text::terminal::columns;
 
-/// Narrowest terminal that text is folded for; below this there would be one word per line.
-const MIN_COLUMNS: usize = 30;
+/// Narrower terminals are not folded for: there is no word that they hold.
+const MIN_COLUMNS: usize = 10;
+
+/// Least room for a sentence behind a head.
+const MIN_ROOM_COLUMNS: usize = 30;
 
 /// Extra indent, in spaces, of a folded line's continuations.
 const INDENT: usize = 2;
@@ -46,7 +49,7 @@ pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize
     let room = width_columns.saturating_sub(head_columns);
     let below =
         |lines: Vec<String>, indent: usize| lines.into_iter().map(move |line| format!("{:indent$}{line}", ""));
-    if room < MIN_COLUMNS {
+    if room < MIN_ROOM_COLUMNS {
         let text = words(text, width_columns - indent);
         return [head.trim_end().to_owned()].into_iter().chain(below(text, indent)).collect();
     }
@@ -218,7 +221,7 @@ mod tests {
             "note: `harness annotate firmware.profile crc32`\n  shows it, `as` words\n"
         );
         assert_eq!(words("one ` two", 5), ["one `", "two"]);
-        for width in 30..100 {
+        for width in 12..100 {
             assert!(shown(line, Some(width)).lines().all(|line| columns(line) <= width.max(45)), "{width}");
         }
     }

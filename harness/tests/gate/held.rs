@@ -28,10 +28,10 @@ const KINDS: [(&str, &str, &str, &str, &str); 9] = [
     ("calls", "function", ZONES, "crunch", "crnuch"),
     ("task", "task", ZONES, "busier", "busire"),
     ("stack", "task", STACKS, "parent", "paretn"),
-    ("zone", "zone", ZONES, "shuffle", "shufflr"),
-    ("zone_calls", "zone", ZONES, "shuffle", "shufflr"),
-    ("zone_mean", "zone", ZONES, "shuffle", "shufflr"),
-    ("zone_max", "zone", ZONES, "shuffle", "shufflr"),
+    ("zone", "zone", ZONES, "shuffle", "shulfle"),
+    ("zone_calls", "zone", ZONES, "shuffle", "shulfle"),
+    ("zone_mean", "zone", ZONES, "shuffle", "shulfle"),
+    ("zone_max", "zone", ZONES, "shuffle", "shulfle"),
 ];
 
 /// Where the name of a limit is.
@@ -84,7 +84,11 @@ fn every_kind_of_limit_by_name_pattern_or_for_all_is_held_or_said_to_be_dead() {
                     let case = format!("{word}.{form}.{limit}.{place:?}").replace('%', "p");
                     fs::write(suite.path(&format!("baselines/b/{case}.baseline")), baseline).unwrap();
                     let pattern = pattern(form, limited);
-                    text += &of_image(image, &case, &format!("thresholds = {{ {word} = {{ {pattern:?} = {limit:?} }} }}"));
+                    text += &of_image(
+                        image,
+                        &case,
+                        &format!("thresholds = {{ {word} = {{ {pattern:?} = {limit:?} }} }}"),
+                    );
                     let (code, says): (u8, Vec<&str>) = match (place, form) {
                         (Where::Both, _) => (0, vec![]),
                         (Where::Run, _) if is_relative => (3, vec![name, ": new (0 \u{2192} "]),

@@ -142,16 +142,21 @@ fn the_table_is_the_one_of_the_run_and_sorts() {
     let before_files = run.stdout.split("profile in ").next().unwrap();
     assert!(text.lines().count() > 20);
     assert_eq!(text, before_files);
-    let column = |sort: &str, column: usize| -> Vec<String> {
-        let (text, _) = look(&["top", "--top", "0", "--sort", sort], &run);
-        let rows = text.lines().skip(1).take_while(|line| !line.starts_with("Total"));
-        rows.map(|line| line.split_whitespace().nth(column).unwrap().to_owned()).collect()
+    // Two spaces are between columns.
+    let cells = |line: &str| -> Vec<String> {
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
     };
-    for (sort, at) in [("self", 1), ("calls", 3), ("samples", 4)] {
-        let numbers: Vec<u64> = column(sort, at).iter().map(|text| number(text)).collect();
+    let column = |sort: &str, heading: &str| -> Vec<String> {
+        let (text, _) = look(&["top", "--top", "0", "--sort", sort], &run);
+        let at = cells(text.lines().next().unwrap()).iter().position(|cell| cell == heading).unwrap();
+        let rows = text.lines().skip(1).take_while(|line| !line.starts_with("Total"));
+        rows.map(|line| cells(line)[at].clone()).collect()
+    };
+    for (sort, heading) in [("self", "Instructions"), ("calls", "Calls"), ("samples", "Samples")] {
+        let numbers: Vec<u64> = column(sort, heading).iter().map(|text| number(text)).collect();
         assert!(numbers.is_sorted_by(|one, other| one >= other) && numbers.len() > 20, "{sort}: {numbers:?}");
     }
-    let names = column("name", 0);
+    let names = column("name", "Function");
     assert!(names.is_sorted() && names.len() > 20, "{names:?}");
 }
 
@@ -203,8 +208,11 @@ fn what_is_not_found_is_answered_with_what_there_is() {
     let run = freertos("riscv64");
     let message = refused(&["annotate", "crc32_bitwize"], &run);
     assert!(message.contains("did you mean `crc32_bitwise`"), "{message}");
-    let message = refused(&["annotate", "shift_bit"], &run);
+    // Programs are told which function has the code of what is inlined; people see that part of it.
+    let message = refused(&["callers", "shift_bit", "--json"], &run);
     assert!(message.contains("inlined into") && message.contains("crc32_bitwise"), "{message}");
+    let (text, _) = look(&["annotate", "shift_bit"], &run);
+    assert!(text.starts_with("shift_bit") && text.contains("inlined into crc32_bitwise"), "{text}");
     let message = refused(&["annotate", "0x10"], &run);
     assert!(message.contains("no function is at 0x10"), "{message}");
     assert!(refused(&["annotate", "main", "--source-map", "nonsense"], &run).contains("FROM=TO"));

@@ -34,7 +34,9 @@ fn before_and_after() -> [Run; 2] {
 fn cell<'t>(table: &'t str, function: &str, heading: &str) -> &'t str {
     let head = table.lines().find(|line| line.starts_with("Function ")).unwrap();
     let end = head.find(heading).unwrap_or_else(|| panic!("no {heading} in {head}")) + heading.len();
-    let line = table.lines().find(|line| line.split("  ").next() == Some(function));
+    // In brackets is what became of it.
+    let name = |line: &'t str| line.split("  ").next().and_then(|name| name.split(" [").next());
+    let line = table.lines().find(|line| name(line) == Some(function));
     let line = line.unwrap_or_else(|| panic!("no {function} in {table}"));
     // Names are to the left, and numbers end where their headings do.
     let at = line.char_indices().map(|(at, _)| at).nth(end).unwrap_or(line.len());

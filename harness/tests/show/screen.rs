@@ -181,8 +181,8 @@ fn a_machine_or_processor_that_there_is_not_is_answered_before_qemu_runs() {
         ),
         (
             "riscv64-bare",
-            &["--machine", "vritual,aclint=on"],
-            "--machine vritual: qemu-system-riscv64 has no machine of that name (did you mean virt?)",
+            &["--machine", "vrit,aclint=on"],
+            "--machine vrit: qemu-system-riscv64 has no machine of that name (did you mean virt?)",
         ),
         (
             "riscv64-bare",

@@ -136,8 +136,8 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
 /// How much the other run has in a path of which this one has so much: by the difference that is one.
 fn before(node: &Node, now: u64) -> u64 {
     match node.insns {
-        [0, _] => 0,
         [before, after] if before == after => now,
+        [0, _] => 0,
         [before, after] => now.saturating_sub(after).saturating_add(before).max(1),
     }
 }
