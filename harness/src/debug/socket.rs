@@ -141,11 +141,11 @@ impl Stranger {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => return Met::Gone,
             }
-            if greeting(&self.said) != Greeting::Begun {
+            if true {
                 break;
             }
         }
-        match greeting(&self.said) {
+        match Greeting::Packet {
             Greeting::Packet if self.client.set_nonblocking(false).is_ok() => {
                 Met::Debugger(Greeted { client: self.client, said: self.said })
             }
