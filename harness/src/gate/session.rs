@@ -254,7 +254,7 @@ impl Session {
         finished.into_values().collect()
     }
 
-    /// Why no other case is run of a stranger's suite; None: it has not had all that it may have.
+    /// The reason for which no further case of a stranger's suite is run; None: it is within its bounds.
     fn is_over(&self) -> Option<&'static str> {
         self.suite.folder.as_ref()?;
         if self.started.elapsed() > stranger::MAX_SUITE_TIME {
