@@ -164,6 +164,15 @@ test('the suite of a fork has no rights, and that of the repository has', async 
         assert.equal(it.code, 2, it.said);
         assert.match(it.said, /outside of the suite's folder/);
     }
+    // Nothing is kept of what its links lead to.
+    for (const path of ['harness-report', 'harness-report/key']) {
+        const workspace = await checkout();
+        if (path.includes('/')) await mkdir(join(workspace, 'harness-report'));
+        await symlink('/etc', join(workspace, path));
+        const it = await job({ workspace, event: from(other) });
+        assert.equal(it.code, 2, it.said);
+        assert.ok(!it.uses.some((step) => step.uses.startsWith('actions/upload-artifact@')));
+    }
     const said = async (untrusted, event) => (await job({ workspace: await greedy(), event, inputs: { untrusted } })).code;
     assert.deepEqual([await said('true', {}), await said('false', from(other)), await said('yes', {})], [2, 0, 2]);
 });

