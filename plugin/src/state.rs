@@ -56,6 +56,10 @@ pub(crate) struct State {
     vcpus: Option<Vcpus>,
     /// What keeps the turns of several vCPUs, until it has done so.
     turns: Option<qemu::Turns>,
+    /// None: no vCPU has appeared, or the timers of this QEMU are not found.
+    pub(crate) timers: Option<qemu::Timers>,
+    /// QEMU's current plugin API.
+    api: i64,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -169,6 +173,8 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         clock: Clock::new(&request, vcpus),
         vcpus: told,
         turns: if vcpus > 1 { qemu::Turns::find(api) } else { None },
+        timers: None,
+        api,
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -239,6 +245,7 @@ impl State {
     /// A vCPU appears on the thread that executes all of them, before any does.
     pub(crate) fn appear(&mut self) {
         self.guest.appear();
+        self.timers = self.timers.or_else(|| qemu::Timers::find(self.api));
         if self.turns.take().is_some_and(|turns| turns.keep()) {
             self.ledger.say(wire::control::Word::TurnsKept, 1);
         }

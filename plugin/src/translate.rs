@@ -12,7 +12,7 @@ use wire::counters::{
 use wire::definition::{Transfer, TransferKind};
 use wire::request::Semihosting;
 
-use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress};
+use crate::block::{Block, Segment, arrival_id, from_insn_id, insn_id, progress, wait_id};
 use crate::code::Code;
 use crate::debug::Debugger;
 use crate::follow::arrival;
@@ -526,7 +526,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
-        AtInsn::Wait if planned.wait => insn.call::<OnWait>(planned.event_wait.into()),
+        AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
         // Where it would sleep already, the turns of its loop cost no callback.

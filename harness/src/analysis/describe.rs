@@ -37,10 +37,13 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", at(*pc)),
         End::Reset { pc: None } => "the machine was reset".to_owned(),
         End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", at(*pc)),
-        End::Asleep { pc } => format!(
-            "the CPU sleeps for ever at {}: it waits for an interrupt, and none of the timers wakes it",
-            at(*pc)
-        ),
+        End::Asleep { pc } => {
+            let typed = describe_typing(facts).map(|typed| format!("; {typed}")).unwrap_or_default();
+            let at = at(*pc);
+            format!(
+                "the CPU sleeps for ever at {at}: it waits for an interrupt, and none of the timers wakes it{typed}"
+            )
+        }
         End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", at(*pc)),
         End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
@@ -123,6 +126,12 @@ fn describe_poll(profile: &Profile) -> Option<String> {
         group(only.times),
         place(&profile.names, only.pc)
     ))
+}
+
+/// How input is given to firmware that waits for some; None: what it was to be given is the reader's matter.
+fn describe_typing(facts: &Facts) -> Option<&'static str> {
+    let is_given = facts.input_begun == facts.input.len() as u64;
+    is_given.then_some("where it waits for input, --input-after 'PROMPT:TEXT' types some")
 }
 
 /// Says that nothing was measured because the window never opened, where it is so.

@@ -501,7 +501,7 @@ struct JsonZoneCounts {
     own_insns: u64,
     /// Instructions of the shortest.
     min_insns: u64,
-    /// Mean of the instructions, rounded down.
+    /// Mean of the instructions, rounded.
     mean_insns: u64,
     /// Instructions of the longest.
     max_insns: u64,

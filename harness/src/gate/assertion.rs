@@ -14,7 +14,7 @@ use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
-use crate::text::number::{group, parse_millionths, parse_number, percent};
+use crate::text::number::{group, mean, parse_millionths, parse_number, percent};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -483,7 +483,7 @@ fn span(
         Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
         Of::Mean => {
             let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
-            sum.checked_div(count).unwrap_or(0)
+            mean(sum, count).unwrap_or(0)
         }
     })
 }

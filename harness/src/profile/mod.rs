@@ -20,6 +20,8 @@ pub use wire::definition::SpanKind;
 use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
+use crate::text::number::mean;
+
 pub(crate) mod bounds;
 mod facts;
 pub mod files;
@@ -162,9 +164,9 @@ impl Span {
         Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns }
     }
 
-    /// Mean of its instructions, rounded down; 0 where there was none.
+    /// Mean of its instructions, rounded; 0 where there was none.
     pub fn mean_insns(&self) -> u64 {
-        self.sum_insns.checked_div(self.count).unwrap_or(0)
+        mean(self.sum_insns, self.count).unwrap_or(0)
     }
 
     /// Counts those of another vCPU, too.

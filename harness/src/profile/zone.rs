@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::number::mean;
+
 /// What the firmware names, and what came of it. A name n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
@@ -70,9 +72,9 @@ pub struct ZoneCounts {
 }
 
 impl ZoneCounts {
-    /// Mean of its instructions, rounded down; 0 where there was none.
+    /// Mean of its instructions, rounded; 0 where there was none.
     pub fn mean_insns(&self) -> u64 {
-        self.sum_insns.checked_div(self.calls).unwrap_or(0)
+        mean(self.sum_insns, self.calls).unwrap_or(0)
     }
 
     /// Counts those of another context or vCPU, too.
@@ -118,9 +120,10 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Mean of the values, rounded towards zero.
+    /// Mean of the values, rounded, halves away from zero.
     pub fn mean(&self) -> i64 {
-        i64::try_from(self.count).ok().and_then(|count| self.sum.checked_div(count)).unwrap_or(0)
+        let mean = mean(self.sum.unsigned_abs(), self.count).unwrap_or(0);
+        i64::try_from(mean).map_or(i64::MIN, |mean| mean * self.sum.signum())
     }
 }
 

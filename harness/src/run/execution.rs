@@ -44,6 +44,9 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How often in a row a CPU that sleeps may be found to be woken by nothing, while QEMU is busy with its timers.
 const TICKING: u32 = 3;
 
+/// What is said of a QEMU that is busy, executes nothing, and does not answer.
+const NO_ANSWER: &str = "it executes no instruction any more, and its monitor does not answer";
+
 /// How long a program may say nothing before it is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -311,7 +314,18 @@ impl Plan<'_> {
             match still.look(progress, || process.cpu_use()) {
                 None => {}
                 Some(Still::Stuck) => {
-                    let registers = process.ask("info registers").unwrap_or_default();
+                    let Some(registers) = process.ask("info registers") else {
+                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        if let Some(status) = process.wait(LAST_WORDS)? {
+                            return Ok((status, None));
+                        }
+                        // A device's timer may be set anew for ever while the CPU sleeps: QEMU's lock is then never free.
+                        let end = match watch.as_ref().and_then(|watch| watch.waits_at(progress.insns)) {
+                            Some(pc) => End::Asleep { pc },
+                            None => End::EmulatorFailed { message: NO_ANSWER.to_owned() },
+                        };
+                        return Ok((process.end()?, Some(end)));
+                    };
                     let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
                     let Some(pc) = pc else {
                         // About to end, or asleep while timers tick: they may wake it after a long time, and mostly never.

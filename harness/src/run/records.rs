@@ -476,9 +476,7 @@ impl Watch {
 
     /// The progress now; None while the records are not complete enough to say.
     pub fn progress(&self) -> Option<Progress> {
-        let mut page = [0; control::BYTES];
-        self.control.read_exact_at(&mut page, 0).ok()?;
-        let control = Control::read(&page).ok()?;
+        let control = self.control()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
             // Clock and origin lie side by side and are read at once; between the plugin's two stores they
@@ -491,5 +489,18 @@ impl Watch {
             insns = u64::wrapping_add(insns, counters::insns(clock, origin));
         }
         Some(Progress { insns, samples: control.get(Word::Samples), window_open: control.get(Word::WindowOpen) == 1 })
+    }
+
+    /// Address of the instruction that waits for an interrupt, where that is the last of so many that have executed.
+    pub fn waits_at(&self, insns: u64) -> Option<u64> {
+        let control = self.control()?;
+        let is_last = control.get(Word::WaitInsns) == insns && insns > 0;
+        is_last.then(|| control.get(Word::WaitPc))
+    }
+
+    fn control(&self) -> Option<Control> {
+        let mut page = [0; control::BYTES];
+        self.control.read_exact_at(&mut page, 0).ok()?;
+        Control::read(&page).ok()
     }
 }

@@ -26,6 +26,7 @@ mod stacks;
 mod stub;
 mod text;
 mod tt;
+mod waiting;
 #[cfg(target_os = "linux")]
 mod walls;
 mod zones;

@@ -89,10 +89,14 @@ pub enum Word {
     Phase,
     /// Valid bytes of the timeline's file.
     TimelineBytes,
+    /// Address of the instruction that was about to wait for an interrupt or an event, the last one.
+    WaitPc,
+    /// Instructions of all vCPUs then, itself included.
+    WaitInsns,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::TimelineBytes as usize + 1;
+pub const WORDS: usize = Word::WaitInsns as usize + 1;
 
 /// How the plugin ended the run. Everything else (QEMU's own exits, the host) the harness sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
