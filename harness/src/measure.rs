@@ -19,6 +19,7 @@ use crate::image::mcount;
 use crate::image::pages;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
+use crate::image::targets;
 use crate::image::traced;
 use crate::image::unwind;
 use crate::image::zone;
@@ -213,6 +214,11 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     warn(&kernel_warnings);
     warn(&zones.warnings);
     give_files(options, &workspace)?;
+    let inlined_calls = if options.exact {
+        symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
+    } else {
+        Vec::new()
+    };
     let plan = Plan {
         image,
         choice,
@@ -220,6 +226,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         options,
         icount_shift,
         functions: &functions,
+        inlined_calls: &inlined_calls,
         from: &from,
         until: &until,
         spans: &spans,
@@ -414,6 +421,7 @@ fn profile(
             FrameKind::Unknown(_) => false,
         };
     }
+    named.extend(records.tree.iter().filter_map(|node| node.via));
     let named: Vec<u64> = named.into_iter().collect();
     let (names, warnings) = symbols.names(&named);
     let code = code(plan, symbols, &records);

@@ -245,6 +245,8 @@ impl<'a> Builder<'a> {
                         let contradicted = builder.named(FrameRole::Other, CONTRADICTED);
                         parent = builder.child(parent, contradicted);
                     }
+                    let inlined = node.via.map_or_else(Vec::new, |via| builder.at(via).split_off(1));
+                    parent = builder.with(parent, &inlined);
                     let function = builder.at(entry)[0];
                     builder.child(parent, function)
                 }

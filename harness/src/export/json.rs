@@ -375,6 +375,8 @@ struct JsonNode {
     task: Option<u32>,
     /// Of a function: its first address. Of an exception: its number, on RISC-V mcause.
     address: Option<Address>,
+    /// An address in the caller at which the functions are inlined that made the call; null: it made the call itself.
+    via: Option<Address>,
     /// Instructions there and not in what it called.
     insns: u64,
     /// Entries.
@@ -945,7 +947,8 @@ impl JsonNode {
             NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
             NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
         };
-        JsonNode { parent: node.parent.checked_sub(1), kind, task, address, insns: node.insns, calls: node.calls }
+        let &profile::Node { parent, via, insns, calls, .. } = node;
+        JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls }
     }
 }
 

@@ -45,7 +45,7 @@ pub use part::Parts;
 pub use timeline::Timeline;
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x12\n";
+const MAGIC: &[u8; 8] = b"fwprof\x13\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,9 @@ pub struct Node {
     pub parent: u32,
     /// A function, an exception, or the root of a task.
     pub kind: NodeKind,
+    /// An address in the caller at which the functions are inlined that made the call. None: the caller itself did, or
+    /// it is not told.
+    pub via: Option<u64>,
     /// Instructions in this function and not in one that it called.
     pub insns: u64,
     /// Entries.
@@ -316,8 +319,8 @@ impl Profile {
         for &StackFrame { parent, kind } in &self.stacks {
             Definition::Frame { parent, kind }.put(&mut trees)?;
         }
-        for &Node { parent, kind, .. } in &self.tree {
-            Definition::Node { slot: FIRST_DEFINED, parent, kind }.put(&mut trees)?;
+        for &Node { parent, kind, via, .. } in &self.tree {
+            Definition::Node { slot: FIRST_DEFINED, parent, kind, via: via.unwrap_or(0) }.put(&mut trees)?;
         }
         for &Span { kind, .. } in &self.spans {
             Definition::Span { slot: FIRST_DEFINED, kind }.put(&mut trees)?;
@@ -373,9 +376,9 @@ impl Profile {
         for definition in definition::Decoder::new(&body.trees) {
             match definition? {
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
-                Definition::Node { parent, kind, .. } => {
+                Definition::Node { parent, kind, via, .. } => {
                     let &(insns, calls) = counts.next().context("the profile's call tree is cut short")?;
-                    tree.push(Node { parent, kind, insns, calls });
+                    tree.push(Node { parent, kind, via: Some(via).filter(|&via| via != 0), insns, calls });
                 }
                 Definition::Span { kind, .. } => {
                     let &[count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns] =

@@ -242,7 +242,7 @@ impl Profile {
 
     /// Adds the n-th place of the exact tree.
     pub(crate) fn node(mut self, parent: u32, kind: NodeKind, insns: u64) -> Profile {
-        self.tree.push(Node { parent, kind, insns, calls: 1 });
+        self.tree.push(Node { parent, kind, via: None, insns, calls: 1 });
         self
     }
 

@@ -200,9 +200,10 @@ impl Records {
                         task.is_idle = true;
                     }
                 }
-                Definition::Node { slot, parent, kind } => tree.push(Node {
+                Definition::Node { slot, parent, kind, via } => tree.push(Node {
                     parent,
                     kind,
+                    via: Some(via).filter(|&via| via != 0),
                     insns: sum(slot + NodeCounter::Insns as u32)?,
                     calls: sum(slot + NodeCounter::Calls as u32)?,
                 }),

@@ -80,6 +80,9 @@ pub enum Definition {
         parent: u32,
         /// The function, exception or root that it stands for.
         kind: NodeKind,
+        /// An address in the caller at which the functions are inlined that made the call; 0: it made the call itself, or
+        /// that is not told.
+        via: u64,
     },
     /// How much the firmware had printed, where a sample found more than the one before.
     Mark {
@@ -422,7 +425,7 @@ impl Definition {
                 out.push(IDLE);
                 varint::put(out, u64::from(*task));
             }
-            Definition::Node { slot, parent, kind } => {
+            Definition::Node { slot, parent, kind, via } => {
                 if *slot < counters::FIRST_DEFINED {
                     return Err(malformed("node"));
                 }
@@ -436,6 +439,7 @@ impl Definition {
                 };
                 out.push(code);
                 varint::put(out, value);
+                varint::put(out, *via);
             }
             Definition::Mark { at_insns, bytes } => {
                 out.push(MARK);
@@ -638,6 +642,7 @@ impl<'a> Decoder<'a> {
                 let parent = self.parent(self.nodes)?;
                 let code = self.reader.byte("node's kind")?;
                 let value = self.reader.varint("node's value")?;
+                let via = self.reader.varint("node's call")?;
                 let kind = match code {
                     ROOT => NodeKind::Root { task: u32::try_from(value).map_err(|_| malformed("node"))? },
                     FUNCTION => NodeKind::Function { entry: value },
@@ -645,7 +650,7 @@ impl<'a> Decoder<'a> {
                     _ => return Err(malformed("node")),
                 };
                 self.nodes += 1;
-                Ok(Definition::Node { slot, parent, kind })
+                Ok(Definition::Node { slot, parent, kind, via })
             }
             MARK => Ok(Definition::Mark {
                 at_insns: self.reader.varint("mark's instruction")?,
@@ -737,9 +742,9 @@ mod tests {
             Definition::Idle { task: 1 },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
             Definition::Site { entry: u64::MAX, stack: 0, task: 0 },
-            Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },
-            Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
-            Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },
+            Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 }, via: 0 },
+            Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 }, via: u64::MAX },
+            Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 }, via: 0 },
             Definition::Span { slot: slot(12), kind: SpanKind::Call { entry: 0x100 } },
             Definition::Span { slot: slot(18), kind: SpanKind::Exception { number: 1 << 63 | 7 } },
             Definition::Span { slot: slot(24), kind: SpanKind::Masked },
@@ -790,7 +795,7 @@ mod tests {
     fn nobody_has_a_parent_that_comes_later() {
         for definition in [
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
-            Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 } },
+            Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 }, via: 0 },
             Definition::Idle { task: 1 },
             Definition::ZonePath { parent: 1, name: 1, pc: 0 },
         ] {
