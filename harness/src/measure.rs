@@ -11,6 +11,7 @@ use wire::definition::FrameKind;
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
+use crate::analysis::standstill;
 use crate::error::InputError;
 use crate::image::given;
 use crate::image::heap::{self, rule::Rule};
@@ -411,7 +412,8 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _, read_bytes } = outcome;
+    let Outcome { qemu_version, mut records, end, only, polls, in_target, unread_memory: _, read_bytes } = outcome;
+    let half = std::mem::take(&mut records.half);
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -470,6 +472,7 @@ fn profile(
     }
     let before_window = std::mem::take(&mut records.before_window);
     let mut profile = records.into_profile(facts, names, code, in_target);
+    profile.facts.only.standstill = standstill::find(&profile, &half, &polls);
     if let Some(Cut { stacks, samples }) = evidence::cut(&profile) {
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);

@@ -114,6 +114,11 @@ impl Ledger {
         self.records.keep()
     }
 
+    /// Copies the counters, as they are now, into a file of that name.
+    pub(crate) fn keep_counters(&self, name: &str) -> io::Result<()> {
+        self.records.keep_counters(name)
+    }
+
     /// The control page.
     pub(crate) fn control(&self) -> &'static Control {
         self.records.control

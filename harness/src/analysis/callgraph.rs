@@ -465,7 +465,6 @@ mod tests {
     use crate::analysis::stacks::View;
     use crate::profile::testing::{self, empty};
 
-
     fn tree(profile: &Profile) -> CallTree {
         CallTree::new(profile, View::default())
     }

@@ -705,7 +705,8 @@ mod tests {
             .function("f::{closure#1}", 0x50, 4)
             .function("sort::<u8>", 0x60, 4)
             .function("sort::<u16>", 0x70, 4);
-        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
+        let node =
+            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
         profile.tree = vec![node(0, 0x40), node(1, 0x50), node(2, 0x60), node(3, 0x70), node(4, 0x60)];
         profile = [0x40, 0x50, 0x60, 0x70].into_iter().fold(profile, |profile, pc| profile.insn(pc, 10));
         let metrics = Metrics::of(&profile);

@@ -617,7 +617,8 @@ mod tests {
     fn instances_that_call_each_other_count_once() {
         let mut profile = empty().function("sort::<u8>", 0x40, 4).function("sort::<u16>", 0x50, 4);
         profile = profile.insn(0x40, 10).insn(0x50, 10);
-        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
+        let node =
+            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
         profile.tree = vec![node(0, 0x40), node(1, 0x50)];
         let holds = |text: &str| assert!(check(&profile, text).holds, "{:?}", check(&profile, text));
         holds("inclusive(\"sort\") == 20");

@@ -17,7 +17,7 @@ use wire::request::Request;
 use crate::error::{EmulatorError, InputError};
 use crate::image::mcount;
 use crate::profile::in_target::Table;
-use crate::profile::only::Only;
+use crate::profile::only::{Only, OnlyPoll};
 use crate::profile::{End, InTarget};
 use crate::run::deadline::Deadline;
 use crate::run::ending::{self, end, never_ran};
@@ -61,6 +61,8 @@ pub struct Outcome {
     pub end: End,
     /// What alone the firmware did up to then.
     pub only: Only,
+    /// Registers of devices that were read over and over, up to the end.
+    pub polls: Vec<OnlyPoll>,
     /// What the firmware counted itself.
     pub in_target: Option<InTarget>,
     /// Why it is not known which memory the machine has; None: it is.
@@ -185,6 +187,7 @@ impl Plan<'_> {
         }
         let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
         let only = self.only(&records, ended_at, start.tree());
+        let polls = self.polls(&records, start.tree());
         let end = ending::judged(end, &only, &records);
         // What QEMU cannot write to the console it loses without a word.
         let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
@@ -192,7 +195,7 @@ impl Plan<'_> {
         let unread_memory = start.unread().cloned();
         // Nothing was read where QEMU has another file there.
         let read_bytes = standard_input.stream_position().unwrap_or(0);
-        Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory, read_bytes })
+        Ok(Outcome { qemu_version, records, end, only, polls, in_target, unread_memory, read_bytes })
     }
 
     /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for, and where it has no

@@ -63,8 +63,27 @@ pub struct Records {
     pub zones: Zones,
     /// Phases and slices, without how long a slice is.
     pub parts: Parts,
+    /// What had been counted when half of the window was over, by vCPU; empty where it is not known how long that was to be.
+    pub half: Vec<VcpuCounts>,
+    /// Registers of devices that were read over and over, up to the end.
+    pub polls: Vec<Poll>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
+}
+
+/// A register of a device that one instruction read over and over, and found the same each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Address of the register.
+    pub address: u64,
+    /// What it read.
+    pub value: u64,
+    /// Instructions of the window up to the first of these reads.
+    pub since_insns: u64,
+    /// How often.
+    pub times: u64,
 }
 
 impl Records {
@@ -148,6 +167,11 @@ impl Records {
         };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
+        let counts_half = fs::read(directory.join(wire::COUNTERS_HALF)).unwrap_or_default();
+        // None: defined later.
+        let half = |slot, vcpu| counters::get(&counts_half, slot, vcpu, vcpus).unwrap_or(0);
+        let mut half_builders = vec![Builder::default(); if counts_half.is_empty() { 0 } else { vcpus as usize }];
+        let mut polls = Vec::new();
         let is_cut = control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0;
         let mut growing = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
@@ -159,6 +183,9 @@ impl Records {
                 Definition::Segment { slot, pc, sizes, transfer } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
+                    }
+                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
+                        builder.segment(pc, &sizes, transfer, half(slot, vcpu));
                     }
                     // None: defined later.
                     let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
@@ -173,6 +200,9 @@ impl Records {
                 Definition::Arc { slot, site, target, return_addr, kind } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.arc(site, target, return_addr, kind, counter(slot, vcpu)?);
+                    }
+                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
+                        builder.arc(site, target, return_addr, kind, half(slot, vcpu));
                     }
                 }
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
@@ -207,6 +237,9 @@ impl Records {
                     insns: sum(slot + NodeCounter::Insns as u32)?,
                     calls: sum(slot + NodeCounter::Calls as u32)?,
                 }),
+                Definition::Poll { pc, address, value, since_insns, times } => {
+                    polls.push(Poll { pc, address, value, since_insns, times });
+                }
                 Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
                 Definition::Span { slot, kind } => {
                     let mut span = Span::none(kind);
@@ -241,6 +274,10 @@ impl Records {
             let clock = counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?);
             Ok(builder.finish(clock))
         });
+        let half = (0..).zip(half_builders).map(|(vcpu, builder)| {
+            builder.finish(counters::insns(half(counters::CLOCK, vcpu), half(counters::ORIGIN, vcpu)))
+        });
+        let half: Vec<VcpuCounts> = half.collect();
         let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
         // What ran last has not been switched out.
         let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
@@ -310,6 +347,8 @@ impl Records {
             timeline,
             zones,
             parts,
+            half,
+            polls,
             notes,
             sleeps,
             slept_insns,

@@ -84,6 +84,19 @@ pub enum Definition {
         /// that is not told.
         via: u64,
     },
+    /// An instruction has read the same from a register of a device over and over, up to the end.
+    Poll {
+        /// Address of the instruction.
+        pc: u64,
+        /// Address of the register.
+        address: u64,
+        /// What it has read.
+        value: u64,
+        /// Instructions of the window up to the first of these reads.
+        since_insns: u64,
+        /// How often.
+        times: u64,
+    },
     /// How much the firmware had printed, where a sample found more than the one before.
     Mark {
         /// Instructions of the window so far.
@@ -316,6 +329,7 @@ const NOTE: u8 = 3;
 const FRAME: u8 = 4;
 const TASK: u8 = 5;
 const NODE: u8 = 6;
+const POLL: u8 = 8;
 const MARK: u8 = 9;
 const SPAN: u8 = 7;
 const IDLE: u8 = 10;
@@ -440,6 +454,12 @@ impl Definition {
                 out.push(code);
                 varint::put(out, value);
                 varint::put(out, *via);
+            }
+            Definition::Poll { pc, address, value, since_insns, times } => {
+                out.push(POLL);
+                for number in [pc, address, value, since_insns, times] {
+                    varint::put(out, *number);
+                }
             }
             Definition::Mark { at_insns, bytes } => {
                 out.push(MARK);
@@ -652,6 +672,12 @@ impl<'a> Decoder<'a> {
                 self.nodes += 1;
                 Ok(Definition::Node { slot, parent, kind, via })
             }
+            POLL => {
+                let mut number = || self.reader.varint("poll");
+                let [pc, address, value, since_insns, times] =
+                    [number()?, number()?, number()?, number()?, number()?];
+                Ok(Definition::Poll { pc, address, value, since_insns, times })
+            }
             MARK => Ok(Definition::Mark {
                 at_insns: self.reader.varint("mark's instruction")?,
                 bytes: self.reader.varint("mark's bytes")?,
@@ -740,6 +766,7 @@ mod tests {
                 poll: 0x140,
             },
             Definition::Idle { task: 1 },
+            Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
             Definition::Site { entry: u64::MAX, stack: 0, task: 0 },
             Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 }, via: 0 },
