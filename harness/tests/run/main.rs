@@ -23,6 +23,7 @@ mod sampling;
 mod signals;
 mod spans;
 mod stacks;
+mod standstill;
 mod stub;
 mod text;
 mod tt;
