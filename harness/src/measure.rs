@@ -11,6 +11,7 @@ use wire::definition::FrameKind;
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
+use crate::analysis::standstill;
 use crate::error::InputError;
 use crate::image::given;
 use crate::image::heap::{self, rule::Rule};
@@ -19,6 +20,7 @@ use crate::image::mcount;
 use crate::image::pages;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
+use crate::image::targets;
 use crate::image::traced;
 use crate::image::unwind;
 use crate::image::zone;
@@ -216,6 +218,11 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     warn(&kernel_warnings);
     warn(&zones.warnings);
     give_files(options, &workspace)?;
+    let inlined_calls = if options.exact {
+        symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
+    } else {
+        Vec::new()
+    };
     let plan = Plan {
         image,
         choice,
@@ -223,6 +230,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         options,
         icount_shift,
         functions: &functions,
+        inlined_calls: &inlined_calls,
         from: &from,
         until: &until,
         spans: &spans,
@@ -410,7 +418,8 @@ fn profile(
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
-    let Outcome { qemu_version, mut records, end, only, in_target, unread_memory: _, read_bytes } = outcome;
+    let Outcome { qemu_version, mut records, end, only, polls, in_target, unread_memory: _, read_bytes } = outcome;
+    let half = std::mem::take(&mut records.half);
     let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
     for frame in &records.stacks {
@@ -420,6 +429,7 @@ fn profile(
             FrameKind::Unknown(_) => false,
         };
     }
+    named.extend(records.tree.iter().filter_map(|node| node.via));
     let named: Vec<u64> = named.into_iter().collect();
     let (names, warnings) = symbols.names(&named);
     let code = code(plan, symbols, &records);
@@ -469,6 +479,7 @@ fn profile(
     }
     let before_window = std::mem::take(&mut records.before_window);
     let mut profile = records.into_profile(facts, names, code, in_target);
+    profile.facts.only.standstill = standstill::find(&profile, &half, &polls);
     if let Some(Cut { stacks, samples }) = evidence::cut(&profile) {
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);

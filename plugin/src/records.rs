@@ -1,7 +1,7 @@
 //! The files of the wire format as shared maps: what has been written survives QEMU's death.
 //! The one file with `unsafe` outside of [`crate::qemu`].
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ pub(crate) type Ledger = engine::ledger::Ledger<Records>;
 
 /// Bytes that a growing stream is extended by and mapped at a time: memory stays flat.
 const WINDOW_BYTES: usize = 1 << 20;
+
+/// Name of the counters' file.
+const COUNTERS: &str = "counters";
 
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
@@ -165,7 +168,7 @@ pub(crate) struct Records {
     timeline: Option<Stream>,
     /// Most runs have none.
     slices: Option<Stream>,
-    slices_path: PathBuf,
+    directory: PathBuf,
     counters: File,
     chunks: Vec<Map>,
     vcpus: u32,
@@ -185,8 +188,8 @@ impl Records {
             heap: has_heap.then(|| Stream::create(&path(wire::heap::FILE_NAME))).transpose()?,
             timeline: has_timeline.then(|| Stream::create(&path(wire::timeline::FILE_NAME))).transpose()?,
             slices: None,
-            slices_path: path(wire::slice::FILE_NAME),
-            counters: create(&path("counters"))?,
+            directory: directory.into(),
+            counters: create(&path(COUNTERS))?,
             chunks: Vec::new(),
             vcpus,
             next_slot: counters::FIRST_DEFINED,
@@ -205,6 +208,11 @@ impl Records {
         let timeline = self.timeline.as_ref().map(|timeline| &timeline.window);
         let slices = self.slices.as_ref().map(|slices| &slices.window);
         maps.into_iter().chain(heap).chain(timeline).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
+    }
+
+    /// Copies the counters, as they are now, into a file of that name.
+    pub(crate) fn keep_counters(&self, name: &str) -> io::Result<()> {
+        fs::copy(self.directory.join(COUNTERS), self.directory.join(name)).map(drop)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {
@@ -272,7 +280,7 @@ impl Counters for Records {
     fn slice(&mut self, record: &[u8]) -> io::Result<()> {
         let stream = match &mut self.slices {
             Some(stream) => stream,
-            none => none.insert(Stream::create(&self.slices_path)?),
+            none => none.insert(Stream::create(&self.directory.join(wire::slice::FILE_NAME))?),
         };
         stream.append(record)?;
         self.control.set(Word::SliceBytes, stream.len_bytes);

@@ -36,11 +36,6 @@ impl Snapshot {
         fs::write(self.directory.join(name), bytes)
     }
 
-    /// Copies the counters as they are before the window opens and clears them.
-    pub(crate) fn keep_counters(&self) -> io::Result<()> {
-        fs::copy(self.directory.join("counters"), self.directory.join(wire::COUNTERS_OPEN)).map(drop)
-    }
-
     fn read(&self, guest: &mut Guest) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut at = self.range.start;

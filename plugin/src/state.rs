@@ -55,6 +55,8 @@ pub(crate) struct State {
     vcpus: Option<Vcpus>,
     /// What keeps the turns of several vCPUs, until it has done so.
     turns: Option<qemu::Turns>,
+    /// None: no vCPU has appeared, or the timers of this QEMU are not found.
+    pub(crate) timers: Option<qemu::Timers>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
     /// None: no call stacks are taken.
@@ -168,6 +170,7 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
         clock: Clock::new(&request, vcpus),
         vcpus: told,
         turns: if vcpus > 1 { qemu::Turns::find() } else { None },
+        timers: None,
         counting: Counting {
             scoreboard: Scoreboard::new(),
             it_blocks: HashMap::new(),
@@ -234,6 +237,7 @@ impl State {
     /// A vCPU appears on the thread that executes all of them, before any does.
     pub(crate) fn appear(&mut self) {
         self.guest.appear();
+        self.timers = self.timers.or_else(|| qemu::Timers::find());
         if self.turns.take().is_some_and(|turns| turns.keep()) {
             self.ledger.say(wire::control::Word::TurnsKept, 1);
         }
@@ -292,6 +296,7 @@ impl State {
                 // A run that is held counts by instructions, see `settle_here`.
                 Event::Output | Event::Hold => {}
                 Event::Slice => self.cut_at(vcpu, due),
+                Event::Half => self.keep_half(vcpu, due),
                 Event::End(end) => self.end_at(vcpu, end, pc, due),
             }
         }
@@ -321,6 +326,10 @@ impl State {
                 }
                 Event::Slice => {
                     self.cut_at(vcpu, Due { event, at_insns, block, index, overrun_insns: 0 });
+                    continue;
+                }
+                Event::Half => {
+                    self.keep_half(vcpu, Due { event, at_insns, block, index, overrun_insns: 0 });
                     continue;
                 }
                 Event::End(end) => end,
@@ -501,6 +510,17 @@ impl State {
         self.slices = Some(slices);
     }
 
+    /// Half of the window is over: keeps the counters as they are at that instruction, which may have been passed meanwhile.
+    fn keep_half(&mut self, vcpu: u32, due: Due) {
+        let Due { at_insns, block, index, overrun_insns, .. } = due;
+        self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
+        let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
+        let kept = self.ledger.records().keep_counters(wire::COUNTERS_HALF);
+        self.ledger.written(kept);
+        clock.restore(vcpu, &self.ledger);
+        self.ledger.recount(vcpu, self.blocks.get(block), index, overrun_insns);
+    }
+
     /// The firmware's next phase begins here. The vCPU's events have been settled.
     pub(crate) fn enter_phase(&mut self, phase: u32) {
         self.follow.advance(&mut self.ledger);
@@ -559,6 +579,8 @@ impl State {
             return;
         }
         self.follow.device.note(&self.ledger);
+        let insns = self.ledger.insns(vcpu);
+        self.follow.device.note_all(insns, &mut self.ledger);
         let has_left = self.has_left_handler(vcpu, pc);
         self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
     }
@@ -644,7 +666,7 @@ impl State {
             && let Some(snapshot) = &self.snapshot
         {
             let taken = snapshot.take(wire::SNAPSHOT_OPEN, &mut self.guest);
-            self.ledger.written(taken.and_then(|()| snapshot.keep_counters()));
+            self.ledger.written(taken.and_then(|()| self.ledger.records().keep_counters(wire::COUNTERS_OPEN)));
         }
         let before = self.ledger.insns_of_all();
         self.ledger.clear_counters();

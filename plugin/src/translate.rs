@@ -5,7 +5,7 @@
 //! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
-use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress};
+use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
 use engine::code::Code;
 use engine::follow::arrival;
 use engine::prediction::{Check, Prediction};
@@ -511,7 +511,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
-        AtInsn::Wait if planned.wait => insn.call::<OnWait>(planned.event_wait.into()),
+        AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
         // Where it would sleep already, the turns of its loop cost no callback.

@@ -14,6 +14,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use wire::definition::NodeKind;
+
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::functions::{self, Table};
 use crate::analysis::place::{BOOT_ROM, Place};
@@ -209,12 +211,32 @@ impl CallGraph {
     }
 
     fn count_calls(&mut self, profile: &Profile, table: &Table, together: &Together) {
+        // Where code without a name begins no symbol says, but the exact tree: a range of addresses that calls is not
+        // always the one that its function begins in.
+        let has_name = |party: &Party| match party {
+            Party::Code(start) => matches!(Place::of(profile, *start), Place::Function(_)),
+            Party::BootRom | Party::Outside(_) => true,
+        };
+        let is_exact = self.is_exact;
+        let by_tree = |(caller, callee): &(Party, Party)| is_exact && !(has_name(caller) && has_name(callee));
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-            let Some((caller, callee)) = parties(profile, arc) else { continue };
+            let Some(pair) = parties(profile, arc).filter(|pair| !by_tree(pair)) else { continue };
+            let (caller, callee) = pair;
             let edge = self.edges.entry((together.party(caller), together.party(callee))).or_default();
             edge.calls += arc.count;
             if !arc.links {
                 *edge.tail_calls.entry(together.party(Party::at(profile, arc.site))).or_default() += arc.count;
+            }
+        }
+        for node in profile.tree.iter().filter(|node| node.calls > 0) {
+            let NodeKind::Function { entry } = node.kind else { continue };
+            let caller = match profile.calling_node(node.parent).map(|node| node.kind) {
+                Some(NodeKind::Function { entry }) => Party::at(profile, entry),
+                _ => Party::no_caller(),
+            };
+            let pair = (caller, Party::at(profile, entry));
+            if by_tree(&pair) {
+                self.edges.entry((together.party(pair.0), together.party(pair.1))).or_default().calls += node.calls;
             }
         }
         for (start, entries) in functions::entries(profile, table) {
@@ -442,7 +464,6 @@ mod tests {
     use super::*;
     use crate::analysis::stacks::View;
     use crate::profile::testing::{self, empty};
-    use wire::definition::NodeKind;
 
     fn tree(profile: &Profile) -> CallTree {
         CallTree::new(profile, View::default())

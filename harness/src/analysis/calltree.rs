@@ -194,6 +194,8 @@ struct Builder<'a> {
     members: HashMap<Member, u32>,
     /// Where the function of each member is.
     starts: Vec<Option<u64>>,
+    /// Whether each is code without a name.
+    unnamed: Vec<bool>,
     /// Members at an address.
     at: HashMap<u64, Vec<u32>>,
     children: HashMap<(u32, u32), u32>,
@@ -217,6 +219,7 @@ impl<'a> Builder<'a> {
             exceptions: Exceptions::new(profile),
             members: HashMap::new(),
             starts: Vec::new(),
+            unnamed: Vec::new(),
             at: HashMap::new(),
             children: HashMap::new(),
             paths: Vec::new(),
@@ -245,6 +248,8 @@ impl<'a> Builder<'a> {
                         let contradicted = builder.named(FrameRole::Other, CONTRADICTED);
                         parent = builder.child(parent, contradicted);
                     }
+                    let inlined = node.via.map_or_else(Vec::new, |via| builder.at(via).split_off(1));
+                    parent = builder.with(parent, &inlined);
                     let function = builder.at(entry)[0];
                     builder.child(parent, function)
                 }
@@ -265,6 +270,7 @@ impl<'a> Builder<'a> {
         let next = self.members.len() as u32;
         self.members.insert(member.clone(), next);
         self.starts.push(member.start);
+        self.unnamed.push(member.frame.role == FrameRole::Other && member.start.is_some());
         next
     }
 
@@ -414,7 +420,7 @@ impl<'a> Builder<'a> {
         };
         match leaf {
             // The place in the tree is the function that the leaf begins with.
-            Some([function, inlined @ ..]) if is_function && self.last(around) == Some(*function) => {
+            Some([function, inlined @ ..]) if is_function && self.is_of_last(around, *function) => {
                 self.with(around, inlined)
             }
             Some(leaf) => self.with(around, leaf),
@@ -430,8 +436,11 @@ impl<'a> Builder<'a> {
         self.paths.get_mut(path.checked_sub(1)? as usize)
     }
 
-    fn last(&self, path: u32) -> Option<u32> {
-        path.checked_sub(1).map(|index| self.paths[index as usize].member)
+    /// Whether code is that of a path's last function. Of one without a name it is not known where it ends: it may go on in
+    /// the next range of addresses.
+    fn is_of_last(&self, path: u32, function: u32) -> bool {
+        let Some(last) = path.checked_sub(1).map(|index| self.paths[index as usize].member) else { return false };
+        last == function || self.unnamed[last as usize] && self.unnamed[function as usize]
     }
 
     /// Sorts frames and paths.

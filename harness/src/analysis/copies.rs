@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::heap::Lost;
 use crate::analysis::metrics::file_name;
 use crate::image::heap as allocators;
 use crate::image::heap::rule::Kind;
@@ -33,6 +34,8 @@ pub struct Cloned {
 pub struct Inlined {
     /// Its demangled name.
     pub name: String,
+    /// What it does.
+    pub kind: Kind,
     /// The functions, demangled, by address.
     pub into: Vec<String>,
 }
@@ -50,6 +53,43 @@ impl Copies {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.clones.is_empty() && self.inlined.is_empty()
+    }
+
+    /// What the heap lacks where they are not followed.
+    pub fn lost(&self) -> Lost {
+        let kinds = self.clones.iter().map(|clone| clone.kind).chain(self.inlined.iter().map(|one| one.kind));
+        kinds.map(Lost::of).fold(Lost::default(), Lost::or)
+    }
+
+    /// Those that do one thing.
+    #[must_use]
+    pub fn that(&self, kind: Kind) -> Copies {
+        Copies {
+            clones: self.clones.iter().filter(|clone| clone.kind == kind).cloned().collect(),
+            inlined: self.inlined.iter().filter(|one| one.kind == kind).cloned().collect(),
+        }
+    }
+}
+
+/// First addresses of functions, and of those that only these call, or only those.
+pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet<u64> {
+    let start = |address: u64| profile.names.function_at(address).map(|function| function.start);
+    let mut callers: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
+        let (Some(callee), caller) = (start(arc.target), start(arc.site)) else { continue };
+        if caller != Some(callee) {
+            callers.entry(callee).or_default().insert(caller);
+        }
+    }
+    loop {
+        let is_inside = |caller: &Option<u64>| caller.is_some_and(|caller| inside.contains(&caller));
+        let enclosed = callers.iter().filter(|(_, callers)| callers.iter().all(is_inside));
+        let enclosed: Vec<u64> = enclosed.map(|(&callee, _)| callee).collect();
+        let before = inside.len();
+        inside.extend(enclosed);
+        if inside.len() == before {
+            return inside;
+        }
     }
 }
 
@@ -102,7 +142,7 @@ impl<'p> Search<'p> {
             heap,
             originals: BTreeMap::new(),
             followed_names: BTreeSet::new(),
-            inside: heap.functions.iter().copied().collect(),
+            inside: enclosed(profile, heap.functions.iter().copied().collect()),
         };
         let followed = profile.names.functions.iter().filter(|function| search.is_followed(function.start));
         let followed =
@@ -113,7 +153,6 @@ impl<'p> Search<'p> {
             let of = search.originals.entry(original(name).to_owned()).or_default();
             of.files.extend(function.file.iter().map(|file| file_name(file).to_owned()));
         }
-        search.enclose();
         search
     }
 
@@ -145,27 +184,6 @@ impl<'p> Search<'p> {
         let rule = self.heap.rules.iter().find(|(_, text)| is_named(text));
         let by_rule = rule.map(|(option, _)| if *option == Kind::Free.option() { Kind::Free } else { Kind::Alloc });
         by_rule.or_else(|| allocators::known_kind(original)).unwrap_or(Kind::Alloc)
-    }
-
-    /// Adds what only functions call that are inside already.
-    fn enclose(&mut self) {
-        let mut callers: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
-        for arc in self.arcs() {
-            let (Some(callee), caller) = (self.start(arc.target), self.start(arc.site)) else { continue };
-            if caller != Some(callee) {
-                callers.entry(callee).or_default().insert(caller);
-            }
-        }
-        loop {
-            let is_inside = |caller: &Option<u64>| caller.is_some_and(|caller| self.inside.contains(&caller));
-            let enclosed = callers.iter().filter(|(_, callers)| callers.iter().all(is_inside));
-            let enclosed: Vec<u64> = enclosed.map(|(&callee, _)| callee).collect();
-            let before = self.inside.len();
-            self.inside.extend(enclosed);
-            if self.inside.len() == before {
-                break;
-            }
-        }
     }
 
     /// Functions that are not followed and were made from what is, by first address, with that and their own name.
@@ -219,8 +237,8 @@ impl<'p> Search<'p> {
     }
 
     fn inlined(&self, candidates: &BTreeMap<u64, (&'p str, &'p str)>) -> Vec<Inlined> {
-        let by_name: BTreeMap<String, &Original> =
-            self.originals.iter().map(|(name, of)| (demangle(name).into_owned(), of)).collect();
+        let by_name: BTreeMap<String, (&str, &Original)> =
+            self.originals.iter().map(|(name, of)| (demangle(name).into_owned(), (name.as_str(), of))).collect();
         let names = &self.profile.names;
         // Executed instructions of the copies, by name and the function that they are in.
         let mut copies: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
@@ -235,7 +253,7 @@ impl<'p> Search<'p> {
                 let name = names.strings.get(frame.function as usize)?.as_str();
                 let file = frame.file.and_then(|file| names.strings.get(file as usize)).map(String::as_str);
                 let is_copy = match by_name.get(name) {
-                    Some(of) => of.may_be_in(file),
+                    Some((_, of)) => of.may_be_in(file),
                     None => allocators::known_kind(name).is_some(),
                 };
                 is_copy.then_some(name)
@@ -255,7 +273,8 @@ impl<'p> Search<'p> {
                 inlined.entry(name).or_default().push(function.name.clone());
             }
         }
-        inlined.into_iter().map(|(name, into)| Inlined { name: name.to_owned(), into }).collect()
+        let kind = |name: &str| self.kind(by_name.get(name).map_or(name, |(linkage_name, _)| linkage_name));
+        inlined.into_iter().map(|(name, into)| Inlined { name: name.to_owned(), kind: kind(name), into }).collect()
     }
 }
 

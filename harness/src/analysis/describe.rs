@@ -2,9 +2,10 @@
 
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
-use crate::profile::only::{Device, is_long};
+use crate::profile::only::{Device, OnlyPoll, Standstill, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks};
-use crate::text::number::{Hex, group, plural};
+use crate::text::number::{Hex, group, plural, share_at_least};
+use crate::text::shell::quoted;
 use crate::text::terminal::{printable, shorten};
 
 /// Which functions returned at once instead of what they are; None: none did.
@@ -37,10 +38,13 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", at(*pc)),
         End::Reset { pc: None } => "the machine was reset".to_owned(),
         End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", at(*pc)),
-        End::Asleep { pc } => format!(
-            "the CPU sleeps for ever at {}: it waits for an interrupt, and none of the timers wakes it",
-            at(*pc)
-        ),
+        End::Asleep { pc } => {
+            let typed = describe_typing(facts).map(|typed| format!("; {typed}")).unwrap_or_default();
+            let at = at(*pc);
+            format!(
+                "the CPU sleeps for ever at {at}: it waits for an interrupt, and none of the timers wakes it{typed}"
+            )
+        }
         End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", at(*pc)),
         End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
@@ -73,8 +77,75 @@ pub fn describe_trouble(profile: &Profile) -> Option<String> {
         return Some(describe_end(profile));
     }
     let is_long = only.handler.as_ref().is_some_and(|handler| is_long(handler.since_insns, profile.total_insns()));
-    let line = if is_long { describe_handler(profile) } else { describe_poll(profile) };
+    let line = match is_long {
+        true => describe_handler(profile),
+        false => describe_poll(profile).or_else(|| describe_standstill(profile)),
+    };
     line.map(|line| format!("warning: {line}"))
+}
+
+/// The loop at which the firmware stood still, and what helps. None: it did not.
+pub fn describe_standstill(profile: &Profile) -> Option<String> {
+    let Standstill { pc, insns, register, call } = profile.facts.only.standstill.as_ref()?;
+    let names = &profile.names;
+    let share = share_at_least(*insns, profile.total_insns());
+    let new = "nothing new executed in the second half of the window";
+    match (register, call) {
+        (Some(register), _) => Some(format!(
+            "{share} of all instructions polled {}; {new}{}",
+            describe_register(profile, register),
+            describe_help(profile, register)
+        )),
+        (None, Some(call)) => {
+            let caller = names.function_at(*call).filter(|caller| caller.name != MAIN);
+            let help = caller.map(|caller| format!("; {}", describe_stubbing(&caller.name))).unwrap_or_default();
+            let (at, call) = (place(names, *pc), place(names, *call));
+            Some(format!(
+                "{share} of all instructions were an endless loop at {at}, which was called at {call}; {new}{help}"
+            ))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The functions by which a suite may allow that the firmware stands still: the one that goes round, the one that reads the
+/// register, and what is inlined there.
+pub fn standing_functions(profile: &Profile) -> Vec<&str> {
+    let Some(Standstill { pc, register, .. }) = &profile.facts.only.standstill else { return Vec::new() };
+    let names = &profile.names;
+    let places = [Some(*pc), register.as_ref().map(|register| register.pc)];
+    let at = |pc: u64| {
+        let inlined = names.frames_at(pc).iter().filter_map(|frame| names.strings.get(frame.function as usize));
+        names.function_at(pc).map(|function| function.name.as_str()).into_iter().chain(inlined.map(String::as_str))
+    };
+    let mut functions: Vec<&str> = places.into_iter().flatten().flat_map(at).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    functions
+}
+
+/// The function that nothing can be put in place of: what the firmware is built to do.
+const MAIN: &str = "main";
+
+/// Words of the names of devices that firmware reads its console by.
+const SERIAL: [&str; 4] = ["uart", "usart", "serial", "pl011"];
+
+/// What helps where firmware waits for a register.
+fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
+    let is_serial = |name: &str| SERIAL.iter().any(|word| name.to_ascii_lowercase().contains(word));
+    if let Some(Device::Named(name)) = &register.device
+        && is_serial(name)
+    {
+        return format!("; {TYPING}");
+    }
+    let function = profile.names.function_at(register.pc).filter(|function| function.name != MAIN);
+    function.map(|function| format!("; {}", describe_stubbing(&function.name))).unwrap_or_default()
+}
+
+/// How a function is left out.
+fn describe_stubbing(name: &str) -> String {
+    let (plain, with_value) = (quoted(name), quoted(&format!("{name}=VALUE")));
+    format!("--stub {plain} has it return at once, --stub {with_value} with a value")
 }
 
 /// A fault that came so late that nothing can be said of what follows it.
@@ -109,21 +180,36 @@ fn describe_handler(profile: &Profile) -> Option<String> {
 /// The register that alone was read.
 fn describe_poll(profile: &Profile) -> Option<String> {
     let only = profile.facts.only.poll.as_ref()?;
-    let device = only.device.as_ref().map(|device| match device {
+    let since = group(only.since_insns);
+    let (register, help) = (describe_register(profile, only), describe_help(profile, only));
+    Some(format!("since instruction {since} nothing was done but to poll {register}{help}"))
+}
+
+/// A register that was read over and over, and what was found.
+fn describe_register(profile: &Profile, register: &OnlyPoll) -> String {
+    let device = register.device.as_ref().map(|device| match device {
         Device::None => " (this machine has no device there)".to_owned(),
         Device::Stub(name) => format!(" (QEMU has only a stand-in there, {name:?})"),
         Device::Named(name) => format!(" ({name:?})"),
     });
-    Some(format!(
-        "since instruction {} nothing was done but to poll {}{}: it was {:#x} each of {} times at {}",
-        group(only.since_insns),
-        Hex(only.address),
+    format!(
+        "{}{}: it was {:#x} each of {} times at {}",
+        Hex(register.address),
         device.unwrap_or_default(),
-        only.value,
-        group(only.times),
-        place(&profile.names, only.pc)
-    ))
+        register.value,
+        group(register.times),
+        place(&profile.names, register.pc)
+    )
 }
+
+/// How input is given to firmware that waits for some; None: what it was to be given is the reader's matter.
+fn describe_typing(facts: &Facts) -> Option<&'static str> {
+    let is_given = facts.input_begun == facts.input.len() as u64;
+    is_given.then_some(TYPING)
+}
+
+/// How input is given.
+const TYPING: &str = "where it waits for input, --input-after 'PROMPT:TEXT' types some";
 
 /// Says that nothing was measured because the window never opened, where it is so.
 pub fn describe_unopened(profile: &Profile) -> Option<String> {

@@ -633,9 +633,10 @@ mod tests {
         );
         // A polled task begins in the middle, and is still called.
         let mut profile = tree(STEP, 20);
-        profile
-            .tree
-            .insert(3, crate::profile::Node { parent: 3, kind: NodeKind::Root { task: 1 }, insns: 0, calls: 0 });
+        profile.tree.insert(
+            3,
+            crate::profile::Node { parent: 3, kind: NodeKind::Root { task: 1 }, via: None, insns: 0, calls: 0 },
+        );
         profile.tree[4].parent = 4;
         assert!(has_exact_tree(&profile));
         profile.tree[4].calls = 12;

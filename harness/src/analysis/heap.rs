@@ -13,8 +13,10 @@ use wire::definition::FrameKind;
 use wire::heap::{Event, What};
 
 use crate::analysis::calltree::CallTree;
+use crate::analysis::copies;
 use crate::analysis::metrics::stable_name;
 use crate::analysis::stacks::View;
+use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
 use crate::profile::heap::Heap;
 
@@ -630,29 +632,70 @@ pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
 /// Methods of Rust's allocators, which `__rust_alloc` and its like call, as far as the compiler has not inlined these.
 const METHODS: [&str; 4] = ["alloc", "alloc_zeroed", "dealloc", "realloc"];
 
-/// Calls of a Rust allocator's methods that did not come by a function that was followed; with the name of the method
-/// that has most. What they did is not known.
-pub fn unfollowed(profile: &Profile) -> Option<(String, u64)> {
-    let functions = &profile.heap.as_ref()?.functions;
+/// Calls of a Rust allocator's methods that did not come by a function that was followed. What they did is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// How many there were of each method, by its name.
+    pub calls: BTreeMap<String, u64>,
+    /// What they would have done.
+    pub lost: Lost,
+}
+
+/// What a run's heap lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Calls that allocate: what was asked for and held is more.
+    pub allocations: bool,
+    /// Calls that free: what was held is less.
+    pub frees: bool,
+}
+
+impl Lost {
+    /// What a function's calls lack where they are lost.
+    pub fn of(kind: Kind) -> Lost {
+        Lost { allocations: kind == Kind::Alloc, frees: kind == Kind::Free }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn or(self, other: Lost) -> Lost {
+        Lost { allocations: self.allocations || other.allocations, frees: self.frees || other.frees }
+    }
+}
+
+/// Calls around the functions that were followed; none where all came by them.
+///
+/// A method that is not written for an allocator is the trait's own, which passes on: `realloc` and `alloc_zeroed` call
+/// `alloc`. What only functions call that are followed is part of them.
+pub fn unfollowed(profile: &Profile) -> Unfollowed {
+    let mut unfollowed = Unfollowed::default();
+    let Some(heap) = &profile.heap else { return unfollowed };
+    let inside = copies::enclosed(profile, heap.functions.iter().copied().collect());
     let method = |address: u64| {
         let function = profile.names.function_at(address)?;
-        let (_, method) = function.name.split_once("GlobalAlloc>::")?;
-        let is_one = METHODS.contains(&stable_name(method));
-        (is_one && !functions.contains(&function.start)).then_some(function)
+        let name = &function.name;
+        // Mangled as before Rust 1.96, the trait's own has no type.
+        let (_, method) = name.split_once("GlobalAlloc>::").or_else(|| name.split_once("GlobalAlloc::"))?;
+        let method = METHODS.into_iter().find(|known| *known == stable_name(method))?;
+        (!heap.functions.contains(&function.start)).then_some((method, function))
     };
-    let is_followed = |address: u64| {
-        let function = profile.names.function_at(address);
-        function.is_some_and(|function| functions.contains(&function.start)) || method(address).is_some()
-    };
-    let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
-    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| !is_followed(arc.site)) {
-        if let Some(function) = method(arc.target) {
-            *calls.entry(stable_name(&function.name)).or_default() += arc.count;
+    let start = |address: u64| profile.names.function_at(address).map(|function| function.start);
+    let is_followed = |site: u64| start(site).is_some_and(|start| inside.contains(&start)) || method(site).is_some();
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0 && !is_followed(arc.site))
+    {
+        if let Some((method, function)) = method(arc.target) {
+            *unfollowed.calls.entry(stable_name(&function.name).to_owned()).or_default() += arc.count;
+            let (frees, allocations) = (["dealloc", "realloc"].contains(&method), method != "dealloc");
+            unfollowed.lost = unfollowed.lost.or(Lost { allocations, frees });
         }
     }
-    let total = calls.values().sum();
-    let (name, _) = calls.into_iter().max_by_key(|&(_, calls)| calls)?;
-    Some((name.to_owned(), total))
+    unfollowed
+}
+
+/// What the heap of a profile lacks, of all kinds. A block that is given out again while it is held was freed unseen.
+pub fn lost(profile: &Profile, found: &HeapUse) -> Lost {
+    let is_reissued = Lost { allocations: false, frees: found.reissued > 0 };
+    is_reissued.or(unfollowed(profile).lost).or(copies::unfollowed(profile).lost())
 }
 
 /// The use by something that sites have, in the order of that.
@@ -785,6 +828,54 @@ mod tests {
         let points: Vec<_> = found.history.iter().map(|point| (point.at_insns, point.largest_free_bytes)).collect();
         assert_eq!(points, [(2, 0xd0), (4, 0x70), (5, 0x70)]);
         assert_eq!(found.history[1].high_water_bytes, 0x90);
+    }
+
+    /// `main` calls `grow`, which is Rust's allocator or was inlined into it; where 0x100 is followed, that is.
+    fn rust(names: [&str; 3], arcs: &[(u64, u64)]) -> Profile {
+        let mut profile = empty().function("main", 0x40, 0x20).insn(0x40, 10);
+        for (name, start) in names.into_iter().zip([0x100, 0x200, 0x300]) {
+            profile = profile.function(name, start, 0x10);
+        }
+        for &(site, target) in arcs {
+            profile = profile.arc((site, target), Some(site + 4), true, 7);
+        }
+        profile.heap = Some(Heap { functions: vec![0x100], ..Heap::default() });
+        profile
+    }
+
+    #[test]
+    fn methods_that_pass_on_are_part_of_the_function_that_called_them() {
+        let calls = [(0x44, 0x100), (0x104, 0x200), (0x204, 0x300)];
+        for [realloc, alloc] in [
+            ["core::alloc::global::GlobalAlloc::realloc", "<app::Heap as core::alloc::global::GlobalAlloc>::alloc"],
+            [
+                "core::alloc::global::GlobalAlloc::realloc::h0123456789abcdef",
+                "<app::Heap as core::alloc::global::GlobalAlloc>::alloc",
+            ],
+            [
+                "<app::Heap as core::alloc::global::GlobalAlloc>::realloc",
+                "<app::Heap as core::alloc::global::GlobalAlloc>::alloc",
+            ],
+            // Without optimisation there is a function between them.
+            ["app::with_lock::{closure#0}", "<app::Heap as core::alloc::global::GlobalAlloc>::alloc"],
+        ] {
+            let passes = rust(["__rust_realloc", realloc, alloc], &calls);
+            assert_eq!(unfollowed(&passes), Unfollowed::default(), "{realloc}");
+        }
+    }
+
+    #[test]
+    fn methods_that_are_called_from_elsewhere_are_missed_by_what_they_do() {
+        let alloc = "<app::Heap as core::alloc::global::GlobalAlloc>::alloc";
+        let names = |method| ["__rust_alloc", method, alloc];
+        let around = |method, calls: &[(u64, u64)]| unfollowed(&rust(names(method), calls));
+        let realloc = around("core::alloc::global::GlobalAlloc::realloc", &[(0x44, 0x200), (0x204, 0x300)]);
+        assert_eq!(realloc.calls, [("core::alloc::global::GlobalAlloc::realloc".to_owned(), 7)].into(), "once");
+        assert_eq!(realloc.lost, Lost { allocations: true, frees: true });
+        let dealloc = around("<app::Heap as core::alloc::global::GlobalAlloc>::dealloc", &[(0x44, 0x200)]);
+        assert_eq!(dealloc.lost, Lost { allocations: false, frees: true });
+        let both = around("app::grow", &[(0x44, 0x100), (0x104, 0x200), (0x204, 0x300), (0x48, 0x200)]);
+        assert_eq!((both.calls.len(), both.lost), (1, Lost { allocations: true, frees: false }));
     }
 
     #[test]

@@ -715,7 +715,7 @@ mod tests {
     #[test]
     fn inclusive_counts_recursion_once_and_interrupts_not() {
         let mut profile = empty().function("f", 0x40, 4).function("g", 0x80, 4).insn(0x40, 10).insn(0x80, 5);
-        let node = |parent, kind, insns| Node { parent, kind, insns, calls: 1 };
+        let node = |parent, kind, insns| Node { parent, kind, via: None, insns, calls: 1 };
         let function = |entry| NodeKind::Function { entry };
         profile.tree = vec![
             node(0, NodeKind::Root { task: 0 }, 0),
@@ -741,7 +741,8 @@ mod tests {
             .function("f::{closure#1}", 0x50, 4)
             .function("sort::<u8>", 0x60, 4)
             .function("sort::<u16>", 0x70, 4);
-        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, insns: 10, calls: 1 };
+        let node =
+            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
         profile.tree = vec![node(0, 0x40), node(1, 0x50), node(2, 0x60), node(3, 0x70), node(4, 0x60)];
         profile = [0x40, 0x50, 0x60, 0x70].into_iter().fold(profile, |profile, pc| profile.insn(pc, 10));
         let metrics = Metrics::of(&profile);

@@ -23,6 +23,7 @@ pub mod place;
 mod rtic;
 pub mod source;
 pub mod stacks;
+pub mod standstill;
 pub mod time;
 pub mod timeline;
 pub mod trace;

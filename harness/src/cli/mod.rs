@@ -51,7 +51,8 @@ const LONG_VERSION: &str = concat!(
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
-stuck, faulting only; its own counts differ under --strict; an expectation of a suite is not met); \
+stuck, faulting only; under --strict its own counts differ, calls disprove stacks or tree, or it stands still; \
+an expectation of a suite is not met); \
 2 usage or bad input; 3 a regression threshold was crossed; 4 a limit, timeout or output bound ended the run; \
 5 the emulator could not run. \
 `harness run` has its own: see `harness run --help`.";
@@ -597,7 +598,8 @@ pub struct ProfileArgs {
     /// Print the profile as JSON instead of tables, as `harness export --format json` does
     #[arg(long)]
     pub json: bool,
-    /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones
+    /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones, when the calls disprove call
+    /// stacks or the exact call tree, or when the firmware stands still
     #[arg(long)]
     pub strict: bool,
     /// Settings of the run.

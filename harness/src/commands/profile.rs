@@ -124,20 +124,24 @@ fn code(profile: &Profile) -> ExitCode {
     if describe::describe_unopened(profile).is_some() { code.min(ExitCode::Firmware) } else { code }
 }
 
-/// Whether `--strict` makes the run a failure, and why; settles the exit code.
-fn strictly(check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Option<String> {
-    if !options.strict || check.counts_agree() {
-        return None;
+/// Why `--strict` makes the run a failure, where it does; settles the exit code.
+fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Vec<String> {
+    let counts = (!check.counts_agree()).then(|| match check.faults.is_empty() {
+        true => "the counts differ",
+        false => "the calls disprove what a warning names",
+    });
+    let standstill = profile.facts.only.standstill.as_ref().map(|_| "the firmware stands still");
+    let whys: Vec<&str> = counts.into_iter().chain(standstill).filter(|_| options.strict).collect();
+    if !whys.is_empty() {
+        *code = (*code).min(ExitCode::Firmware);
     }
-    *code = (*code).min(ExitCode::Firmware);
-    let what = if check.faults.is_empty() { "the counts differ" } else { "the calls disprove what a warning names" };
-    Some(format!("{what}, and --strict makes that a failure"))
+    whys.into_iter().map(|why| format!("{why}, and --strict makes that a failure")).collect()
 }
 
 /// Says on standard error what went wrong, if anything, and settles the exit code.
 fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
     let check = crosscheck::check(profile, &functions::table(profile));
-    let strictly = strictly(&check, options, code);
+    let strictly = strictly(profile, &check, options, code);
     let mut lines: Vec<String> = describe::describe_trouble(profile).into_iter().collect();
     lines.extend(evidence::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
     lines.extend(describe::describe_unopened(profile));
@@ -154,11 +158,11 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
 fn show(profile: &Profile, options: &Options, directory: &Path, is_verbose: bool, code: &mut ExitCode) -> Result<()> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
-    let strictly = strictly(&crosscheck, options, code);
+    let strictly = strictly(profile, &crosscheck, options, code);
     let mut out = Folded::new(terminal::stdout(), terminal::width_columns());
     let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide, is_verbose };
     overview::write(profile, &table, &crosscheck, size, None, &mut out)?;
-    if let Some(line) = strictly {
+    for line in strictly {
         writeln!(out, "{line}")?;
     }
     let is_there = |file: &&str| options.flamechart || *file != FLAMECHART;

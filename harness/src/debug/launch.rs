@@ -97,6 +97,7 @@ impl Launch {
             options: &self.options,
             icount_shift: self.options.icount_shift.unwrap_or(self.loaded.choice.machine.shift),
             functions: &[],
+            inlined_calls: &[],
             from: &[],
             until: &[],
             spans: &[],

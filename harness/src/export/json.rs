@@ -378,7 +378,9 @@ struct JsonNode {
     task: Option<u32>,
     /// First address of a function; number of an exception, on RISC-V mcause.
     address: Option<Address>,
-    /// Instructions in the node itself, without called functions.
+    /// An address in the caller at which the functions are inlined that made the call; null: it made the call itself.
+    via: Option<Address>,
+    /// Instructions there and not in what it called.
     insns: u64,
     /// Entries.
     calls: u64,
@@ -504,7 +506,7 @@ struct JsonZoneCounts {
     own_insns: u64,
     /// Instructions of the shortest time.
     min_insns: u64,
-    /// Mean of the instructions, rounded down.
+    /// Mean of the instructions, rounded.
     mean_insns: u64,
     /// Instructions of the longest time.
     max_insns: u64,
@@ -949,7 +951,8 @@ impl JsonNode {
             NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
             NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
         };
-        JsonNode { parent: node.parent.checked_sub(1), kind, task, address, insns: node.insns, calls: node.calls }
+        let &profile::Node { parent, via, insns, calls, .. } = node;
+        JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls }
     }
 }
 

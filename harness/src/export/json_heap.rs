@@ -4,13 +4,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::json::Address;
-use crate::analysis::heap::{self, Held, Misuse, Point, Use, Wrong};
+use crate::analysis::heap::{self, Held, Lost, Misuse, Point, Use, Wrong};
 use crate::analysis::stacks::View;
 use crate::profile::Profile;
 
 /// Heap in the window, by calls of the firmware's allocation functions (--heap).
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Heap {
+    /// Calls that allocate were missed: what was allocated and held is more.
+    lost_allocations: bool,
+    /// Calls that free were missed: what was held is less.
+    lost_frees: bool,
     /// All call paths together.
     total: Counts,
     /// Most bytes held at once: the peak.
@@ -174,7 +178,10 @@ impl Heap {
             start: Address(extent.start),
             end: Address(extent.end),
         });
+        let Lost { allocations, frees } = heap::lost(profile, &found);
         Some(Heap {
+            lost_allocations: allocations,
+            lost_frees: frees,
             total: (&found.total).into(),
             peak: found.peak.into(),
             peak_at_insns: found.peak_at_insns,

@@ -208,6 +208,8 @@ struct Contexts<'p> {
     of_frames: Vec<Around>,
     /// Location of each node of the exact tree; 0: none.
     of_nodes: Vec<u64>,
+    /// Of code that is inlined into a function and calls another one, by address.
+    of_calls: HashMap<u64, u64>,
     not_sampled: u64,
     no_function: u64,
     /// Labels of tasks by number; empty without tasks.
@@ -249,6 +251,7 @@ impl<'p> Contexts<'p> {
             }
         });
         let of_nodes = of_nodes.collect();
+        let of_calls = profile.tree.iter().filter_map(|node| Some((node.via?, tables.code(node.via?)))).collect();
         let mut irqs = vec![None; labels.keys().last().map_or(0, |&last| last as usize + 1)];
         for (location, label) in labels {
             irqs[location as usize] = Some(label);
@@ -258,7 +261,7 @@ impl<'p> Contexts<'p> {
         let tasks = tasks.into_iter().chain(names).map(|name| tables.label("task", &name));
         let tasks = tasks.collect();
         let (not_sampled, no_function) = (tables.named(NOT_SAMPLED), tables.named(NO_FUNCTION));
-        Contexts { profile, fold_irqs, of_frames, of_nodes, not_sampled, no_function, tasks, irqs }
+        Contexts { profile, fold_irqs, of_frames, of_nodes, of_calls, not_sampled, no_function, tasks, irqs }
     }
 
     /// First address of the function that made the call, or was interrupted, at a frame.
@@ -314,6 +317,8 @@ impl<'p> Contexts<'p> {
             }
             Context::Node(mut number) => {
                 let (mut innermost, mut outermost) = (true, false);
+                // The call that the function around is seen at.
+                let mut call = None;
                 while let Some(index) = number.checked_sub(1)
                     && let Some(node) = self.profile.tree.get(index as usize)
                 {
@@ -332,8 +337,10 @@ impl<'p> Contexts<'p> {
                         if innermost && leaf.is_none() && !matches!(node.kind, NodeKind::Function { .. }) {
                             locations.push(self.no_function);
                         }
-                        add(self.of_nodes[index as usize], locations);
+                        let at_call = call.and_then(|call| self.of_calls.get(&call));
+                        add(*at_call.unwrap_or(&self.of_nodes[index as usize]), locations);
                     }
+                    call = node.via;
                     innermost = false;
                     number = if outermost { 0 } else { node.parent };
                 }

@@ -15,7 +15,7 @@ use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
-use crate::text::number::{group, parse_millionths, parse_number, percent};
+use crate::text::number::{group, mean, parse_millionths, parse_number, percent};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -518,7 +518,7 @@ fn span(
         Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
         Of::Mean => {
             let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
-            sum.checked_div(count).unwrap_or(0)
+            mean(sum, count).unwrap_or(0)
         }
     })
 }
@@ -719,7 +719,8 @@ mod tests {
     fn instances_that_call_each_other_count_once() {
         let mut profile = empty().function("sort::<u8>", 0x40, 4).function("sort::<u16>", 0x50, 4);
         profile = profile.insn(0x40, 10).insn(0x50, 10);
-        let node = |parent, entry| Node { parent, kind: NodeKind::Function { entry }, insns: 10, calls: 1 };
+        let node =
+            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
         profile.tree = vec![node(0, 0x40), node(1, 0x50)];
         let holds = |text: &str| assert!(check(&profile, text).holds, "{:?}", check(&profile, text));
         holds("inclusive(\"sort\") == 20");

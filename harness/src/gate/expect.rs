@@ -1,10 +1,12 @@
 //! What a suite expects of a run itself: how it ends and what it prints.
 
+use globset::Glob;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::describe;
+use crate::analysis::metrics::key_name;
 use crate::exit_code::ExitCode;
 use crate::profile::{End, Profile};
 use crate::text::number::group;
@@ -20,6 +22,8 @@ pub struct Expect {
     pub console_not: Vec<ExpectedText>,
     /// The firmware's own counts must be the exact ones.
     pub strict: bool,
+    /// Functions in which the firmware may stand still.
+    pub polls: Vec<Glob>,
 }
 
 /// How a run must end.
@@ -187,6 +191,8 @@ pub enum FindingKind {
     Run,
     /// How the run ends.
     Ending,
+    /// That the firmware does something to the end of its window.
+    Progress,
     /// What is printed.
     Console,
     /// That the firmware's own counts are the exact ones.
@@ -221,6 +227,25 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
         false => Finding::failed(FindingKind::Ending, expected, ended, message),
     };
     (finding.at(place), code)
+}
+
+/// That the firmware stood still, where it did, held against where it may.
+pub fn progress(expect: &Expect, profile: &Profile) -> Option<Finding> {
+    let stood = describe::describe_standstill(profile)?;
+    let functions = describe::standing_functions(profile);
+    let is_meant = |polls: &Glob, name: &str| polls.compile_matcher().is_match(name) || polls.glob() == name;
+    let is_allowed = functions.iter().any(|name| {
+        expect.polls.iter().any(|polls| [*name, &*key_name(name)].into_iter().any(|name| is_meant(polls, name)))
+    });
+    let expected = "something is done to the end of the window";
+    if is_allowed {
+        return Some(Finding::met(FindingKind::Progress, expected, stood));
+    }
+    let wait = functions.first().map(|name| format!("; where it may wait: polls = [{:?}]", key_name(name)));
+    let message = format!("the firmware stands still: {stood}{}", wait.unwrap_or_default());
+    let pc = profile.facts.only.standstill.as_ref().map(|standstill| standstill.pc);
+    let place = pc.and_then(|pc| profile.names.line_at(pc)).map(|(file, line)| (file.to_owned(), line));
+    Some(Finding::failed(FindingKind::Progress, expected, stood, message).at(place))
 }
 
 /// What was printed, held against what was expected.

@@ -308,6 +308,7 @@ impl Session {
             profile: Some(directory),
             console_tail: Vec::new(),
         };
+        result.findings.extend(expect::progress(&case.expect, profile));
         result.findings.extend(expect::console(&case.expect, profile, console));
         let mut new = Baseline::of(profile);
         if matches!(facts.end, End::For | End::MaxInsns) {
@@ -417,6 +418,10 @@ impl Session {
 
 /// What is to be said of a run that is no failure: that it did nothing but to poll, or faulted last.
 fn trouble(profile: &Profile) -> Option<String> {
+    if profile.facts.only.standstill.is_some() {
+        // Said as what was expected, or was not.
+        return None;
+    }
     let line = describe::describe_trouble(profile)?;
     // What is none has ended the run, and is said as its end.
     line.strip_prefix("warning: ").map(str::to_owned)

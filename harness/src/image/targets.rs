@@ -57,6 +57,13 @@ impl Targets {
     }
 }
 
+/// Where calls return to, sorted; what data there is among the code is none. `functions` as in [`Targets::find`].
+pub fn returns(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Vec<u64> {
+    let code = Code { isa, segments, load_bias };
+    let returns: BTreeSet<u64> = functions.iter().flat_map(|function| code.walk(function).returns).collect();
+    returns.into_iter().collect()
+}
+
 struct Code<'a> {
     isa: Isa,
     segments: &'a [Segment],
@@ -70,6 +77,8 @@ struct Walk {
     targets: Vec<u64>,
     /// Targets of its calls, and of jumps whose target takes two instructions.
     called: Vec<u64>,
+    /// Where they return to.
+    returns: Vec<u64>,
     /// Branches to its start, each with the address after it.
     loops: Vec<(u64, u64)>,
     /// Whether every jump's target is known from the code.
@@ -111,10 +120,15 @@ impl Code<'_> {
             match insn.flow {
                 Flow::Call { target } => {
                     walk.called.push(target);
+                    walk.returns.push(next);
                     open.push(next);
                 }
-                Flow::Next | Flow::It { .. } | Flow::IndirectCall { .. } => open.push(next),
-                // A return may be conditional (Thumb IT), so the code after it is followed in any case.
+                Flow::IndirectCall { .. } => {
+                    walk.returns.push(next);
+                    open.push(next);
+                }
+                Flow::Next | Flow::It { .. } => open.push(next),
+                // A return may be conditional (Thumb IT): what follows is looked at all the same.
                 Flow::Return => open.push(next),
                 Flow::Jump { target } => {
                     walk.targets.push(target);

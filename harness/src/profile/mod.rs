@@ -19,6 +19,8 @@ pub use wire::definition::SpanKind;
 use wire::definition::{self, Definition, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
+use crate::text::number::mean;
+
 pub(crate) mod bounds;
 mod facts;
 pub mod files;
@@ -126,7 +128,10 @@ pub struct Node {
     pub parent: u32,
     /// Function, exception, or root of a task.
     pub kind: NodeKind,
-    /// Instructions in this function itself, without the functions that it called.
+    /// An address in the caller at which the functions are inlined that made the call. None: the caller itself did, or
+    /// it is not told.
+    pub via: Option<u64>,
+    /// Instructions in this function and not in one that it called.
     pub insns: u64,
     /// Entries.
     pub calls: u64,
@@ -163,7 +168,7 @@ impl Span {
 
     /// Mean duration in instructions, rounded down; 0 without spans.
     pub fn mean_insns(&self) -> u64 {
-        self.sum_insns.checked_div(self.count).unwrap_or(0)
+        mean(self.sum_insns, self.count).unwrap_or(0)
     }
 
     /// Adds the counts of another vCPU.
@@ -313,8 +318,8 @@ impl Profile {
         for &StackFrame { parent, kind } in &self.stacks {
             Definition::Frame { parent, kind }.put(&mut trees)?;
         }
-        for &Node { parent, kind, .. } in &self.tree {
-            Definition::Node { slot: FIRST_DEFINED, parent, kind }.put(&mut trees)?;
+        for &Node { parent, kind, via, .. } in &self.tree {
+            Definition::Node { slot: FIRST_DEFINED, parent, kind, via: via.unwrap_or(0) }.put(&mut trees)?;
         }
         for &Span { kind, .. } in &self.spans {
             Definition::Span { slot: FIRST_DEFINED, kind }.put(&mut trees)?;
@@ -370,9 +375,9 @@ impl Profile {
         for definition in definition::Decoder::new(&body.trees) {
             match definition? {
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
-                Definition::Node { parent, kind, .. } => {
+                Definition::Node { parent, kind, via, .. } => {
                     let &(insns, calls) = counts.next().context("the profile's call tree is cut short")?;
-                    tree.push(Node { parent, kind, insns, calls });
+                    tree.push(Node { parent, kind, via: Some(via).filter(|&via| via != 0), insns, calls });
                 }
                 Definition::Span { kind, .. } => {
                     let &[count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns] =

@@ -12,6 +12,21 @@ pub struct Only {
     pub handler: Option<OnlyHandler>,
     /// Device register that was read over and over.
     pub poll: Option<OnlyPoll>,
+    /// One loop took most of the window, and nothing new executed in its second half, whatever interrupts did.
+    pub standstill: Option<Standstill>,
+}
+
+/// A loop that waits for what does not come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standstill {
+    /// Its first instruction, in the function that went on in the whole second half of the window.
+    pub pc: u64,
+    /// Instructions of the window that it took, with what it calls.
+    pub insns: u64,
+    /// The register of a device that it reads; None: it has no end.
+    pub register: Option<OnlyPoll>,
+    /// Where the call is that led to an endless loop and was to return.
+    pub call: Option<u64>,
 }
 
 /// Exception handler that was entered and not left.

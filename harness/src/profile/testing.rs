@@ -244,7 +244,7 @@ impl Profile {
 
     /// Adds the next node of the exact tree.
     pub(crate) fn node(mut self, parent: u32, kind: NodeKind, insns: u64) -> Profile {
-        self.tree.push(Node { parent, kind, insns, calls: 1 });
+        self.tree.push(Node { parent, kind, via: None, insns, calls: 1 });
         self
     }
 

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Zones, phases and marks with their counts. Name number n is `names[n - 1]`.
+use crate::text::number::mean;
+
+/// What the firmware names, and what came of it. A name n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// Names of zones, phases and marks, sorted.
@@ -72,7 +74,7 @@ pub struct ZoneCounts {
 impl ZoneCounts {
     /// Mean duration in instructions, rounded down; 0 without any.
     pub fn mean_insns(&self) -> u64 {
-        self.sum_insns.checked_div(self.calls).unwrap_or(0)
+        mean(self.sum_insns, self.calls).unwrap_or(0)
     }
 
     /// Adds the counts of another context or vCPU.
@@ -118,9 +120,10 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Mean of the values, rounded towards zero.
+    /// Mean of the values, rounded, halves away from zero.
     pub fn mean(&self) -> i64 {
-        i64::try_from(self.count).ok().and_then(|count| self.sum.checked_div(count)).unwrap_or(0)
+        let mean = mean(self.sum.unsigned_abs(), self.count).unwrap_or(0);
+        i64::try_from(mean).map_or(i64::MIN, |mean| mean * self.sum.signum())
     }
 }
 

@@ -17,7 +17,7 @@ use wire::request::Request;
 use crate::error::{EmulatorError, InputError};
 use crate::image::mcount;
 use crate::profile::in_target::Table;
-use crate::profile::only::Only;
+use crate::profile::only::{Only, OnlyPoll};
 use crate::profile::{End, InTarget};
 use crate::run::deadline::Deadline;
 use crate::run::ending::{self, end, never_ran};
@@ -44,6 +44,9 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How often in a row a CPU that sleeps may be found to be woken by nothing, while QEMU is busy with its timers.
 const TICKING: u32 = 3;
 
+/// What is said of a QEMU that is busy, executes nothing, and does not answer.
+const NO_ANSWER: &str = "it executes no instruction any more, and its monitor does not answer";
+
 /// How long a program may say nothing before it is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +61,8 @@ pub struct Outcome {
     pub end: End,
     /// What alone the firmware did up to then.
     pub only: Only,
+    /// Registers of devices that were read over and over, up to the end.
+    pub polls: Vec<OnlyPoll>,
     /// What the firmware counted itself.
     pub in_target: Option<InTarget>,
     /// Why it is not known which memory the machine has; None: it is.
@@ -183,6 +188,7 @@ impl Plan<'_> {
         }
         let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
         let only = self.only(&records, ended_at, start.tree());
+        let polls = self.polls(&records, start.tree());
         let end = ending::judged(end, &only, &records);
         // What QEMU cannot write to the console it loses without a word.
         let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
@@ -190,7 +196,7 @@ impl Plan<'_> {
         let unread_memory = start.unread().cloned();
         // Nothing was read where QEMU has another file there.
         let read_bytes = standard_input.stream_position().unwrap_or(0);
-        Ok(Outcome { qemu_version, records, end, only, in_target, unread_memory, read_bytes })
+        Ok(Outcome { qemu_version, records, end, only, polls, in_target, unread_memory, read_bytes })
     }
 
     /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for, and where it has no
@@ -315,7 +321,18 @@ impl Plan<'_> {
             match still.look(progress, || process.cpu_use()) {
                 None => {}
                 Some(Still::Stuck) => {
-                    let registers = process.ask("info registers").unwrap_or_default();
+                    let Some(registers) = process.ask("info registers") else {
+                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        if let Some(status) = process.wait(LAST_WORDS)? {
+                            return Ok((status, None));
+                        }
+                        // A device's timer may be set anew for ever while the CPU sleeps: QEMU's lock is then never free.
+                        let end = match watch.as_ref().and_then(|watch| watch.waits_at(progress.insns)) {
+                            Some(pc) => End::Asleep { pc },
+                            None => End::EmulatorFailed { message: NO_ANSWER.to_owned() },
+                        };
+                        return Ok((process.end()?, Some(end)));
+                    };
                     let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
                     let Some(pc) = pc else {
                         // About to end, or asleep while timers tick: they may wake it after a long time, and mostly never.

@@ -10,7 +10,7 @@ use crate::profile::only::{Only, OnlyHandler, OnlyPoll, is_long};
 use crate::run::fault::{describe_fault, fault_address, riscv_fault};
 use crate::run::memory;
 use crate::run::plan::Plan;
-use crate::run::records::Records;
+use crate::run::records::{Poll, Records};
 
 /// Most instructions between two reads of a register that nothing but waits for it.
 const POLL_INSNS: u64 = 64;
@@ -28,7 +28,20 @@ impl Plan<'_> {
             // Any handler may be what runs as a window ends, and many a fault is mended by its handler.
             handler.is_fault || pc.is_some_and(|pc| self.only_loops(handler.since_insns, pc, records))
         });
-        Only { handler, poll: only_poll(records, tree) }
+        Only { handler, poll: only_poll(records, tree), standstill: None }
+    }
+
+    /// The registers that were read over and over; `tree` is the machine's memory tree.
+    pub(super) fn polls(&self, records: &Records, tree: &str) -> Vec<OnlyPoll> {
+        let polls = records.polls.iter().map(|&Poll { pc, address, value, since_insns, times }| OnlyPoll {
+            pc,
+            address,
+            value,
+            times,
+            since_insns,
+            device: memory::device_at(tree, address),
+        });
+        polls.collect()
     }
 
     fn only_handler(&self, records: &Records, tree: &str) -> Option<OnlyHandler> {

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use wire::request::InlinedCall;
+
 use crate::image::{Image, mcount, unwind};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
@@ -49,6 +51,8 @@ pub struct Plan<'a> {
     pub icount_shift: u8,
     /// Addresses of the firmware's functions, sorted.
     pub functions: &'a [Range<u64>],
+    /// Calls of inlined code, for the exact call tree.
+    pub inlined_calls: &'a [InlinedCall],
     /// Addresses that open the window.
     pub from: &'a [u64],
     /// Addresses that close it.

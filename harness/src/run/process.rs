@@ -241,6 +241,12 @@ impl Process {
         self.reap()
     }
 
+    /// Ends a QEMU that does not answer. Its records are complete but for the block that it was in.
+    pub fn end(&mut self) -> Result<ExitStatus> {
+        self.kill();
+        self.reap()
+    }
+
     /// Whether it has ended. It is not reaped: until then the group's number is no other's.
     fn has_ended(&self) -> Result<bool> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;

@@ -64,8 +64,27 @@ pub struct Records {
     pub zones: Zones,
     /// Phases and slices, without how long a slice is.
     pub parts: Parts,
+    /// What had been counted when half of the window was over, by vCPU; empty where it is not known how long that was to be.
+    pub half: Vec<VcpuCounts>,
+    /// Registers of devices that were read over and over, up to the end.
+    pub polls: Vec<Poll>,
     /// What the firmware asked of the host.
     pub notes: Vec<Note>,
+}
+
+/// A register of a device that one instruction read over and over, and found the same each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Address of the register.
+    pub address: u64,
+    /// What it read.
+    pub value: u64,
+    /// Instructions of the window up to the first of these reads.
+    pub since_insns: u64,
+    /// How often.
+    pub times: u64,
 }
 
 impl Records {
@@ -149,6 +168,11 @@ impl Records {
         };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
+        let counts_half = fs::read(directory.join(wire::COUNTERS_HALF)).unwrap_or_default();
+        // None: defined later.
+        let half = |slot, vcpu| counters::get(&counts_half, slot, vcpu, vcpus).unwrap_or(0);
+        let mut half_builders = vec![Builder::default(); if counts_half.is_empty() { 0 } else { vcpus as usize }];
+        let mut polls = Vec::new();
         let is_cut = control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0;
         let mut growing = BTreeMap::new();
         for definition in definition::Decoder::new(&definitions) {
@@ -160,6 +184,9 @@ impl Records {
                 Definition::Segment { slot, pc, sizes, transfer } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
+                    }
+                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
+                        builder.segment(pc, &sizes, transfer, half(slot, vcpu));
                     }
                     // None: defined later.
                     let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
@@ -174,6 +201,9 @@ impl Records {
                 Definition::Arc { slot, site, target, return_addr, kind } => {
                     for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
                         builder.arc(site, target, return_addr, kind, counter(slot, vcpu)?);
+                    }
+                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
+                        builder.arc(site, target, return_addr, kind, half(slot, vcpu));
                     }
                 }
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
@@ -201,12 +231,16 @@ impl Records {
                         task.is_idle = true;
                     }
                 }
-                Definition::Node { slot, parent, kind } => tree.push(Node {
+                Definition::Node { slot, parent, kind, via } => tree.push(Node {
                     parent,
                     kind,
+                    via: Some(via).filter(|&via| via != 0),
                     insns: sum(slot + NodeCounter::Insns as u32)?,
                     calls: sum(slot + NodeCounter::Calls as u32)?,
                 }),
+                Definition::Poll { pc, address, value, since_insns, times } => {
+                    polls.push(Poll { pc, address, value, since_insns, times });
+                }
                 Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
                 Definition::Span { slot, kind } => {
                     let mut span = Span::none(kind);
@@ -241,6 +275,10 @@ impl Records {
             let clock = counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?);
             Ok(builder.finish(clock))
         });
+        let half = (0..).zip(half_builders).map(|(vcpu, builder)| {
+            builder.finish(counters::insns(half(counters::CLOCK, vcpu), half(counters::ORIGIN, vcpu)))
+        });
+        let half: Vec<VcpuCounts> = half.collect();
         let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
         // What ran last has not been switched out.
         let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
@@ -310,6 +348,8 @@ impl Records {
             timeline,
             zones,
             parts,
+            half,
+            polls,
             notes,
             sleeps,
             slept_insns,
@@ -475,17 +515,11 @@ impl Watch {
         watch.progress().map(|_| watch)
     }
 
-    fn page(&self) -> Option<Control> {
-        let mut page = [0; control::BYTES];
-        self.control.read_exact_at(&mut page, 0).ok()?;
-        Control::read(&page).ok()
-    }
-
     /// Bytes of the records that grow as the run goes on.
     pub fn recorded_bytes(&self) -> u64 {
         let growing =
             [Word::DefinitionBytes, Word::SampleBytes, Word::HeapBytes, Word::SliceBytes, Word::TimelineBytes];
-        let control = self.page();
+        let control = self.control();
         growing
             .iter()
             .flat_map(|&word| control.as_ref().map(|control| control.get(word)))
@@ -494,7 +528,7 @@ impl Watch {
 
     /// The progress now; None while the records are not complete enough to say.
     pub fn progress(&self) -> Option<Progress> {
-        let control = self.page()?;
+        let control = self.control()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
             // Clock and origin lie side by side and are read at once; between the plugin's two stores they
@@ -507,5 +541,18 @@ impl Watch {
             insns = u64::wrapping_add(insns, counters::insns(clock, origin));
         }
         Some(Progress { insns, samples: control.get(Word::Samples), window_open: control.get(Word::WindowOpen) == 1 })
+    }
+
+    /// Address of the instruction that waits for an interrupt, where that is the last of so many that have executed.
+    pub fn waits_at(&self, insns: u64) -> Option<u64> {
+        let control = self.control()?;
+        let is_last = control.get(Word::WaitInsns) == insns && insns > 0;
+        is_last.then(|| control.get(Word::WaitPc))
+    }
+
+    fn control(&self) -> Option<Control> {
+        let mut page = [0; control::BYTES];
+        self.control.read_exact_at(&mut page, 0).ok()?;
+        Control::read(&page).ok()
     }
 }

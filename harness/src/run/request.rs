@@ -67,6 +67,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         loops: targets.loops,
         pointed: targets.pointed,
         forgetful: plan.unwind.forgetful.clone(),
+        inlined_calls: plan.inlined_calls.to_vec(),
         unwind: plan.unwind.rows.clone(),
         max_depth: options.max_depth,
         is_exact: options.exact,

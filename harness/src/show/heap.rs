@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use crate::analysis::copies;
-use crate::analysis::heap::{self, HeapUse, Held, Misuse, Use, Wrong};
+use crate::analysis::heap::{self, HeapUse, Held, Lost, Misuse, Unfollowed, Use, Wrong};
 use crate::analysis::stacks::{self, FrameRole, View};
 use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
-use crate::text::number::{Hex, group, group_known, plural, share, signed};
+use crate::text::number::{Hex, group, group_known, mean, plural, share, signed};
 use crate::text::table::write_table;
 use crate::text::terminal::{clip, columns, printable};
 
@@ -80,15 +80,17 @@ fn blocks(held: Held) -> String {
 /// Sums, one per line.
 pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     let Use { allocated, freed, leaked, temporary, failed, left, .. } = found.total;
+    let lost = heap::lost(profile, found);
+    let (sums, held) = (trust(lost).sums, trust(lost).held);
     let mut lines = vec![
         format!(
-            "heap: {} ({}), {} freed",
+            "heap: {} ({}), {} freed{sums}",
             plural(allocated.blocks, "allocation"),
             plural(allocated.bytes, "byte"),
             group(freed.blocks)
         ),
-        format!("peak: {}, at instruction {}", blocks(found.peak), group(found.peak_at_insns)),
-        format!("leaked: {}", blocks(leaked)),
+        format!("peak: {}, at instruction {}{held}", blocks(found.peak), group(found.peak_at_insns)),
+        format!("leaked: {}{held}", blocks(leaked)),
     ];
     if found.before.blocks > 0 {
         let still = blocks(found.still_before);
@@ -123,20 +125,56 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     lines
 }
 
-/// Sentences about allocations that were not followed and are in no number, with the remedy.
+/// What is put behind numbers that cannot be trusted.
+struct Trust {
+    /// Behind how much was allocated and freed.
+    sums: &'static str,
+    /// Behind what was held.
+    held: &'static str,
+}
+
+fn trust(lost: Lost) -> Trust {
+    match (lost.allocations, lost.frees) {
+        (false, false) => Trust { sums: "", held: "" },
+        (true, false) => Trust { sums: " (too low, see the warning)", held: " (too low, see the warning)" },
+        (false, true) => Trust { sums: " (frees too low, see the warning)", held: " (too high, see the warning)" },
+        (true, true) => {
+            Trust { sums: " (too low, see the warnings)", held: " (not to be trusted, see the warnings)" }
+        }
+    }
+}
+
+/// What missed calls do to the numbers.
+fn describe_lost(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Alloc => "what they allocate is missing from all numbers",
+        Kind::Free => "what they free counts as held: the peak and what leaked are too high",
+    }
+}
+
+/// What was not followed and is in no number, and what to do, a sentence each.
 pub fn missed(profile: &Profile) -> Vec<String> {
-    let around = heap::unfollowed(profile).map(|(name, calls)| {
-        format!(
-            "{} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: all numbers \
-             are too low; name its methods with --heap-alloc and --heap-free",
-            plural(calls, "call")
-        )
-    });
+    let around = heap::unfollowed(profile);
     let mut copies = copies::unfollowed(profile);
-    if around.is_some() {
+    if !around.calls.is_empty() {
         copies.inlined.retain(|one| !is_rusts(&one.name));
     }
-    around.into_iter().chain(describe_copies(&copies)).collect()
+    let copies = [Kind::Alloc, Kind::Free].into_iter().filter_map(|kind| describe_copies(&copies.that(kind), kind));
+    describe_around(&around).into_iter().chain(copies).collect()
+}
+
+/// Calls of Rust's allocator that were not followed. None: there are none.
+fn describe_around(around: &Unfollowed) -> Option<String> {
+    let (name, _) = around.calls.iter().max_by_key(|&(name, calls)| (calls, std::cmp::Reverse(name)))?;
+    let kinds = [(around.lost.allocations, Kind::Alloc), (around.lost.frees, Kind::Free)];
+    let lost: Vec<&str> =
+        kinds.into_iter().filter(|(is_lost, _)| *is_lost).map(|(_, kind)| describe_lost(kind)).collect();
+    Some(format!(
+        "{} of Rust's allocator, such as {name}, came around __rust_alloc, which the compiler has inlined: {}; name its \
+         methods with --heap-alloc and --heap-free",
+        plural(around.calls.values().sum(), "call"),
+        lost.join("; ")
+    ))
 }
 
 /// Whether rustc generates the function between `alloc` and the global allocator.
@@ -150,8 +188,8 @@ const MAX_COPIES: usize = 6;
 /// Largest part of a function's name that a warning shows.
 const MAX_NAME: usize = 60;
 
-/// Sentence about the compiler's copies of allocation functions, with the remedy; None: no copies.
-fn describe_copies(copies: &copies::Copies) -> Option<String> {
+/// Which copies the compiler has made of functions that do one thing, and what to do. None: there are none.
+fn describe_copies(copies: &copies::Copies, kind: Kind) -> Option<String> {
     if copies.is_empty() {
         return None;
     }
@@ -181,10 +219,11 @@ fn describe_copies(copies: &copies::Copies) -> Option<String> {
     } else {
         "keep the compiler from it: __attribute__((noipa)), with LLVM noinline"
     };
+    let which = if kind == Kind::Free { "functions that free" } else { "functions that allocate" };
     Some(format!(
-        "the compiler has made copies of the heap's functions, which are not followed: {}{more}: all numbers of the heap \
-         are too low; {}{keep}",
+        "the compiler has made copies of {which}, which are not followed: {}{more}: {}; {}{keep}",
         named.join(", "),
+        describe_lost(kind),
         by_name.unwrap_or_default()
     ))
 }
@@ -231,7 +270,7 @@ fn allocated_table(rows: &BTreeMap<String, Use>, size: TableSize, out: &mut impl
     let mut rows: Vec<(&String, &Use)> = rows.iter().filter(|(_, row)| row.allocated.blocks > 0).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse((row.allocated.bytes, row.allocated.blocks)));
     let row = |(path, row): (&String, &Use)| {
-        let mean = row.lifetime_insns.checked_div(row.freed.blocks);
+        let mean = mean(row.lifetime_insns, row.freed.blocks);
         let numbers = [
             group(row.allocated.blocks),
             group(row.allocated.bytes),

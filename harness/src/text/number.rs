@@ -21,7 +21,14 @@ pub fn group(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Formats `part` of `whole` as `12.34%`, never rounded up: anything short of all stays below `100.00%`.
+/// The mean of so many numbers, by their sum, to the nearest whole one, halves up; None: there are none.
+pub fn mean(sum: u64, count: u64) -> Option<u64> {
+    let mean = (2 * u128::from(sum) + u128::from(count)).checked_div(2 * u128::from(count))?;
+    // A half more than a sum is no number of 64 bits only where one number is the largest there is.
+    Some(u64::try_from(mean).unwrap_or(u64::MAX))
+}
+
+/// A part of something as `12.34%`, never rounded up: all but a little is not `100.00%`.
 pub fn share_at_least(part: u64, whole: u64) -> String {
     let percent = (10_000 * u128::from(part) / u128::from(whole.max(1))) as f64 / 100.0;
     format!("{percent:.2}%")
@@ -136,6 +143,16 @@ mod tests {
     #[test]
     fn a_change_has_a_sign() {
         assert_eq!([signed(-1234), signed(0), signed(7)], ["\u{2212}1,234", "\u{b1}0", "+7"]);
+    }
+
+    #[test]
+    fn a_mean_is_the_nearest_number() {
+        assert_eq!(
+            [mean(205, 2), mean(204, 2), mean(10_295, 100), mean(10_249, 100)].map(Option::unwrap),
+            [103, 102, 103, 102]
+        );
+        assert_eq!((mean(0, 0), mean(5, 0), mean(0, 5)), (None, None, Some(0)));
+        assert_eq!((mean(u64::MAX, 1), mean(u64::MAX, u64::MAX)), (Some(u64::MAX), Some(1)));
     }
 
     #[test]

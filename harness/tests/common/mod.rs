@@ -133,6 +133,10 @@ impl Measured {
         &self.console
     }
 
+    pub fn stderr(&self) -> &str {
+        &self.stderr
+    }
+
     #[track_caller]
     pub fn expect_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);

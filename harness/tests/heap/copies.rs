@@ -77,9 +77,11 @@ fn calls_of_clones_and_inlined_code_are_told_by_the_run_and_by_its_tables() {
     let run = run_file(&path, &RULES).expect_code(0);
     assert_eq!(allocated(&run), (5, 15));
     let parts = [
-        "warning: the compiler has made copies of the heap's functions, which are not followed: pool_get.constprop.0 (40 \
-         calls), pool_put (inlined into direct): all numbers of the heap are too low",
+        "warning: the compiler has made copies of functions that allocate, which are not followed: pool_get.constprop.0 (40 \
+         calls): what they allocate is missing from all numbers; ",
         "--heap-alloc 'pool_get.constprop.0(size=arg0)'",
+        "warning: the compiler has made copies of functions that free, which are not followed: pool_put (inlined into \
+         direct): what they free counts as held: the peak and what leaked are too high; keep the compiler from it",
     ];
     let output = harness().arg("heap").arg(&run.dir).output().unwrap();
     let tables = String::from_utf8(output.stdout).unwrap();
@@ -87,6 +89,33 @@ fn calls_of_clones_and_inlined_code_are_told_by_the_run_and_by_its_tables() {
         assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
         assert!(tables.contains(part), "{part:?} is not in:\n{tables}");
     }
+    for (line, mark) in
+        [("heap: ", "(too low, "), ("peak: ", "(not to be trusted, "), ("leaked: ", "(not to be trusted, ")]
+    {
+        let mut lines = tables.lines().filter(|shown| shown.starts_with(line));
+        assert!(lines.next().unwrap().ends_with(&format!(" {mark}see the warnings)")), "{tables}");
+    }
+}
+
+#[test]
+fn frees_that_are_missed_make_what_is_held_too_high_and_are_a_warning_of_their_own() {
+    let (_folder, path) = firmware();
+    // All that allocates is followed.
+    let args = [&RULES[..], &["--heap-alloc", "pool_get.constprop.0(size=arg0)"]].concat();
+    let run = run_file(&path, &args).expect_code(0);
+    let output = harness().arg("heap").arg(&run.dir).output().unwrap();
+    let tables = String::from_utf8(output.stdout).unwrap();
+    let found = heap::replay(&run.profile()).unwrap();
+    // At most three blocks are held at once in truth, of 60 bytes.
+    assert!(found.peak.bytes > 60 && found.total.leaked.blocks > 0, "{tables}");
+    assert!(!run.stderr.contains("functions that allocate") && !run.stderr.contains("too low"), "{}", run.stderr);
+    assert!(run.stderr.contains("the peak and what leaked are too high"), "{}", run.stderr);
+    let marked = tables.lines().filter(|line| line.ends_with(" (too high, see the warning)"));
+    let marked: Vec<&str> = marked.filter_map(|line| line.split_once(':')).map(|(name, _)| name).collect();
+    assert_eq!(marked, ["peak", "leaked"], "{tables}");
+    let json = harness().args(["export", "-f", "json", "-o", "-"]).arg(&run.dir).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["heap"]["lost_frees"], &json["heap"]["lost_allocations"]), (&true.into(), &false.into()));
 }
 
 #[test]

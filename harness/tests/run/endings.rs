@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::analysis::functions;
-use harness::profile::{End, Profile};
+use harness::profile::{End, Profile, SpanKind};
 
 use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::{Run, child_of, image, is_alive, run, run_and, run_file, signal};
@@ -109,6 +109,51 @@ fn firmware_that_only_faults_is_a_failure_and_says_why_in_its_first_line() {
     // The handler's first instruction faults itself.
     let nested = run("riscv64-traploop", &[]).expect_code(1);
     assert!(matches!(nested.profile().facts.end, End::Faulting { .. }));
+}
+
+/// A handler that goes on in C by a jump, as many do, and comes back to what faults. The address of the C function lies
+/// behind the table of vectors, where the processor has vectors, too, and the firmware has none.
+const JUMPING_HANDLER: &str = r#"
+volatile unsigned seen;
+__attribute__((used, noinline)) void in_c(unsigned *frame) { seen += frame[6]; }
+__attribute__((naked)) void hard_fault(void) {
+    __asm__("tst lr, #4
+ ite eq
+ mrseq r0, msp
+ mrsne r0, psp
+ ldr r2, =in_c
+ bx r2
+ .ltorg
+");
+}
+__attribute__((section(".vec"), used)) const void *const more[32] = {[16] = in_c};
+static const void *table[48] __attribute__((aligned(256)));
+void reset(void) {
+    for (int i = 0; i < 48; i++)
+        table[i] = i < 16 ? vectors[i] : more[i - 16];
+    table[3] = hard_fault;
+    *(volatile unsigned *)0xe000ed08 = (unsigned)table;
+    *(volatile unsigned *)0xf0023800;
+    for (;;) {}
+}
+"#;
+
+#[test]
+fn each_trap_is_counted_once_in_the_first_line_and_in_the_table_of_handlers() {
+    let dir = scratch();
+    let jumping =
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_4000).build_source(dir.path(), "jumping", JUMPING_HANDLER);
+    for (elf, handler) in [(jumping, "hard_fault"), (image("riscv64-traploop"), "broken_trap_handler")] {
+        let run = run_file(&elf, &["--for", "100k", "--exact"]).expect_code(1);
+        let profile = run.profile();
+        let times = profile.facts.only.handler.as_ref().unwrap().times;
+        assert!(times > 5_000, "{handler}: {times}");
+        assert_eq!(times, calls(&profile, handler), "{handler}");
+        let spans = profile.spans.iter().filter(|span| matches!(span.kind, SpanKind::Exception { .. }));
+        let returned: u64 = spans.map(|span| span.count).sum();
+        // The last one has not returned, and those that fault at their start never do.
+        assert!(returned == times - 1 || handler == "broken_trap_handler", "{handler}: {returned} of {times}");
+    }
 }
 
 /// Idles in the handler of an interrupt, which a timer far away could leave (YIELDS) or not.

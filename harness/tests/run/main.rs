@@ -24,10 +24,12 @@ mod sampling;
 mod signals;
 mod spans;
 mod stacks;
+mod standstill;
 mod stub;
 mod text;
 mod tricks;
 mod tt;
+mod waiting;
 #[cfg(target_os = "linux")]
 mod walls;
 mod zones;

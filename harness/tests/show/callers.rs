@@ -111,3 +111,87 @@ fn a_name_that_is_none_says_what_is_near() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("did you mean `crc32_table`"), "{error}");
 }
+
+#[test]
+fn code_without_names_has_callers_as_other_code_has_and_no_calls_that_were_none() {
+    let run = run("cortex-m3-bare-stripped", &["--exact"]).expect_code(0);
+    let profile = run.profile();
+    // What executes first is a place of its own: that which main returns to.
+    let outside = |node: &&harness::profile::Node| !matches!(node.kind, NodeKind::Function { .. });
+    let insns: u64 = profile.tree.iter().filter(outside).map(|node| node.insns).sum();
+    assert_eq!(insns, 0, "instructions of the tree are in no function");
+    let outermost: Vec<_> = profile.tree.iter().filter(|node| node.parent == 1).collect();
+    let reset = outermost.iter().find(|node| node.kind == NodeKind::Function { entry: profile.facts.entry });
+    assert_eq!(reset.map(|node| node.calls), Some(1), "{outermost:?}");
+    let ranges: Vec<String> = functions::table(&profile).rows.into_iter().map(|row| row.name).collect();
+    assert!(ranges.len() > 10 && ranges.iter().all(|range| range.starts_with("[0x")), "{ranges:?}");
+    let mut calls = 0;
+    for range in &ranges {
+        let (above, _, below) = block(&run.dir, &[range]);
+        for line in above.iter().chain(&below).filter(|line| line.name != "(itself)") {
+            assert!(line.calls > Some(0), "{range}: {line:?}");
+        }
+        calls += sum(&above, |line| line.calls);
+    }
+    assert_eq!(calls, profile.tree.iter().map(|node| node.calls).sum::<u64>());
+}
+
+/// `level`, `mix` and `twice` are inlined, one of them into another; `leaf` is called by them and by `main` itself.
+const INLINED: &str = r#"
+#define INLINE __attribute__((always_inline)) static inline
+#define NOIPA __attribute__((noipa))
+NOIPA void leaf(unsigned n) { for (volatile unsigned i = 0; i < n; i++) {} }
+NOIPA void other(unsigned n) { leaf(n); }
+INLINE void mix(unsigned n) { leaf(n); other(n + 1); }
+INLINE void level(unsigned n) { for (unsigned i = 0; i < n; i++) mix(n); }
+INLINE void twice(void) { leaf(3); leaf(4); }
+NOIPA unsigned again(unsigned n);
+INLINE unsigned both(unsigned n) { return again(n - 1) + again(n - 2); }
+NOIPA unsigned again(unsigned n) { leaf(1); return n < 2 ? n : both(n); }
+int main(void) { level(20); twice(); leaf(50); mix(7); again(9); return 0; }
+void reset(void) { main(); host(0x18, STOPPED); for (;;) {} }
+"#;
+
+#[test]
+fn inlined_callers_are_in_the_exact_tree_as_they_are_in_sampled_stacks() {
+    let dir = crate::common::built::scratch();
+    for (core, target) in [
+        ("m3", crate::common::built::cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_4000)),
+        ("rv", crate::common::built::riscv(64, 0x8000_0000, 0x8000_0000, 0x8001_0000)),
+    ] {
+        let elf = target.with("-O2").build_source(dir.path(), core, INLINED);
+        let folded = |args: &[&str]| {
+            let run = crate::common::run_file(&elf, args).expect_code(0);
+            assert!(!run.stdout.contains("NOT exact"), "{}", run.stdout);
+            let output = Command::new(env!("CARGO_BIN_EXE_harness"))
+                .args(["export", "-f", "folded", "-o", "-"])
+                .arg(&run.dir)
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap());
+            let stacks = lines.map(|(stack, insns)| (stack.to_owned(), insns.parse().unwrap()));
+            (stacks.collect::<std::collections::BTreeMap<String, u64>>(), run.profile())
+        };
+        // Every instruction is a sample.
+        let (sampled, _) = folded(&["--period", "1"]);
+        let (exact, profile) = folded(&["--exact"]);
+        for stack in [
+            "main;level (inlined);mix (inlined);leaf",
+            "main;level (inlined);mix (inlined);other;leaf",
+            "main;twice (inlined);leaf",
+            "main;leaf",
+            "main;mix (inlined);leaf",
+            "main;again;leaf",
+        ] {
+            let insns = |stacks: &std::collections::BTreeMap<String, u64>| {
+                let of = stacks.iter().filter(|(path, _)| path.ends_with(stack));
+                of.map(|(_, insns)| insns).sum::<u64>()
+            };
+            assert!(insns(&exact) > 0, "{core}: {stack} is not in {exact:#?}");
+            assert_eq!(insns(&exact), insns(&sampled), "{core}: {stack}");
+        }
+        // What calls itself is one path in each level, whatever is inlined between: the tree does not grow as its square.
+        assert!(profile.tree.len() < 60, "{core}: {} places", profile.tree.len());
+    }
+}

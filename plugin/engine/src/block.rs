@@ -216,6 +216,16 @@ pub fn from_progress(progress: u64) -> (usize, usize) {
     ((progress >> EXIT_BITS) as usize, (progress & ((1 << EXIT_BITS) - 1)) as usize)
 }
 
+/// The [`insn_id`] of an instruction that waits, and whether it waits for an event.
+pub fn wait_id(insn_id: usize, is_for_event: bool) -> usize {
+    insn_id << 1 | usize::from(is_for_event)
+}
+
+/// The reverse of [`wait_id`].
+pub fn from_wait_id(id: usize) -> (usize, bool) {
+    (id >> 1, id & 1 == 1)
+}
+
 /// The reverse of [`insn_id`].
 pub fn from_insn_id(id: usize) -> (usize, u64) {
     (id >> 16, (id & 0xffff) as u64)

@@ -48,6 +48,9 @@ pub struct Clock {
     hold_at: Option<u64>,
     /// So many instructions before an event, blocks begin to call back for it.
     early_insns: u64,
+    /// The timekeeper's instruction of the window at which half of it is over, as long as that is to come. None: no limit
+    /// says how long it is.
+    half_at: Option<u64>,
     /// Length of a slice, and the timekeeper's instruction of the window at which the next one ends.
     slice_insns: Option<u64>,
     slice_at: Option<u64>,
@@ -91,6 +94,8 @@ pub enum Event {
     Hold,
     /// A slice of the run is over.
     Slice,
+    /// Half of the window is over.
+    Half,
     /// The run ends.
     End(End),
 }
@@ -221,6 +226,7 @@ impl Clock {
             early_insns: 0,
             slice_insns: request.slice_insns,
             slice_at: request.slice_insns,
+            half_at: None,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
         for vcpu in 0..vcpus {
@@ -309,6 +315,10 @@ impl Clock {
         self.slice_at.filter(|_| vcpu == TIMEKEEPER)
     }
 
+    fn next_half(&self, vcpu: u32) -> Option<u64> {
+        self.half_at.filter(|_| vcpu == TIMEKEEPER)
+    }
+
     /// The next event of a vCPU, in instructions of the window: a sample, input, a look or a limit.
     fn next_event(&self, vcpu: u32) -> u64 {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
@@ -318,8 +328,11 @@ impl Clock {
         let look = look_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let hold = self.hold_at.map_or(none, |at| at.saturating_sub(before_insns).max(1));
         let next = max.min(input).min(look).min(hold);
-        let slice = self.next_slice(vcpu).unwrap_or(none);
-        if self.is_window_open { next.min(next_sample).min(slice).min(self.for_insns.unwrap_or(none)) } else { next }
+        if !self.is_window_open {
+            return next;
+        }
+        let [slice, half] = [self.next_slice(vcpu), self.next_half(vcpu)].map(|at| at.unwrap_or(none));
+        next.min(next_sample).min(slice).min(half).min(self.for_insns.unwrap_or(none))
     }
 
     /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
@@ -355,8 +368,12 @@ impl Clock {
             before_insns += insns;
             self.vcpus[vcpu as usize].before_insns = insns;
             self.vcpus[vcpu as usize].suspect = None;
-            self.set_to(vcpu, 0, false, ledger);
         }
+        let before_timekeeper = self.vcpus[TIMEKEEPER as usize].before_insns;
+        let left = self.max_insns.map(|max| max.saturating_sub(before_timekeeper));
+        let length = self.for_insns.into_iter().chain(left).min();
+        self.half_at = length.map(|length| length / 2).filter(|&half| half > 0);
+        (0..self.vcpus()).for_each(|vcpu| self.set_to(vcpu, 0, false, ledger));
         ledger.say(Word::BeforeWindowInsns, before_insns);
         ledger.say(Word::WindowOpen, 1);
     }
@@ -398,7 +415,7 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before a slice's end, input, a look, a hold, and
+    /// The next event at exactly this instruction of the window: a sample before a slice's end, the half, input, a look, a hold, and
     /// those before the end. Each is due once.
     pub fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
@@ -409,6 +426,10 @@ impl Clock {
         if self.is_window_open && self.next_slice(vcpu).is_some_and(|at| at <= insns) {
             self.slice_at = self.slice_insns.map(|length| insns + length);
             return Some(Event::Slice);
+        }
+        if self.is_window_open && self.next_half(vcpu).is_some_and(|at| at <= insns) {
+            self.half_at = None;
+            return Some(Event::Half);
         }
         if self.next_input(vcpu).is_some_and(|at| at <= insns + before_insns) {
             self.input_at = None;

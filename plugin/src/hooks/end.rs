@@ -55,7 +55,7 @@ impl AccessHook for OnLoad {
         }
         state.settle(here.vcpu);
         let State { follow, ledger, .. } = &mut *state;
-        follow.device.read(here.pc, address, value, || ledger.insns(here.vcpu));
+        follow.device.read(here.pc, address, value, ledger.insns(here.vcpu));
     };
 }
 

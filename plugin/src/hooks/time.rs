@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU16;
 
-use engine::block::from_arrival_id;
+use engine::block::{from_arrival_id, from_wait_id};
 use engine::clock::{self, Suspect};
 use engine::prediction::Prediction;
-use wire::control::End;
+use wire::control::{End, Word};
 use wire::counters::{INPUT, LAST, VECTOR_MOVES};
 use wire::timeline::What;
 
@@ -259,22 +259,27 @@ impl Hook for OnSemihosting {
 pub(crate) struct OnWait;
 
 impl Hook for OnWait {
-    const CALL: ExecCallback = |vcpu, is_for_event| {
-        let guard = {
-            let mut state = state::lock();
+    const CALL: ExecCallback = |vcpu, id| {
+        let (id, is_for_event) = from_wait_id(id);
+        let (guard, timers) = {
+            let (mut state, here) = find(vcpu, id);
             if state.timeline.is_some() {
-                let vcpu = state.running_vcpu(vcpu);
-                state.settle(vcpu);
+                state.settle(here.vcpu);
                 // Whether a `wfe` waits is told by what follows its events.
-                if is_for_event == 0 {
-                    state.ledger.happened(vcpu, What::Waits);
+                if !is_for_event {
+                    state.ledger.happened(here.vcpu, What::Waits);
                 }
-                state.sleeps(vcpu);
+                state.sleeps(here.vcpu);
             }
             // Where the firmware sleeps until something is typed there is no later occasion.
             state.look_in_block();
-            state.guard.clone()
+            state.ledger.say(Word::WaitPc, here.pc);
+            state.ledger.say(Word::WaitInsns, state.ledger.insns_of_all());
+            (state.guard.clone(), state.timers)
         };
         guard.hold();
+        if let Some(timers) = timers {
+            timers.drop_never();
+        }
     };
 }

@@ -34,6 +34,7 @@ pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};
+pub(crate) use beyond::timers::Timers;
 pub(crate) use beyond::turns::Turns;
 pub(crate) use beyond::vcpu::Vcpus;
 pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_answers};

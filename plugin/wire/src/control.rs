@@ -90,10 +90,14 @@ pub enum Word {
     Phase,
     /// Valid bytes of the timeline file.
     TimelineBytes,
+    /// Address of the instruction that was about to wait for an interrupt or an event, the last one.
+    WaitPc,
+    /// Instructions of all vCPUs then, itself included.
+    WaitInsns,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::TimelineBytes as usize + 1;
+pub const WORDS: usize = Word::WaitInsns as usize + 1;
 
 /// Reason for which the plugin ended the run. Other ends (QEMU's own exits, the host) are seen by the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,6 +79,22 @@ pub enum Definition {
         parent: u32,
         /// Function, exception or root that the node stands for.
         kind: NodeKind,
+        /// An address in the caller at which the functions are inlined that made the call; 0: it made the call itself, or
+        /// that is not told.
+        via: u64,
+    },
+    /// An instruction has read the same from a register of a device over and over, up to the end.
+    Poll {
+        /// Address of the instruction.
+        pc: u64,
+        /// Address of the register.
+        address: u64,
+        /// What it has read.
+        value: u64,
+        /// Instructions of the window up to the first of these reads.
+        since_insns: u64,
+        /// How often.
+        times: u64,
     },
     /// Amount of console output, at a sample that found more than the one before.
     Mark {
@@ -312,6 +328,7 @@ const NOTE: u8 = 3;
 const FRAME: u8 = 4;
 const TASK: u8 = 5;
 const NODE: u8 = 6;
+const POLL: u8 = 8;
 const MARK: u8 = 9;
 const SPAN: u8 = 7;
 const IDLE: u8 = 10;
@@ -421,7 +438,7 @@ impl Definition {
                 out.push(IDLE);
                 varint::put(out, u64::from(*task));
             }
-            Definition::Node { slot, parent, kind } => {
+            Definition::Node { slot, parent, kind, via } => {
                 if *slot < counters::FIRST_DEFINED {
                     return Err(malformed("node"));
                 }
@@ -435,6 +452,13 @@ impl Definition {
                 };
                 out.push(code);
                 varint::put(out, value);
+                varint::put(out, *via);
+            }
+            Definition::Poll { pc, address, value, since_insns, times } => {
+                out.push(POLL);
+                for number in [pc, address, value, since_insns, times] {
+                    varint::put(out, *number);
+                }
             }
             Definition::Mark { at_insns, bytes } => {
                 out.push(MARK);
@@ -637,6 +661,7 @@ impl<'a> Decoder<'a> {
                 let parent = self.parent(self.nodes)?;
                 let code = self.reader.byte("node's kind")?;
                 let value = self.reader.varint("node's value")?;
+                let via = self.reader.varint("node's call")?;
                 let kind = match code {
                     ROOT => NodeKind::Root { task: u32::try_from(value).map_err(|_| malformed("node"))? },
                     FUNCTION => NodeKind::Function { entry: value },
@@ -644,7 +669,13 @@ impl<'a> Decoder<'a> {
                     _ => return Err(malformed("node")),
                 };
                 self.nodes += 1;
-                Ok(Definition::Node { slot, parent, kind })
+                Ok(Definition::Node { slot, parent, kind, via })
+            }
+            POLL => {
+                let mut number = || self.reader.varint("poll");
+                let [pc, address, value, since_insns, times] =
+                    [number()?, number()?, number()?, number()?, number()?];
+                Ok(Definition::Poll { pc, address, value, since_insns, times })
             }
             MARK => Ok(Definition::Mark {
                 at_insns: self.reader.varint("mark's instruction")?,
@@ -734,11 +765,12 @@ mod tests {
                 poll: 0x140,
             },
             Definition::Idle { task: 1 },
+            Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
             Definition::Site { entry: u64::MAX, stack: 0, task: 0 },
-            Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 } },
-            Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 } },
-            Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 } },
+            Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 }, via: 0 },
+            Definition::Node { slot: slot(8), parent: 1, kind: NodeKind::Function { entry: 0x100 }, via: u64::MAX },
+            Definition::Node { slot: slot(10), parent: 2, kind: NodeKind::Exception { number: 15 }, via: 0 },
             Definition::Span { slot: slot(12), kind: SpanKind::Call { entry: 0x100 } },
             Definition::Span { slot: slot(18), kind: SpanKind::Exception { number: 1 << 63 | 7 } },
             Definition::Span { slot: slot(24), kind: SpanKind::Masked },
@@ -789,7 +821,7 @@ mod tests {
     fn nobody_has_a_parent_that_comes_later() {
         for definition in [
             Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
-            Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 } },
+            Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 }, via: 0 },
             Definition::Idle { task: 1 },
             Definition::ZonePath { parent: 1, name: 1, pc: 0 },
         ] {

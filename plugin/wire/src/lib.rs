@@ -26,6 +26,9 @@
 //! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory as the window opened, where that was not at reset |
 //! | `counters-open` | [`COUNTERS_OPEN`] | the counters then, before they were cleared |
 //! | `snapshot-end` | [`SNAPSHOT_END`] | that memory as the run ended |
+//!
+//! Where it is known how long the window is, `counters-half` ([`COUNTERS_HALF`]) has the counters as they were when half of
+//! it was over.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -50,14 +53,17 @@ pub mod zone;
 /// First eight bytes of the control page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
-/// Version of the format; changes when any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 11;
+/// Changes whenever any byte of any of these files changes its meaning.
+pub const VERSION: u64 = 12;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";
 
 /// Name of the file with the counters as the window opened.
 pub const COUNTERS_OPEN: &str = "counters-open";
+
+/// Name of the file with the counters when half of the window was over.
+pub const COUNTERS_HALF: &str = "counters-half";
 
 /// Name of the file with the guest's memory as the run ended.
 pub const SNAPSHOT_END: &str = "snapshot-end";

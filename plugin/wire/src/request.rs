@@ -112,7 +112,10 @@ pub struct Request {
     pub pointed: Vec<u64>,
     /// Entries of functions that never return and do not keep their return address, sorted.
     pub forgetful: Vec<u64>,
-    /// Unwind rules for walking stacks, sorted by address.
+    /// Calls made by code that is inlined into the function that it is in, sorted by their return addresses; for the
+    /// exact call tree.
+    pub inlined_calls: Vec<InlinedCall>,
+    /// How stacks are walked, sorted by address.
     pub unwind: Vec<Row>,
     /// Most frames of a call stack; None: no call stacks are taken.
     pub max_depth: Option<u32>,
@@ -243,6 +246,7 @@ impl Request {
         put_addresses(out, &self.loops);
         put_addresses(out, &self.pointed);
         put_addresses(out, &self.forgetful);
+        put_list(out, &self.inlined_calls, InlinedCall::put);
         put_bytes(out, &rows);
         put_bytes(out, self.console.as_bytes());
         put_bytes(out, &steps);
@@ -308,6 +312,7 @@ impl Request {
         let loops = read_addresses(reader)?;
         let pointed = read_addresses(reader)?;
         let forgetful = read_addresses(reader)?;
+        let inlined_calls = read_list(reader, InlinedCall::read)?;
         let unwind = unwind::read(read_bytes(reader)?)?;
         let console = std::str::from_utf8(read_bytes(reader)?).map_err(|_| malformed("request's console", reader))?;
         let console = console.to_owned();
@@ -342,6 +347,7 @@ impl Request {
             loops,
             pointed,
             forgetful,
+            inlined_calls,
             unwind,
             max_depth,
             is_exact,
@@ -366,13 +372,14 @@ impl Request {
     fn check(&self) -> Result<(), &'static str> {
         let limits = [Some(self.period_insns), self.for_insns, self.max_insns, self.slice_insns];
         let ranges = self.memory.iter().chain(&self.snapshot).chain(&self.functions);
-        let rules: [(bool, &'static str); 16] = [
+        let rules: [(bool, &'static str); 17] = [
             (limits.into_iter().flatten().all(|insns| (1..counters::MAX_INSNS).contains(&insns)), "request's limit"),
             (ranges.into_iter().all(|range| range.start <= range.end), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
             (self.loops.is_sorted(), "request's loops"),
             (self.pointed.is_sorted(), "request's functions reached by pointers"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
+            (self.inlined_calls.is_sorted_by_key(|call| call.return_addr), "request's inlined calls"),
             (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
             (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
             (self.heap.is_sorted_by(|one, next| one.entry < next.entry), "request's allocators"),
@@ -387,6 +394,30 @@ impl Request {
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
+    }
+}
+
+/// A call that inlined code makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InlinedCall {
+    /// Where it returns to.
+    pub return_addr: u64,
+    /// Entry of the function that the code is in.
+    pub caller: u64,
+    /// Address in that function by which all calls are known that the same inlined functions make.
+    pub via: u64,
+}
+
+impl InlinedCall {
+    fn put(out: &mut Vec<u8>, call: &InlinedCall) {
+        for address in [call.return_addr, call.caller, call.via] {
+            varint::put(out, address);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<InlinedCall, Malformed> {
+        let mut address = || reader.varint("request's inlined call");
+        Ok(InlinedCall { return_addr: address()?, caller: address()?, via: address()? })
     }
 }
 
@@ -581,6 +612,7 @@ mod tests {
             loops: vec![],
             pointed: vec![],
             forgetful: vec![],
+            inlined_calls: vec![],
             unwind: vec![],
             max_depth: None,
             is_exact: false,
@@ -599,6 +631,10 @@ mod tests {
             slice_insns: None,
             timeline: None,
         }
+    }
+
+    fn call(return_addr: u64) -> InlinedCall {
+        InlinedCall { return_addr, caller: 0x100, via: 0x103 }
     }
 
     fn kernel() -> Kernel {
@@ -647,6 +683,7 @@ mod tests {
             loops: vec![0x90, 0x98],
             pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
+            inlined_calls: vec![call(0x104), call(u64::MAX)],
             unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
             max_depth: Some(1024),
             is_exact: true,
@@ -751,6 +788,7 @@ mod tests {
             Request { loops: vec![2, 1], ..plain() },
             Request { pointed: vec![2, 1], ..plain() },
             Request { forgetful: vec![2, 1], ..plain() },
+            Request { inlined_calls: vec![call(2), call(1)], ..plain() },
             Request { unwind: vec![Row { pc: 1, rule: None }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..plain() },
             Request { polls: vec![Poll { entry: 1, name: "x".repeat(MAX_TEXT_BYTES + 1) }], ..plain() },

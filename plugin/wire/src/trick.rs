@@ -98,6 +98,14 @@ table! {
         looked_at: ALL,
         without_it: "from QEMU 10.2 on, several CPUs take their turns at other instructions in another run",
     };
+    /// Timers of virtual time that are set to never, taken off QEMU's list.
+    TIMERS = Trick {
+        name: "timers",
+        symbols: &["bql_locked", "bql_lock_impl", "bql_unlock", "timer_init_full", "timer_mod_ns", "timer_del"],
+        // The only release in which the tests of it were run.
+        looked_at: &[(10, 0)],
+        without_it: "firmware that waits for input on sifive_e may keep QEMU busy without an end of the run",
+    };
     /// Guest memory that a debugger writes.
     WRITES = Trick {
         name: "writes",

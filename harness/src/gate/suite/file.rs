@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use globset::Glob;
 use regex::Regex;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use toml::Spanned;
@@ -65,6 +66,7 @@ pub(super) struct Entry {
     pub(super) args: Option<Vec<String>>,
     pub(super) semihosting: Option<Served>,
     pub(super) strict: Option<bool>,
+    pub(super) polls: Vec<Spanned<Polls>>,
     pub(super) exit: Option<Exit>,
     pub(super) console: Option<Vec<Spanned<ConsoleLine>>>,
     pub(super) console_not: Vec<Spanned<ConsoleText>>,
@@ -134,6 +136,10 @@ pub(super) struct InputText {
 #[derive(Clone)]
 pub(super) struct Exit(pub(super) Ending);
 
+/// A function in which the firmware may stand still, or a glob of such.
+#[derive(Clone)]
+pub(super) struct Polls(pub(super) Glob);
+
 /// Which semihosting calls are served, as [`crate::run::semihosting::Semihosting`].
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -189,6 +195,13 @@ impl<'de> Deserialize<'de> for StubValue {
             }
         }
         deserializer.deserialize_any(Values)
+    }
+}
+
+impl<'de> Deserialize<'de> for Polls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Glob::new(&text).map(Polls).map_err(|error| de::Error::custom(format!("polls {text:?}: {}", error.kind())))
     }
 }
 
@@ -320,7 +333,8 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// What the entry leaves open is as in the defaults; lists of both count.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, stub, heap_alloc, heap_free, trace, console_not, assert, .. } = defaults.clone();
+        let Entry { tags, files, stub, heap_alloc, heap_free, trace, polls, console_not, assert, .. } =
+            defaults.clone();
         Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
@@ -355,6 +369,7 @@ impl Entry {
             args: self.args.or_else(|| defaults.args.clone()),
             semihosting: self.semihosting.or(defaults.semihosting),
             strict: self.strict.or(defaults.strict),
+            polls: polls.into_iter().chain(self.polls).collect(),
             exit: self.exit.or_else(|| defaults.exit.clone()),
             console: self.console.or_else(|| defaults.console.clone()),
             console_not: console_not.into_iter().chain(self.console_not).collect(),

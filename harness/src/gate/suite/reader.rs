@@ -119,6 +119,7 @@ impl Reader<'_> {
             console: console.collect(),
             console_not: console_not.collect(),
             strict: entry.strict.unwrap_or(false),
+            polls: entry.polls.into_iter().map(|polls| polls.into_inner().0).collect(),
         };
         let line = self.line(span.start);
         Ok(Case { name, tags: entry.tags, options, inputs, expect, assertions, thresholds, work, line })

@@ -26,6 +26,7 @@ use dwarf::{Dwarf, Place, Sections};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
+use wire::request::InlinedCall;
 
 use crate::profile::{Alias, Frame, Function, LineCode, Names};
 pub use search::{
@@ -192,11 +193,7 @@ impl<'data> Symbols<'data> {
     pub fn names(&self, executed: &[u64]) -> (Names, Vec<String>) {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
-        let first = self.functions.first().map_or(u64::MAX..u64::MAX, |function| function.range.clone());
-        let same_start = |label: &&Label<'_>| label.address == first.start;
-        let names: Vec<&str> = self.labels.iter().filter(same_start).map(|label| label.name.as_ref()).collect();
-        let first = first.start.wrapping_sub(self.load_bias)..first.end.wrapping_sub(self.load_bias);
-        let sections = self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, &first, &names));
+        let sections = self.sections();
         let dwarf = match &sections {
             Ok(Some(sections)) => Dwarf::new(sections).map(Some),
             Ok(None) => Ok(None),
@@ -262,7 +259,36 @@ impl<'data> Symbols<'data> {
         (writer.finish(functions), warnings)
     }
 
-    /// Other names of functions than the shown ones, by address.
+    /// The debug information, if there is any.
+    fn sections(&self) -> Result<Option<Sections<'data>>, object::Error> {
+        let first = self.functions.first().map_or(u64::MAX..u64::MAX, |function| function.range.clone());
+        let same_start = |label: &&Label<'_>| label.address == first.start;
+        let names: Vec<&str> = self.labels.iter().filter(same_start).map(|label| label.name.as_ref()).collect();
+        let first = first.start.wrapping_sub(self.load_bias)..first.end.wrapping_sub(self.load_bias);
+        self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, &first, &names))
+    }
+
+    /// Calls that code makes which is inlined into its function, of those that return to these addresses (sorted). Where
+    /// the debug information cannot be read there are none, and [`Symbols::names`] says so.
+    pub fn inlined_calls(&self, returns: &[u64]) -> Vec<InlinedCall> {
+        let Ok(Some(sections)) = self.sections() else { return Vec::new() };
+        let Ok(dwarf) = Dwarf::new(&sections) else { return Vec::new() };
+        // The first call of the same inlined functions stands for all of them.
+        let mut first: HashMap<(u64, Vec<Vec<u8>>), u64> = HashMap::new();
+        let inlined = returns.iter().filter_map(|&return_addr| {
+            let pc = return_addr.checked_sub(1).filter(|&pc| !self.is_patched(pc))?;
+            let caller = self.function_at(pc)?.range.start;
+            let (places, _) = dwarf.frames(pc.wrapping_sub(self.load_bias)).ok()?;
+            let [_, inlined @ ..] = &places[..] else { return None };
+            let names = inlined.iter().map(|place| place.function.unwrap_or_default().to_vec());
+            let key = (caller, names.collect::<Vec<_>>());
+            let via = (!inlined.is_empty()).then(|| *first.entry(key).or_insert(pc))?;
+            Some(InlinedCall { return_addr, caller, via })
+        });
+        inlined.collect()
+    }
+
+    /// The names of functions beside those that they are shown by, by address.
     fn aliases(&self) -> Vec<Alias> {
         let aliases = self.labels.iter().filter_map(|label| {
             let function = self.function_at(label.address)?;

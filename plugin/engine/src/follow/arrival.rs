@@ -149,8 +149,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
             self.truncate(index);
         }
-        // Code without a name is part of the function that led there.
-        let Some(entry) = self.code.function_of(pc) else { return };
+        let Some(entry) = self.code.function_of(pc) else { return self.begin_unnamed(at) };
         let starts = entry == pc;
         let top = self.core.frames().last().copied();
         // An outermost function may set up its stack.
@@ -182,6 +181,21 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         } else {
             self.land(*at, entry, top, activation);
         }
+    }
+
+    /// Code without a name is part of the function that led there. Where none did, it is one itself.
+    fn begin_unnamed(&mut self, at: &mut Place) {
+        let Place { pc: entry, sp: entry_sp, .. } = *at;
+        if !self.core.frames().is_empty() || !self.tree.has_begun(self.core, entry) {
+            return;
+        }
+        let return_addr = at.registers(self.guest).return_addr;
+        let return_addr = self.guest.code_address(return_addr);
+        let starts = match self.core.exceptions.last() {
+            Some(active) => active.handler == entry,
+            None => self.tree.is_start(entry),
+        };
+        self.push(Shadow { entry, entry_sp, return_addr, is_helper: false, node: 0 }, starts);
     }
 
     /// A function starts by a jump, and is to return elsewhere than the one before it.

@@ -1,13 +1,27 @@
 //! Devices that are asked over and over: firmware that waits for a bit which never comes looks busy otherwise.
 
+use rustc_hash::FxHashMap;
 use wire::control::Word;
+use wire::definition::Definition;
 
 use crate::ledger::{Counters, Ledger};
 
-/// The read of a device that has been repeated, with nothing else done to any device since.
-#[derive(Default)]
-pub struct DevicePoll(Option<Poll>);
+/// Most instructions between two reads of a register in a loop that does nothing but wait for it.
+const MOST_INSNS_PER_READ: u64 = 4096;
 
+/// Most registers that the harness is told of.
+const MAX_TOLD: usize = 64;
+
+/// The reads of devices that have been repeated.
+#[derive(Default)]
+pub struct DevicePoll {
+    /// The one since which nothing else has been done to any device.
+    alone: Option<Poll>,
+    /// By instruction: each that has read the same from one register since it first did.
+    by_pc: FxHashMap<u64, Poll>,
+}
+
+#[derive(Clone, Copy)]
 struct Poll {
     pc: u64,
     address: u64,
@@ -16,27 +30,53 @@ struct Poll {
     times: u64,
 }
 
+impl Poll {
+    fn is(&self, pc: u64, address: u64, value: u64) -> bool {
+        (self.pc, self.address, self.value) == (pc, address, value)
+    }
+}
+
 impl DevicePoll {
-    /// An instruction has read a device. `insns` is only asked for where that is another read than the last one.
-    pub fn read(&mut self, pc: u64, address: u64, value: u64, insns: impl FnOnce() -> u64) {
-        match &mut self.0 {
-            Some(poll) if (poll.pc, poll.address, poll.value) == (pc, address, value) => poll.times += 1,
-            poll => *poll = Some(Poll { pc, address, value, since_insns: insns(), times: 1 }),
+    /// An instruction has read a device, after so many instructions.
+    pub fn read(&mut self, pc: u64, address: u64, value: u64, insns: u64) {
+        let first = Poll { pc, address, value, since_insns: insns, times: 0 };
+        for poll in [self.alone.get_or_insert(first), self.by_pc.entry(pc).or_insert(first)] {
+            if !poll.is(pc, address, value) {
+                *poll = first;
+            }
+            poll.times += 1;
         }
     }
 
-    /// A device has been written to, or the window opens.
+    /// A device has been written to.
     pub fn forget(&mut self) {
-        self.0 = None;
+        self.alone = None;
     }
 
-    /// Lets the harness know.
+    /// The window opens.
+    pub fn restart(&mut self) {
+        *self = DevicePoll::default();
+    }
+
+    /// Lets the harness know of the register that alone has been read.
     pub fn note(&self, ledger: &Ledger<impl Counters>) {
-        let Some(Poll { pc, address, value, since_insns, times }) = self.0 else { return };
+        let Some(Poll { pc, address, value, since_insns, times }) = self.alone else { return };
         ledger.say(Word::PollAddress, address);
         ledger.say(Word::PollValue, value);
         ledger.say(Word::PollPc, pc);
         ledger.say(Word::PollSince, since_insns);
         ledger.say(Word::PollTimes, times);
+    }
+
+    /// Lets the harness know of all that have been read often, to an end after so many instructions.
+    pub fn note_all(&self, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        let is_often = |poll: &&Poll| {
+            poll.times > 1 && insns.saturating_sub(poll.since_insns) / poll.times <= MOST_INSNS_PER_READ
+        };
+        let mut often: Vec<&Poll> = self.by_pc.values().filter(is_often).collect();
+        often.sort_unstable_by_key(|poll| (std::cmp::Reverse(poll.times), poll.pc));
+        for &Poll { pc, address, value, since_insns, times } in often.into_iter().take(MAX_TOLD) {
+            ledger.note(&Definition::Poll { pc, address, value, since_insns, times });
+        }
     }
 }

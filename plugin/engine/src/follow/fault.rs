@@ -72,9 +72,11 @@ impl Entry {
         ledger.say(Word::ExceptionTimes, self.times);
     }
 
-    /// Whether the handler has only jumped to its own start, as that of many a vendor does for ever.
+    /// Whether the handler has only jumped to its own start, as that of many a vendor does for ever. One whose first
+    /// instruction was interrupted by the exception itself has not come to a jump.
     fn goes_round(&self, insns: u64) -> bool {
-        self.returned_insns.is_none() && insns.saturating_sub(self.seen_insns) <= LOOP_INSNS
+        let traps_itself = self.interrupted.is_some_and(|interrupted| interrupted.pc == self.handler);
+        !traps_itself && self.returned_insns.is_none() && insns.saturating_sub(self.seen_insns) <= LOOP_INSNS
     }
 }
 

@@ -174,6 +174,6 @@ impl Follow {
             polls.restart(ledger);
         }
         self.betweens.restart();
-        self.device.forget();
+        self.device.restart();
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, NODE_COUNTERS, NodeCounter, NodeKind};
-use wire::request::Request;
+use wire::request::{InlinedCall, Request};
 
 use super::context::{Core, Shadow};
 use super::span::Spans;
@@ -16,13 +16,18 @@ use crate::ledger::{Counters, Ledger};
 /// Most places of the tree that are told apart; calls beyond are counted in their callers.
 const MAX_NODES: usize = 1 << 22;
 
+/// Most places of the tree up to which calls of inlined code are told apart: what calls itself in several of them would
+/// make a tree that doubles with each level.
+const MAX_TOLD_NODES: usize = 1 << 18;
+
 /// Depth from which on an exception is no deeper than the one that it comes in: far beyond what firmware nests on
 /// purpose.
 const MAX_EXCEPTION_DEPTH: u32 = 1024;
 
 /// The tree so far.
 pub struct Tree {
-    nodes: FxHashMap<(u32, NodeKind), u32>,
+    /// By parent, kind and what is inlined there that made the call.
+    nodes: FxHashMap<(u32, NodeKind, u64), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
     /// Parent and depth of each node, by id.
@@ -36,6 +41,10 @@ pub struct Tree {
     resynchronised: u64,
     /// Functions that begin a task when they are called.
     polls: FxHashSet<u64>,
+    /// Address of the firmware's first instruction; what executes before it is the machine's.
+    entry: Option<u64>,
+    /// Calls of inlined code, by their return addresses.
+    inlined_calls: FxHashMap<u64, InlinedCall>,
 }
 
 /// Where one vCPU is about to go, and how far it has been followed.
@@ -59,7 +68,21 @@ impl Tree {
             spans: Spans::new(vcpus),
             resynchronised: 0,
             polls: request.polls.iter().map(|poll| poll.entry).collect(),
+            entry: request.entry,
+            inlined_calls: request.inlined_calls.iter().map(|call| (call.return_addr, *call)).collect(),
         })
+    }
+
+    /// Whether the firmware starts here.
+    pub(super) fn is_start(&self, pc: u64) -> bool {
+        self.entry == Some(pc)
+    }
+
+    /// Whether code at an instruction is the firmware's, as far as nothing on the stack says so: it starts there, has
+    /// called something before, or handles an exception.
+    pub(super) fn has_begun(&self, core: &Core, pc: u64) -> bool {
+        // The first place is the root.
+        self.is_start(pc) || self.places.len() > 1 || !core.exceptions.is_empty()
     }
 
     /// A jump into another function's middle is about to be made.
@@ -81,24 +104,27 @@ impl Tree {
         match (path.frames.last(), base) {
             (Some(shadow), _) => shadow.node,
             (None, Some(node)) => node,
-            (None, None) => self.child(0, NodeKind::Root { task: core.task }, ledger),
+            (None, None) => self.child(0, NodeKind::Root { task: core.task }, 0, ledger),
         }
     }
 
     /// The node below another one.
-    fn child(&mut self, parent: u32, kind: NodeKind, ledger: &mut Ledger<impl Counters>) -> u32 {
-        if let Some(&node) = self.nodes.get(&(parent, kind)) {
+    fn child(&mut self, parent: u32, kind: NodeKind, via: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
+        if let Some(&node) = self.nodes.get(&(parent, kind, via)) {
             return node;
+        }
+        if via != 0 && self.slots.len() >= MAX_TOLD_NODES {
+            return self.child(parent, kind, 0, ledger);
         }
         if self.slots.len() >= MAX_NODES {
             return parent;
         }
         let slot = ledger.new_slots(NODE_COUNTERS);
-        ledger.note(&Definition::Node { slot, parent, kind });
+        ledger.note(&Definition::Node { slot, parent, kind, via });
         self.slots.push(slot);
         self.places.push((parent, self.depth(parent) + 1));
         let node = self.slots.len() as u32;
-        self.nodes.insert((parent, kind), node);
+        self.nodes.insert((parent, kind, via), node);
         node
     }
 
@@ -135,19 +161,30 @@ impl Tree {
         let parent = self.node(core, ledger);
         let frames = core.frames();
         // Deeper ones become siblings, so that calls are counted for each function.
-        let parent = if frames.len() < self.max_depth { parent } else { frames[self.max_depth - 1].node };
-        let parent = if core.task != 0 && self.polls.contains(&shadow.entry) {
-            self.child(parent, NodeKind::Root { task: core.task }, ledger)
+        let is_sibling = frames.len() >= self.max_depth;
+        let via = if is_sibling { 0 } else { self.via(frames, &shadow) };
+        let parent = if is_sibling { frames[self.max_depth - 1].node } else { parent };
+        let (parent, via) = if core.task != 0 && self.polls.contains(&shadow.entry) {
+            (self.child(parent, NodeKind::Root { task: core.task }, 0, ledger), 0)
         } else {
-            parent
+            (parent, via)
         };
-        let node = self.child(parent, NodeKind::Function { entry: shadow.entry }, ledger);
+        let node = self.child(parent, NodeKind::Function { entry: shadow.entry }, via, ledger);
         core.frames().push(Shadow { node, ..shadow });
         if is_call {
             let depth = core.frames().len();
             self.spans.begin_call(core, shadow.entry, depth, ledger);
             self.count_node(core.vcpu, node, NodeCounter::Calls, 1, ledger);
         }
+    }
+
+    /// By what inlined code of its caller a function was called that is about to be active on top of these; 0: by none.
+    /// Calls of what is active already are not told apart.
+    fn via(&self, frames: &[Shadow], shadow: &Shadow) -> u64 {
+        let Some(call) = self.inlined_calls.get(&shadow.return_addr) else { return 0 };
+        let is_callers = frames.last().is_some_and(|caller| caller.entry == call.caller);
+        let is_recursive = || frames.iter().any(|frame| frame.entry == shadow.entry);
+        if is_callers && !is_recursive() { call.via } else { 0 }
     }
 
     /// The innermost activation goes on in another function.
@@ -184,7 +221,7 @@ impl Tree {
         {
             parent = self.places[outer as usize].0;
         }
-        self.child(parent, NodeKind::Exception { number }, ledger)
+        self.child(parent, NodeKind::Exception { number }, 0, ledger)
     }
 
     /// After a switch of tasks: the active exceptions are now above the new one.
@@ -192,11 +229,13 @@ impl Tree {
         let mut exceptions = std::mem::take(&mut core.exceptions);
         let mut parent = self.node(core, ledger);
         for active in &mut exceptions {
-            active.node = self.child(parent, NodeKind::Exception { number: active.number }, ledger);
+            active.node = self.child(parent, NodeKind::Exception { number: active.number }, 0, ledger);
             parent = active.node;
-            for shadow in &mut active.path.frames {
-                shadow.node = self.child(parent, NodeKind::Function { entry: shadow.entry }, ledger);
-                parent = shadow.node;
+            for index in 0..active.path.frames.len() {
+                let (frames, shadow) = (&active.path.frames[..index], active.path.frames[index]);
+                let via = self.via(frames, &shadow);
+                parent = self.child(parent, NodeKind::Function { entry: shadow.entry }, via, ledger);
+                active.path.frames[index].node = parent;
             }
         }
         core.exceptions = exceptions;

@@ -143,7 +143,9 @@ impl<V: Vcpu> Arch<V> for Arm {
         }
         let Context { sp, return_addr: exc_return, .. } = guest.context(pc);
         let number = exception_number(guest);
-        (number != 0 && is_exc_return(exc_return)).then(|| saved(guest, number, pc, sp, exc_return))
+        // A handler may go on in another one by a jump, with the same lr.
+        let has_come = number != 0 && is_exc_return(exc_return) && is_vector(guest, number, pc);
+        has_come.then(|| saved(guest, number, pc, sp, exc_return))
     }
 
     /// A more urgent one may come while the registers are being saved.

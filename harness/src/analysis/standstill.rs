@@ -1,0 +1,267 @@
+//! Firmware that stands still: a window in whose second half no instruction executed for the first time, and more than half
+//! of which went to one loop. The loop waits for a register of a device that reads the same each time, or it has no end and
+//! lies in a function that its caller expects back. Interrupts may go on besides: a tick makes such firmware look busy.
+//!
+//! What only idles does not stand still. Of firmware that works nothing of this is found, for in the second half
+//!
+//! - tasks other than the idle one execute: several functions go on that were called before, one in each task;
+//! - a loop that waits for work does some: it does not go the same way each time round;
+//! - a processor that has nothing to do waits for an interrupt (`wfi`, `wfe`);
+//! - an idle loop without that is the end of `main`, or of a task, and nothing was to follow it.
+//!
+//! All of it is told from exact counts, so that it is the same in every run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use decode::{Flow, Insn, Isa, decode};
+use wire::definition::FrameKind;
+
+use crate::analysis::place::Place;
+use crate::profile::only::{OnlyPoll, Standstill};
+use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
+
+/// By how much counts of instructions may differ that a loop executes equally often: it may be cut anywhere where the
+/// second half begins and where it ends.
+const CUT: u64 = 2;
+
+/// Most instructions between two reads of a register by code without names that nothing but waits for it.
+const POLL_INSNS: u64 = 64;
+
+/// Most instructions of a function that are looked at behind a call.
+const MAX_FOLLOWING: usize = 4096;
+
+/// The function at whose call start-up code ends.
+const MAIN: &str = "main";
+
+/// The loop at which a profile's firmware stands still. `half` is what had been counted of each vCPU when half of the window
+/// was over, `polls` are the registers that were read over and over up to the end.
+pub fn find(profile: &Profile, half: &[VcpuCounts], polls: &[OnlyPoll]) -> Option<Standstill> {
+    if !matches!(profile.facts.end, End::For | End::MaxInsns) || half.len() != profile.vcpus.len() {
+        return None;
+    }
+    let mut busy = profile.vcpus.iter().zip(half).filter(|(whole, _)| whole.clock_insns > 0);
+    let (Some((whole, half)), None) = (busy.next(), busy.next()) else { return None };
+    let search = Search::new(profile, whole, half)?;
+    let polls = polls.iter().filter(|poll| poll.since_insns <= half.clock_insns);
+    let lasting: Vec<&OnlyPoll> = polls.collect();
+    if search.is_unnamed {
+        return search.unnamed(&lasting);
+    }
+    let place = search.place()?;
+    let executed = search.cycle(place)?;
+    let insns: u64 = executed.keys().map(|pc| search.whole(*pc)).sum();
+    if insns.saturating_mul(2) <= whole.clock_insns || search.waits(&executed) {
+        return None;
+    }
+    let read = lasting.into_iter().filter(|poll| executed.contains_key(&poll.pc)).max_by_key(|poll| poll.times);
+    let call = match read {
+        Some(_) => None,
+        None => Some(search.call_of_endless(place, &executed)?),
+    };
+    let pc = *executed.range(function_range(place)).next()?.0;
+    Some(Standstill { pc, insns, register: read.cloned(), call })
+}
+
+fn function_range(function: &Function) -> Range<u64> {
+    function.start..function.start.saturating_add(function.size_bytes)
+}
+
+/// How often a function was entered at its first instruction, by calls, by jumps from elsewhere and as a handler.
+fn entries(names: &Names, counts: &VcpuCounts) -> BTreeMap<u64, u64> {
+    let mut entries: BTreeMap<u64, u64> = BTreeMap::new();
+    for insn in &counts.insns {
+        if names.function_at(insn.pc).is_some_and(|function| function.start == insn.pc) {
+            *entries.entry(insn.pc).or_default() += insn.count;
+        }
+    }
+    let is_within = |arc: &&Arc| {
+        let function = names.function_at(arc.target).filter(|function| function.start == arc.target);
+        !arc.links && function.is_some_and(|function| function_range(function).contains(&arc.site))
+    };
+    for arc in counts.arcs.iter().filter(is_within) {
+        if let Some(entries) = entries.get_mut(&arc.target) {
+            *entries = entries.saturating_sub(arc.count);
+        }
+    }
+    entries
+}
+
+/// The second half of a window in which nothing new executed.
+struct Search<'p> {
+    profile: &'p Profile,
+    isa: Isa,
+    half: &'p VcpuCounts,
+    whole: BTreeMap<u64, u64>,
+    /// Executions in the second half, by address.
+    grown: BTreeMap<u64, u64>,
+    /// Calls and jumps in the second half, by function: where they led.
+    called: BTreeMap<u64, BTreeSet<u64>>,
+    /// Entries of functions in the second half.
+    entered: BTreeMap<u64, u64>,
+    /// Some code that executed then has no name.
+    is_unnamed: bool,
+}
+
+impl<'p> Search<'p> {
+    /// None: something executed for the first time.
+    fn new(profile: &'p Profile, counts: &'p VcpuCounts, half: &'p VcpuCounts) -> Option<Search<'p>> {
+        let sums = |counts: &VcpuCounts| {
+            let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+            for insn in &counts.insns {
+                *sums.entry(insn.pc).or_default() += insn.count;
+            }
+            sums
+        };
+        let (whole, before) = (sums(counts), sums(half));
+        let mut grown = BTreeMap::new();
+        for (&pc, &count) in &whole {
+            let before = before.get(&pc).copied().filter(|&before| before > 0)?;
+            if count > before {
+                grown.insert(pc, count - before);
+            }
+        }
+        let names = &profile.names;
+        let start = |address: u64| names.function_at(address).map(|function| function.start);
+        let arc_key = |arc: &Arc| (arc.site, arc.target, arc.return_addr, arc.links);
+        let arcs_before: BTreeMap<_, u64> = half.arcs.iter().map(|arc| (arc_key(arc), arc.count)).collect();
+        let mut called: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for arc in counts.arcs.iter().filter(|arc| arc.count > arcs_before.get(&arc_key(arc)).copied().unwrap_or(0)) {
+            if let (Some(from), Some(to)) = (start(arc.site), start(arc.target)) {
+                called.entry(from).or_default().insert(to);
+            }
+        }
+        let entries_before = entries(names, half);
+        let mut entered = entries(names, counts);
+        entered.iter_mut().for_each(|(start, entries)| {
+            *entries = entries.saturating_sub(entries_before.get(start).copied().unwrap_or(0));
+        });
+        let is_unnamed = grown.keys().any(|&pc| start(pc).is_none());
+        Some(Search { profile, isa: profile.facts.isa()?, half, whole, grown, called, entered, is_unnamed })
+    }
+
+    fn whole(&self, pc: u64) -> u64 {
+        self.whole.get(&pc).copied().unwrap_or(0)
+    }
+
+    fn insn(&self, pc: u64) -> Option<Insn> {
+        Some(decode(self.isa, pc, self.profile.code_at(pc)?))
+    }
+
+    /// Without names no function can be told from another: what is left is that a register alone was read, by code that
+    /// does hardly anything between two reads.
+    fn unnamed(&self, polls: &[&OnlyPoll]) -> Option<Standstill> {
+        let alone = self.profile.facts.only.poll.as_ref()?;
+        let poll = polls.iter().find(|poll| (poll.pc, poll.address) == (alone.pc, alone.address))?;
+        let insns = self.profile.total_insns().saturating_sub(alone.since_insns);
+        let is_all = alone.since_insns <= self.half.clock_insns && insns / alone.times.max(1) <= POLL_INSNS;
+        let is_most = insns.saturating_mul(2) > self.profile.total_insns();
+        (is_all && is_most).then(|| Standstill { pc: poll.pc, insns, register: Some((*poll).clone()), call: None })
+    }
+
+    /// The only function that went on in the second half without having been entered in it: that, and what it calls, is all
+    /// that executed but for handlers.
+    fn place(&self) -> Option<&'p Function> {
+        let functions: BTreeSet<u64> =
+            self.grown.keys().filter_map(|&pc| Some(self.profile.names.function_at(pc)?.start)).collect();
+        let went_on = |start: &u64| self.entered.get(start).is_none_or(|&entries| entries == 0);
+        let mut lasting = functions.into_iter().filter(went_on);
+        let (start, None) = (lasting.next()?, lasting.next()) else { return None };
+        self.profile.names.function_at(start)
+    }
+
+    /// The instructions of a function, and of all that it calls, where they go the same way each time round; how often each
+    /// executed.
+    fn cycle(&self, function: &Function) -> Option<BTreeMap<u64, u64>> {
+        let own = self.grown.range(function_range(function));
+        let turns = own.clone().map(|(_, &count)| count).max()?;
+        if own.clone().any(|(_, &count)| count + CUT < turns) {
+            return None;
+        }
+        let mut executed: BTreeMap<u64, u64> = own.map(|(&pc, &count)| (pc, count)).collect();
+        let (mut inside, mut open) = (BTreeSet::from([function.start]), vec![function.start]);
+        while let Some(from) = open.pop() {
+            let called = self.called.get(&from).into_iter().flatten();
+            for &callee in called {
+                if inside.insert(callee) {
+                    open.push(callee);
+                    let callee = self.profile.names.function_at(callee)?;
+                    let within = self.grown.range(function_range(callee));
+                    // What is rarer than a turn is a way that is not always taken.
+                    if within.clone().any(|(_, &count)| count + CUT < turns) {
+                        return None;
+                    }
+                    executed.extend(within.map(|(&pc, &count)| (pc, count)));
+                }
+            }
+        }
+        Some(executed)
+    }
+
+    /// Whether the processor waits for an interrupt or an event there.
+    fn waits(&self, executed: &BTreeMap<u64, u64>) -> bool {
+        let is_wait = |code: &[u8]| decode::is_wfi(self.isa, code) || decode::is_wfe(self.isa, code);
+        executed.keys().any(|&pc| self.profile.code_at(pc).is_some_and(is_wait))
+    }
+
+    /// Where the call is that led to an endless loop and never returned, of a function that was to go on behind it.
+    fn call_of_endless(&self, function: &Function, executed: &BTreeMap<u64, u64>) -> Option<u64> {
+        let stays = |(&pc, _): (&u64, &u64)| {
+            let Some(insn) = self.insn(pc) else { return false };
+            let next = pc.wrapping_add(insn.len_bytes.into());
+            match insn.flow {
+                Flow::Next | Flow::It { .. } => executed.contains_key(&next),
+                Flow::Jump { target } => executed.contains_key(&target),
+                Flow::Branch { target } => executed.contains_key(&target) && executed.contains_key(&next),
+                _ => false,
+            }
+        };
+        if !executed.iter().all(stays) {
+            return None;
+        }
+        let callers = self.callers(function);
+        let calls = callers.iter().map(|&return_addr| return_addr.wrapping_sub(1));
+        let is_expected = |&return_addr: &u64| self.was_to_go_on(return_addr);
+        callers.iter().any(is_expected).then(|| calls.clone().next()).flatten()
+    }
+
+    /// Where the calls return to that are under way, the innermost first, up to those of `main`. The outermost function
+    /// returns nowhere.
+    fn callers(&self, function: &Function) -> Vec<u64> {
+        let (names, half) = (&self.profile.names, self.half.clock_insns);
+        let is_there = |pc: u64| function_range(function).contains(&pc);
+        let mut samples = self.profile.samples.iter().rev().take_while(|sample| sample.at_insns > half);
+        let Some(sample) = samples.find(|sample| is_there(sample.pc)) else { return Vec::new() };
+        let mut callers = Vec::new();
+        for frame in self.profile.stack(sample.stack).into_iter().rev() {
+            let FrameKind::Caller { return_addr } = frame.kind else { break };
+            callers.push(return_addr);
+            if names.function_at(return_addr.wrapping_sub(1)).is_some_and(|caller| caller.name == MAIN) {
+                return callers;
+            }
+        }
+        callers.pop();
+        callers
+    }
+
+    /// Whether code behind a call makes another one, and never came to it.
+    fn was_to_go_on(&self, return_addr: u64) -> bool {
+        let Place::Function(function) = Place::of(self.profile, return_addr.wrapping_sub(1)) else { return false };
+        let (mut seen, mut open) = (BTreeSet::new(), vec![return_addr]);
+        while let Some(pc) = open.pop() {
+            if !function_range(function).contains(&pc) || seen.len() >= MAX_FOLLOWING || !seen.insert(pc) {
+                continue;
+            }
+            let Some(insn) = self.insn(pc) else { continue };
+            let next = pc.wrapping_add(insn.len_bytes.into());
+            match insn.flow {
+                Flow::Call { .. } | Flow::IndirectCall { .. } if self.whole(pc) == 0 => return true,
+                Flow::Next | Flow::It { .. } | Flow::Call { .. } | Flow::IndirectCall { .. } => open.push(next),
+                Flow::Jump { target } => open.push(target),
+                Flow::Branch { target } => open.extend([target, next]),
+                Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => {}
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,124 @@
+//! Timers of virtual time that are set to never.
+//!
+//! QEMU's devices say never by the last nanosecond that a clock can show: a RISC-V timer whose comparator is as high as it
+//! can be, the watchdog of `sifive_e` while its comparator is passed. Under `sleep=off` time goes on to the next timer
+//! wherever all CPUs sleep, and so to that one, 292 years from the start. It then expires, which no chip's would. The
+//! watchdog's callback sets it to never again, which is now: it is called for ever, on the thread that executes the CPUs and
+//! with QEMU's lock held, so that no instruction executes and the monitor does not answer (hw/misc/sifive_e_aon.c,
+//! `timerlist_run_timers` in util/qemu-timer.c).
+//!
+//! So these timers are taken off the list before a CPU waits. Where no other is left QEMU sleeps.
+
+use std::ffi::{c_int, c_void};
+use std::mem;
+use std::ptr::null_mut;
+
+use wire::trick::TIMERS;
+
+use super::lock::BigLock;
+use super::symbol;
+
+/// `QEMUTimer` (include/qemu/timer.h), which devices have as a member.
+#[repr(C)]
+struct Timer {
+    expires_ns: i64,
+    list: *mut *mut Timer,
+    call: Option<Expire>,
+    data: *mut c_void,
+    next: *mut Timer,
+    attributes: c_int,
+    scale: c_int,
+}
+
+type Expire = unsafe extern "C" fn(*mut c_void);
+
+/// `timer_init_full`, `timer_mod_ns` and `timer_del`.
+type Init = unsafe extern "C" fn(*mut Timer, *mut c_void, c_int, c_int, c_int, Expire, *mut c_void);
+type Set = unsafe extern "C" fn(*mut Timer, i64);
+type Delete = unsafe extern "C" fn(*mut Timer);
+
+/// `QEMU_CLOCK_VIRTUAL`, and `SCALE_NS`.
+const VIRTUAL: c_int = 1;
+const NANOSECONDS: c_int = 1;
+
+/// What devices set a timer to that is not to expire.
+const NEVER_NS: i64 = i64::MAX;
+
+/// A time after that at which a machine starts, and before that of any timer.
+const FIRST_NS: i64 = 1;
+
+/// Words of `QEMUTimerList` (util/qemu-timer.c) among which is the first timer's address: behind the clock and a mutex.
+const LIST_WORDS: usize = 12;
+
+/// The timers of virtual time.
+#[derive(Clone, Copy)]
+pub(crate) struct Timers {
+    lock: BigLock,
+    delete: Delete,
+    /// Address of the word that points at the timer that expires first.
+    first: usize,
+}
+
+impl Timers {
+    /// Finds them by a timer that is set for a moment, as no header says where the list begins. Only on a vCPU's thread,
+    /// before any instruction of it executes. None: this QEMU does not show its functions or is not known, or a timer is
+    /// set to the very start.
+    pub(crate) fn find() -> Option<Timers> {
+        unsafe extern "C" fn nothing(_: *mut c_void) {}
+        let lock = BigLock::find(&TIMERS)?;
+        let find = |name| symbol(&TIMERS, name);
+        let (init, set, delete) = (find(c"timer_init_full")?, find(c"timer_mod_ns")?, find(c"timer_del")?);
+        // SAFETY: in the releases of the table's row the functions of these names have these types; QEMU exports them from the program
+        // itself, which stays loaded.
+        let (init, set, delete) = unsafe {
+            (
+                mem::transmute::<*mut c_void, Init>(init),
+                mem::transmute::<*mut c_void, Set>(set),
+                mem::transmute::<*mut c_void, Delete>(delete),
+            )
+        };
+        lock.hold(|| {
+            let mut ours = Timer {
+                expires_ns: 0,
+                list: null_mut(),
+                call: None,
+                data: null_mut(),
+                next: null_mut(),
+                attributes: 0,
+                scale: 0,
+            };
+            let ours = &raw mut ours;
+            // SAFETY: a timer of ours, which is on the list between the second call and the third. Virtual time stands
+            // still meanwhile, at its start, so that it does not expire. No group of lists means the main loop's.
+            let first = unsafe {
+                init(ours, null_mut(), VIRTUAL, NANOSECONDS, 0, nothing, null_mut());
+                set(ours, FIRST_NS);
+                let list = (*ours).list;
+                // The list is larger than the words that are looked at, and changes under its lock only, which nothing
+                // takes while no instruction executes and the big lock is held.
+                (0..LIST_WORDS).map(|index| list.wrapping_add(index)).find(|&word| *word == ours)
+            };
+            // SAFETY: the same.
+            unsafe { delete(ours) };
+            // SAFETY: the same.
+            let first = first.filter(|&word| unsafe { *word } != ours)?;
+            Some(Timers { lock, delete, first: first as usize })
+        })
+    }
+
+    /// Takes the timers off the list that are set to never, where there are only such. Only inside callbacks of a vCPU.
+    pub(crate) fn drop_never(&self) {
+        self.lock.hold(|| {
+            let first = self.first as *const *mut Timer;
+            // SAFETY: see `find`. Timers are changed under the big lock: devices belong to who holds it, and their callbacks
+            // run under it. A timer on the list is a whole one, and one that is not any more is its device's to set again.
+            unsafe {
+                while let Some(timer) = (*first).as_ref()
+                    && timer.expires_ns == NEVER_NS
+                {
+                    (self.delete)(*first);
+                }
+            }
+        });
+    }
+}
