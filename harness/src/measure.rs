@@ -11,6 +11,7 @@ use wire::definition::FrameKind;
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
+use crate::chip::{self, Chip};
 use crate::error::InputError;
 use crate::image::given;
 use crate::image::heap::{self, rule::Rule};
@@ -25,7 +26,7 @@ use crate::image::zone;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
-use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
+use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -78,6 +79,8 @@ pub struct Measured {
 pub struct Loaded {
     pub(crate) image: Image,
     pub(crate) choice: Choice,
+    /// The chip that the machine is completed to.
+    pub(crate) chip: Option<Chip>,
     /// The in-target table, if the image has one.
     mcount: Option<mcount::Header>,
     /// The ELF that names the image's addresses, if there is one.
@@ -126,7 +129,11 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         symbols: options.symbols.as_deref(),
     };
     let mut image = Image::open(&options.firmware, &load)?;
-    let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
+    let chip = options.chip.as_deref().map(chip::find).transpose()?;
+    let choice = match &chip {
+        Some(chip) => machine::choose_chip(&image, chip)?,
+        None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
+    };
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
     warn(&choice.warnings);
@@ -143,7 +150,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
             .map_err(|error| InputError::about(&options.firmware, error))?
     };
     warn(&stubs.warnings);
-    Ok(Loaded { image, choice, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
+    Ok(Loaded { image, choice, chip, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
 }
 
 /// Copies the files that the firmware is given into its directory.
@@ -165,7 +172,7 @@ pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(),
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let loaded = load(options, listener)?;
     let symbols = loaded.symbols();
-    let Loaded { image, choice, mcount, symbol_file, stubs } = &loaded;
+    let Loaded { image, choice, chip, mcount, symbol_file, stubs } = &loaded;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let find = |option: &str, name: &str| match symbols.find(name) {
@@ -216,6 +223,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let plan = Plan {
         image,
         choice,
+        chip: chip.as_ref(),
         emulator: &emulator,
         options,
         icount_shift,
@@ -252,6 +260,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
+    if let Some(chip) = chip {
+        profile.facts.chip = Some(chip_facts(chip, options, &workspace)?);
+    }
     if let (Some(kept), Some(asked)) = (&mut profile.timeline, timeline) {
         kept.patterns = options.timeline.clone().unwrap_or_default();
         kept.functions = asked.functions;
@@ -271,6 +282,30 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         profile.console_marks.push((profile.total_insns(), bytes));
     }
     Ok(Measured { profile, console: workspace.console() })
+}
+
+/// What a profile says of its chip.
+fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
+    let table = fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
+    let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
+    let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {
+        name: match row.address {
+            wire::chip::OTHERS => "others".to_owned(),
+            address => chip.name_of(address).unwrap_or_default(),
+        },
+        address: row.address,
+        pc: row.pc,
+        reads: row.reads,
+        writes: row.writes,
+    });
+    Ok(profile::Chip {
+        name: chip.name.clone(),
+        given: options.chip.clone().unwrap_or_default(),
+        sha256: chip.sha256.clone(),
+        differs: chip.differs.clone(),
+        unmodelled: unmodelled.collect(),
+    })
 }
 
 /// What is not promised where QEMU does not say which memory the machine has.
@@ -425,6 +460,7 @@ fn profile(
         symbols_sha256: options.symbols.as_ref().and(symbol_file).map(crate::image::sha256_hex),
         qemu_version,
         machine: choice.machine.name.clone().into_owned(),
+        chip: None,
         cpu: choice.cpu.clone(),
         isa: choice.machine.isa.to_owned(),
         icount_shift: plan.icount_shift,

@@ -48,7 +48,7 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | what is due when; it says so, and acts on nothing |
 //! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
-//! | [`recall`] [`stack`] [`transfer`] [`marks`] [`timeline`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
+//! | [`unmodelled`] [`recall`] [`stack`] [`transfer`] [`marks`] [`timeline`] [`output`] [`snapshot`] [`wait`] [`input`] [`semihosting`] | one instrument each |
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and acting on what is due |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
@@ -80,6 +80,7 @@ mod state;
 mod timeline;
 mod transfer;
 mod translate;
+mod unmodelled;
 mod wait;
 
 fn install(installation: qemu::Installation) {
@@ -87,9 +88,8 @@ fn install(installation: qemu::Installation) {
     qemu::die_with_parent();
     // The only argument; the harness is the only caller.
     let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus, api) {
-        qemu::say(&why);
-        refuse(dir, refusal);
+    if let Err(refused) = state::install(dir, vcpus, api, refuse) {
+        refuse(dir, refused);
         qemu::exit(1);
     }
     qemu::on_vcpu_init::<hooks::VcpuInit>(id);
@@ -100,8 +100,9 @@ fn install(installation: qemu::Installation) {
 qemu::install_by!(install);
 
 /// Tells the harness. The file is there already, so that this needs no room on the disk.
-fn refuse(dir: &str, refusal: wire::refusal::Refusal) {
+fn refuse(dir: &str, state::Refused(refusal, why): state::Refused) {
     use std::io::Write as _;
+    qemu::say(&why);
     let path = std::path::Path::new(dir).join(wire::refusal::FILE_NAME);
     if let (Ok(bytes), Ok(mut file)) = (refusal.bytes(), std::fs::OpenOptions::new().write(true).open(path)) {
         // There is nothing better to do if this fails, too: the harness then shows what was said.

@@ -41,6 +41,7 @@ use crate::snapshot::Snapshot;
 use crate::stack::{Stack, Stacks};
 use crate::timeline::Timeline;
 use crate::transfer::Transfers;
+use crate::unmodelled::Unmodelled;
 use crate::wait::{Guard, MainThread};
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
@@ -85,6 +86,8 @@ pub(crate) struct State {
     pub(crate) clocks: Clocks,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
+    /// None: the machine is as QEMU has it, or it is not asked for.
+    pub(crate) unmodelled: Option<Unmodelled>,
     /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
     hold_at: Option<u64>,
 }
@@ -132,8 +135,13 @@ impl From<io::Error> for Refused {
 }
 
 /// Sets the plugin up as the request in a directory asks, in a QEMU with this plugin API; called
-/// once, before any vCPU exists.
-pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refused> {
+/// once, before any vCPU exists. `refuse` says in that directory what turns out later not to work.
+pub(crate) fn install(
+    directory: &str,
+    vcpus: u32,
+    api: i64,
+    refuse: fn(&str, Refused),
+) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     qemu::give_to_firmware(&printed(&request))?;
@@ -161,6 +169,13 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, (api, vcpus), &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
+    let is_noted = request.chip.is_some() && !request.is_debugged;
+    let unmodelled = is_noted.then(|| Unmodelled::create(directory)).transpose()?;
+    if let Some(chip) = request.chip.clone() {
+        let directory = directory.to_owned();
+        let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
+        qemu::complete_chip(chip, api, refuse_chip).map_err(|missing| Refused(Refusal::Chip, missing))?;
+    }
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -201,6 +216,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64) -> Result<(), Refus
         handles: Handles::new(),
         clocks: Clocks::new(),
         debugger,
+        unmodelled,
         hold_at: None,
     };
     if state.debugger.is_some() {

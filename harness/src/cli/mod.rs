@@ -700,6 +700,9 @@ pub struct MeasureArgs {
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
+    /// Chip that the firmware is for: a name, or a chip file (docs/chips.md); QEMU's machine is completed to it
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
+    pub chip: Option<String>,
     /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub machine: Option<String>,
@@ -773,6 +776,7 @@ impl Default for MeasureArgs {
             max_output: DEFAULT_MAX_OUTPUT.to_owned(),
             input: Vec::new(),
             input_after: Vec::new(),
+            chip: None,
             machine: None,
             cpu: None,
             qemu_arg: Vec::new(),

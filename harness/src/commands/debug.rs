@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::chip;
 use crate::cli::DebugArgs;
 use crate::debug::WORKSHOP;
 use crate::debug::find::{Finder, More};
@@ -213,8 +214,20 @@ fn beside(directory: &Path, profile: &Profile) -> Result<PathBuf> {
 /// Has a run be the one that was profiled.
 fn take_facts(options: &mut Options, profile: &Profile) -> Result<()> {
     let facts = &profile.facts;
-    options.machine = Some(facts.machine.clone());
-    options.cpu.clone_from(&facts.cpu);
+    match &facts.chip {
+        Some(made) => {
+            let chip = chip::find(&made.given)?;
+            if chip.sha256 != made.sha256 {
+                let what = "--chip is another one now than the profile was made with; measure again";
+                return Err(InputError::new(format!("{}: {what}", made.given)).into());
+            }
+            options.chip = Some(made.given.clone());
+        }
+        None => {
+            options.machine = Some(facts.machine.clone());
+            options.cpu.clone_from(&facts.cpu);
+        }
+    }
     options.icount_shift = Some(facts.icount_shift);
     options.qemu_args.clone_from(&facts.qemu_args);
     options.firmware_args.clone_from(&facts.firmware_args);

@@ -34,7 +34,7 @@ pub(crate) mod testing;
 pub mod timeline;
 pub mod zone;
 
-pub use facts::{DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Window};
+pub use facts::{Chip, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Unmodelled, Window};
 pub use files::FILE_NAME;
 pub use heap::Heap;
 pub use in_target::InTarget;
@@ -43,7 +43,7 @@ pub use part::Parts;
 pub use timeline::Timeline;
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x12\n";
+const MAGIC: &[u8; 8] = b"fwprof\x13\n";
 
 /// One run of one image, measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

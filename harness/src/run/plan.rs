@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::chip::Chip;
 use crate::image::{Image, mcount, unwind};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
@@ -33,6 +34,8 @@ pub struct Plan<'a> {
     pub image: &'a Image,
     /// The machine, and where in it the image lies.
     pub choice: &'a Choice,
+    /// The chip that the machine is completed to, if there is one.
+    pub chip: Option<&'a Chip>,
     /// The emulator's program.
     pub emulator: &'a Path,
     /// What was asked for on the command line or in a suite.

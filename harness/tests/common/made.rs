@@ -14,6 +14,7 @@ pub fn empty(period_insns: u64) -> Profile {
             symbols_sha256: None,
             qemu_version: "10.0.2".to_owned(),
             machine: "mps2-an385".to_owned(),
+            chip: None,
             cpu: None,
             isa: "thumb-v7m".to_owned(),
             icount_shift: 5,

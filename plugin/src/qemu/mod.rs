@@ -10,6 +10,7 @@ mod address;
 mod api;
 mod changes;
 mod clock;
+mod device;
 mod editions;
 mod fork;
 mod hooks;
@@ -32,6 +33,7 @@ pub(crate) use address::physical;
 pub(crate) use api::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use changes::{write_memory, write_register};
 pub(crate) use clock::Clock;
+pub(crate) use device::{complete as complete_chip, take_unmodelled};
 pub(crate) use editions::{Edition, Editions};
 pub(crate) use fork::{Copier, Side, executes};
 pub(crate) use hooks::{

@@ -14,6 +14,7 @@
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
 //! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
+//! | `unmodelled` | [`chip`] | accesses that nothing in the chip file models, where there is one |
 //!
 //! Next to them lies what the harness asks of the plugin ([`request`], with the [`unwind`] table and the console's
 //! [`input`] in it), what it says later of the machine ([`memory`]), and what the plugin refuses ([`refusal`]).
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod chip;
 pub mod control;
 pub mod counters;
 pub mod debug;

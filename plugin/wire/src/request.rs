@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::chip::Chip;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::heap::Allocator;
 use crate::input::{self, Step};
@@ -24,7 +25,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -145,6 +146,8 @@ pub struct Request {
     pub slice_insns: Option<u64>,
     /// What happens is written event by event, see [`crate::timeline`].
     pub timeline: Option<Wanted>,
+    /// The chip that the machine is completed to; None: the machine is as QEMU has it.
+    pub chip: Option<Chip>,
 }
 
 /// A task that a function is called for each time that it goes on: an async one. What the first argument points to
@@ -250,6 +253,7 @@ impl Request {
         put_list(out, &self.heap, Allocator::put);
         put_list(out, &self.events, Event::put);
         put_list(out, self.timeline.as_slice(), Wanted::put);
+        put_list(out, self.chip.as_slice(), Chip::put_in);
         Ok(())
     }
 
@@ -317,6 +321,7 @@ impl Request {
         let heap = read_list(reader, Allocator::read)?;
         let events = read_list(reader, Event::read)?;
         let timeline = read_at_most_one(reader, Wanted::read)?;
+        let chip = read_at_most_one(reader, Chip::read_from)?;
         Ok(Request {
             isa,
             period_insns,
@@ -353,6 +358,7 @@ impl Request {
             events,
             slice_insns,
             timeline,
+            chip,
         })
     }
 
@@ -380,6 +386,7 @@ impl Request {
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
+        self.chip.as_ref().map_or(Ok(()), Chip::check)?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
     }
 }
@@ -580,6 +587,7 @@ mod tests {
             events: vec![],
             slice_insns: None,
             timeline: None,
+            chip: None,
         }
     }
 
@@ -649,6 +657,7 @@ mod tests {
             events: events(),
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
+            chip: Some(crate::chip::tests::full()),
             ..plain()
         }
     }

@@ -46,6 +46,9 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if let Some(line) = describe::describe_stubs(facts) {
         say("Stubs", line);
     }
+    for line in describe::describe_chip(profile) {
+        say("Chip", line);
+    }
     say("Entry", describe::place(&profile.names, facts.entry));
     let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
     say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
@@ -139,7 +142,10 @@ fn command(profile: &Profile, view: View) -> String {
             When::After(prompt) => option("--input-after", format!("{}:{text}", escape(prompt.as_bytes()))),
         }
     }
-    option("--machine", facts.machine.clone());
+    match &facts.chip {
+        Some(chip) => option("--chip", chip.given.clone()),
+        None => option("--machine", facts.machine.clone()),
+    }
     if let Some(cpu) = &facts.cpu {
         option("--cpu", cpu.clone());
     }
