@@ -280,6 +280,8 @@ pub(super) struct PortTable {
     #[serde(default)]
     pub(super) empty: Vec<Text>,
     #[serde(default)]
+    pub(super) idle: Vec<Text>,
+    #[serde(default)]
     pub(super) receiving: Vec<Text>,
 }
 

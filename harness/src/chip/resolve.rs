@@ -695,6 +695,7 @@ impl Rules<'_, '_> {
                 received: self.settings(&port.received, 0)?,
                 receiving: self.all(&port.receiving)?,
                 empty: self.settings(&port.empty, 0)?,
+                idle: self.settings(&port.idle, 0)?,
             });
         }
         for transfer in &kind.transfer {

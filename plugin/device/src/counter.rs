@@ -87,7 +87,8 @@ impl Counting {
 
     /// All crossings up to now have been told.
     pub(crate) fn tell(&mut self, ticks: u128) {
-        self.told = ticks;
+        // A look from outside of the processor may be at a time that a look from inside is past already.
+        self.told = self.told.max(ticks);
     }
 
     /// When it next comes to a value, counted from what has been told.

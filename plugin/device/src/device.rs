@@ -14,6 +14,9 @@ const MAX_DEPTH: u32 = 16;
 /// What a byte of a transfer takes, in instructions.
 const TRANSFER_INSNS: u64 = 64;
 
+/// How long a line without a byte is idle, in instructions.
+const IDLE_INSNS: u64 = 256;
+
 /// Longest transfer.
 const MAX_TRANSFER_BYTES: u32 = 1 << 16;
 
@@ -58,6 +61,7 @@ enum Later {
     Follow(usize),
     Trigger(usize),
     Sent(usize),
+    Idle(usize),
 }
 
 /// A block's state.
@@ -249,11 +253,14 @@ impl Device {
             self.change(block, register, old & !read_clears, host, 0);
         }
         let of = &self.chip.blocks[block];
-        if of.ports.iter().any(|port| port.receive.as_ref().is_some_and(|field| field.register == register))
+        if let Some(port) = of.ports.iter().position(|port| is_register(&port.receive, register))
             && self.receiver() == Some(block)
+            && self.input.pop_front().is_some()
+            && self.input.is_empty()
         {
-            self.input.pop_front();
+            self.put_off(block, IDLE_INSNS, Later::Idle(port), host);
         }
+        let of = &self.chip.blocks[block];
         if of.randoms.iter().any(|random| random.value.register == register) {
             // xorshift64.
             let random = &mut self.states[block].random;
@@ -591,6 +598,14 @@ impl Device {
         self.put_off(block, TRANSFER_INSNS.saturating_mul(u64::from(count).max(1)), Later::Sent(index), host);
     }
 
+    /// The line of a port has become idle, if nothing has come since.
+    fn idle(&mut self, block: usize, port: usize, host: &mut impl Host) {
+        if self.input.is_empty() {
+            let settings = self.chip.blocks[block].ports[port].idle.clone();
+            self.apply(block, &settings, host, 0);
+        }
+    }
+
     fn sent(&mut self, block: usize, index: usize, host: &mut impl Host) {
         let transfer = self.chip.blocks[block].transfers[index].clone();
         if let Some(amount) = &transfer.amount {
@@ -691,6 +706,7 @@ impl Device {
                 Later::Follow(index) => self.follow(block, index, host, 0),
                 Later::Trigger(index) => self.pull(block, index, host, 0),
                 Later::Sent(index) => self.sent(block, index, host),
+                Later::Idle(index) => self.idle(block, index, host),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -919,5 +935,394 @@ fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize)
         divisor: counter.divide.iter().map(factor).fold(1u64, u64::saturating_mul).max(1),
         values,
         is_running: counter.running.iter().all(|one| field(one) != 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::chip::{
+        Cause, Clock, Erase, Flash, Follow, Interrupt, Memory, Port, Register, Source, Transfer, Trigger, Watchdog,
+    };
+
+    /// A machine that only takes note.
+    #[derive(Default)]
+    struct Noted {
+        ns: u64,
+        lines: BTreeMap<u32, bool>,
+        due_ns: Option<u64>,
+        printed: Vec<u8>,
+        memory: BTreeMap<u64, u8>,
+        flash: Vec<u8>,
+        cpu_hz: u64,
+        bites: u32,
+    }
+
+    impl Host for Noted {
+        fn now_ns(&mut self) -> u64 {
+            self.ns
+        }
+        fn set_line(&mut self, line: u32, is_raised: bool) {
+            self.lines.insert(line, is_raised);
+        }
+        fn wake_at(&mut self, ns: Option<u64>) {
+            self.due_ns = ns;
+        }
+        fn print(&mut self, byte: u8) {
+            self.printed.push(byte);
+        }
+        fn read_memory(&mut self, address: u64, to: &mut [u8]) -> bool {
+            for (byte, address) in to.iter_mut().zip(address..) {
+                *byte = self.memory.get(&address).copied().unwrap_or(0);
+            }
+            true
+        }
+        fn write_memory(&mut self, address: u64, from: &[u8]) -> bool {
+            self.memory.extend((address..).zip(from.iter().copied()));
+            true
+        }
+        fn program(&mut self, _: u32, offset: u64, bytes: &[u8]) {
+            self.flash[offset as usize..][..bytes.len()].iter_mut().zip(bytes).for_each(|(old, new)| *old &= new);
+        }
+        fn erase(&mut self, _: u32, offset: u64, bytes: u64) {
+            self.flash[offset as usize..][..bytes as usize].fill(0xff);
+        }
+        fn set_cpu_clock(&mut self, hz: u64) {
+            self.cpu_hz = hz;
+        }
+        fn set_systick_clock(&mut self, _: u64) {}
+        fn bite(&mut self, _: u32) {
+            self.bites += 1;
+        }
+    }
+
+    impl Noted {
+        /// Lets time pass, as QEMU does: what is due is done when it is due.
+        fn pass(&mut self, device: &mut Device, ns: u64) {
+            let end = self.ns + ns;
+            while let Some(due) = self.due_ns.filter(|&due| due <= end) {
+                self.ns = self.ns.max(due);
+                self.due_ns = None;
+                device.wake(self);
+            }
+            self.ns = end;
+        }
+    }
+
+    fn field(register: u32, mask: u32) -> Field {
+        Field { register, mask }
+    }
+
+    fn set(register: u32, mask: u32, value: u32) -> Setting {
+        Setting { field: field(register, mask), value }
+    }
+
+    fn registers(count: u32) -> Vec<Register> {
+        (0..count)
+            .map(|index| Register {
+                name: format!("R{index}"),
+                offset: Some(u64::from(index) * 4),
+                ..Register::default()
+            })
+            .collect()
+    }
+
+    fn chip(block: Block) -> Chip {
+        let clock = Clock { sources: vec![Source { hz: 1_000_000, clock: None }], ..Clock::default() };
+        let block = Block { name: "B".into(), start: 0x4000_0000, bytes: 0x100, ..block };
+        let flash = Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, alias_of: None };
+        Chip { memory: vec![flash], blocks: vec![block], clocks: vec![clock], seed: 1, ..Chip::default() }
+    }
+
+    fn begun(block: Block) -> (Device, Noted) {
+        let chip = chip(block);
+        assert_eq!(chip.check(), Ok(()));
+        let mut noted = Noted { flash: vec![0; 0x800], ..Noted::default() };
+        let mut device = Device::new(chip);
+        device.begin(&mut noted);
+        (device, noted)
+    }
+
+    fn read(device: &mut Device, noted: &mut Noted, register: u64) -> u32 {
+        device.read(0, register * 4, 4, noted).value
+    }
+
+    fn write(device: &mut Device, noted: &mut Noted, register: u64, value: u32) {
+        assert!(device.write(0, register * 4, 4, value, noted));
+    }
+
+    #[test]
+    fn a_ready_bit_follows_its_enable_bit_later_and_nothing_else_writes_it() {
+        let mut block = Block { registers: registers(1), ..Block::default() };
+        block.registers[0].read_only = 2;
+        let follow = Follow { target: field(0, 2), source: field(0, 1), after_insns: 100, is_inverted: false };
+        block.follows.push(follow);
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 0, 3);
+        assert_eq!(read(&mut device, &mut noted, 0), 1);
+        noted.pass(&mut device, 99);
+        assert_eq!(read(&mut device, &mut noted, 0), 1);
+        noted.pass(&mut device, 1);
+        assert_eq!(read(&mut device, &mut noted, 0), 3);
+        write(&mut device, &mut noted, 0, 2);
+        noted.pass(&mut device, 100);
+        assert_eq!(read(&mut device, &mut noted, 0), 0);
+    }
+
+    #[test]
+    fn registers_are_written_and_read_as_their_attributes_say() {
+        let mut block = Block { registers: registers(7), ..Block::default() };
+        block.registers[0].one_clears = 0xff;
+        block.registers[0].zero_clears = 0xff00;
+        block.registers[0].reset = 0xffff;
+        block.registers[1].sets = Some(2);
+        block.registers[3].clears = Some(2);
+        block.registers[4].read_clears = u32::MAX;
+        block.registers[4].write_resets = u32::MAX;
+        block.registers[4].read_only = u32::MAX;
+        block.registers[4].reset = 1;
+        block.registers[5].self_clearing = 1;
+        block.registers[6].all_of = vec![0, 2];
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 0, 0xf00f);
+        assert_eq!(read(&mut device, &mut noted, 0), 0xf0f0);
+        assert!(device.write(0, 1, 1, 0x30, &mut noted), "one byte");
+        assert_eq!(read(&mut device, &mut noted, 0), 0x30f0, "the other bits that 0 clears were not written");
+        write(&mut device, &mut noted, 1, 0x31);
+        assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 2)), (0x31, 0x31));
+        write(&mut device, &mut noted, 3, 0x01);
+        assert_eq!(read(&mut device, &mut noted, 3), 0x30);
+        assert_eq!((read(&mut device, &mut noted, 4), read(&mut device, &mut noted, 4)), (1, 0), "a lock that is taken");
+        write(&mut device, &mut noted, 4, 0);
+        assert_eq!(read(&mut device, &mut noted, 4), 1);
+        write(&mut device, &mut noted, 5, 3);
+        assert_eq!(read(&mut device, &mut noted, 5), 2);
+        assert_eq!(read(&mut device, &mut noted, 6), 0x30);
+    }
+
+    #[test]
+    fn what_nobody_has_described_reads_as_it_was_written_and_says_so() {
+        let (mut device, mut noted) = begun(Block::default());
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0, is_modelled: false });
+        assert!(!device.write(0, 10, 2, 0xabcd, &mut noted));
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0xabcd_0000, is_modelled: false });
+        assert_eq!(device.read(0, 11, 1, &mut noted).value, 0xab);
+    }
+
+    /// R0 runs, R1 the reload, R2 status, R3 enable, R4 the counter, R5 what is compared.
+    fn timer() -> Block {
+        Block {
+            registers: registers(6),
+            counters: vec![Counter {
+                value: Some(field(4, u32::MAX)),
+                running: vec![field(0, 1)],
+                reload: Some(field(1, u32::MAX)),
+                bits: 32,
+                overflow: vec![set(2, 1, 1)],
+                compares: vec![Compare {
+                    value: field(5, u32::MAX),
+                    set: vec![set(2, 2, 1)],
+                    ..Compare::default()
+                }],
+                ..Counter::default()
+            }],
+            interrupts: vec![Interrupt {
+                line: 7,
+                causes: vec![
+                    Cause { status: field(2, 1), enable: Some(field(3, 1)), is_inverted: false },
+                    Cause { status: field(2, 2), enable: Some(field(3, 2)), is_inverted: false },
+                ],
+            }],
+            ..Block::default()
+        }
+    }
+
+    #[test]
+    fn a_timer_raises_its_line_when_it_is_due_and_sleeps_where_nothing_would_notice() {
+        let (mut device, mut noted) = begun(timer());
+        write(&mut device, &mut noted, 1, 999);
+        write(&mut device, &mut noted, 5, 400);
+        write(&mut device, &mut noted, 0, 1);
+        assert_eq!(noted.due_ns, None, "nothing is enabled");
+        write(&mut device, &mut noted, 3, 3);
+        noted.pass(&mut device, 399_999);
+        assert_eq!(noted.lines.get(&7), None);
+        noted.pass(&mut device, 1);
+        assert_eq!((noted.lines.get(&7).copied(), read(&mut device, &mut noted, 2)), (Some(true), 2));
+        write(&mut device, &mut noted, 2, 0);
+        assert_eq!(noted.lines.get(&7), Some(&false));
+        noted.pass(&mut device, 600_000);
+        assert_eq!((noted.lines.get(&7).copied(), read(&mut device, &mut noted, 2)), (Some(true), 1));
+        assert_eq!(read(&mut device, &mut noted, 4), 0);
+    }
+
+    proptest! {
+        /// Whenever the firmware looks, and however often QEMU wakes the timer: the same.
+        #[test]
+        fn what_a_timer_has_done_does_not_depend_on_when_it_is_looked_at(
+            reload in 0u32..50, compare in 0u32..60, looks in prop::collection::vec(0u64..200_000, 1..20),
+        ) {
+            let (mut device, mut noted) = begun(timer());
+            let (mut other, mut others) = begun(timer());
+            for (device, noted) in [(&mut device, &mut noted), (&mut other, &mut others)] {
+                write(device, noted, 1, reload);
+                write(device, noted, 5, compare);
+                write(device, noted, 0, 1);
+            }
+            for look in looks {
+                noted.pass(&mut device, look);
+                read(&mut device, &mut noted, 4);
+                others.pass(&mut other, look);
+            }
+            prop_assert_eq!(read(&mut device, &mut noted, 2), read(&mut other, &mut others, 2));
+            prop_assert_eq!(read(&mut device, &mut noted, 4), read(&mut other, &mut others, 4));
+        }
+
+        /// No access does more than it may, whatever is accessed.
+        #[test]
+        fn no_access_ends_in_a_panic(
+            accesses in prop::collection::vec((any::<bool>(), 0u64..0x100, 0u32..3, any::<u32>()), 1..60),
+        ) {
+            let mut block = timer();
+            let follow = |target, source| Follow { target, source, after_insns: 0, is_inverted: true };
+            // In a circle.
+            block.follows.push(follow(field(2, 1), field(3, 1)));
+            block.follows.push(follow(field(3, 1), field(2, 1)));
+            block.triggers.push(Trigger { field: field(2, 2), set: vec![set(3, 2, 1)], ..Trigger::default() });
+            block.triggers.push(Trigger { field: field(3, 2), set: vec![set(2, 2, 1)], ..Trigger::default() });
+            let (mut device, mut noted) = begun(block);
+            for (is_write, offset, size, value) in accesses {
+                let bytes = 1 << size;
+                let offset = offset / u64::from(bytes) * u64::from(bytes);
+                noted.ns += u64::from(value % 100_000);
+                if is_write {
+                    device.write(0, offset, bytes, value, &mut noted);
+                } else {
+                    device.read(0, offset, bytes, &mut noted);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_prints_and_receives_one_byte_after_the_other() {
+        let port = Port {
+            send: Some(field(0, 0xff)),
+            receive: Some(field(0, 0xff)),
+            received: vec![set(1, 1, 1)],
+            empty: vec![set(1, 2, 1)],
+            idle: vec![set(1, 4, 1)],
+            receiving: vec![field(2, 1)],
+        };
+        let cause = Cause { status: field(1, 1), enable: None, is_inverted: false };
+        let (mut device, mut noted) = begun(Block {
+            registers: registers(3),
+            ports: vec![port],
+            interrupts: vec![Interrupt { line: 3, causes: vec![cause] }],
+            ..Block::default()
+        });
+        b"ok".iter().for_each(|&byte| write(&mut device, &mut noted, 0, byte.into()));
+        assert_eq!(noted.printed, b"ok");
+        device.receive(b'a', &mut noted);
+        device.receive(b'b', &mut noted);
+        assert_eq!(read(&mut device, &mut noted, 1) & 3, 2, "it does not receive yet");
+        write(&mut device, &mut noted, 2, 1);
+        assert_eq!((read(&mut device, &mut noted, 1) & 3, noted.lines[&3]), (1, true));
+        assert_eq!(read(&mut device, &mut noted, 0), b'a'.into());
+        assert_eq!(noted.lines[&3], true, "there is another one");
+        assert_eq!(read(&mut device, &mut noted, 0), b'b'.into());
+        assert_eq!((read(&mut device, &mut noted, 1) & 7, noted.lines[&3]), (2, false));
+        noted.pass(&mut device, IDLE_INSNS);
+        assert_eq!(read(&mut device, &mut noted, 1) & 4, 4, "the line is idle");
+    }
+
+    #[test]
+    fn transfers_take_the_bus_by_themselves() {
+        // R0 start of sending, R1 of receiving, R2 pointer, R3 count, R4 amount, R5 what has happened.
+        let transfer = |is_receive, start, event| Transfer {
+            is_receive,
+            start: field(start, 1),
+            pointer: field(2, u32::MAX),
+            count: field(3, 0xff),
+            amount: Some(field(4, 0xff)),
+            set: vec![set(5, event, 1)],
+            ..Transfer::default()
+        };
+        let (mut device, mut noted) = begun(Block {
+            registers: registers(6),
+            transfers: vec![transfer(false, 0, 1), transfer(true, 1, 2)],
+            ..Block::default()
+        });
+        noted.memory.extend((0x2000_0000..).zip(*b"hello"));
+        write(&mut device, &mut noted, 2, 0x2000_0000);
+        write(&mut device, &mut noted, 3, 4);
+        write(&mut device, &mut noted, 0, 1);
+        assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 5)), (b"hell".to_vec(), 0));
+        noted.pass(&mut device, 4 * TRANSFER_INSNS);
+        assert_eq!((read(&mut device, &mut noted, 5), read(&mut device, &mut noted, 4)), (1, 4));
+        write(&mut device, &mut noted, 3, 2);
+        write(&mut device, &mut noted, 1, 1);
+        b"xyz".iter().for_each(|&byte| device.receive(byte, &mut noted));
+        assert_eq!(read(&mut device, &mut noted, 5), 3);
+        assert_eq!((noted.memory[&0x2000_0000], noted.memory[&0x2000_0001], noted.memory[&0x2000_0002]), (b'x', b'y', b'l'));
+    }
+
+    #[test]
+    fn flash_is_programmed_and_erased_where_its_controller_lets_it() {
+        let erase = |start, page, is_address, page_bytes: &[u64]| Erase {
+            start: field(start, 1),
+            when: vec![set(0, 2, 1)],
+            page,
+            is_address,
+            page_bytes: page_bytes.to_vec(),
+            ..Erase::default()
+        };
+        let erases =
+            vec![erase(1, Some(field(2, u32::MAX)), false, &[0x100, 0x200]), erase(3, Some(field(2, u32::MAX)), true, &[0x100])];
+        let flash = Flash { memory: 0, programs: vec![set(0, 1, 1)], programmed: vec![], erases };
+        let (mut device, mut noted) = begun(Block { registers: registers(4), flashes: vec![flash], ..Block::default() });
+        noted.flash.fill(0x55);
+        device.write_flash(0, 0, &[0x0f], &mut noted);
+        assert_eq!(noted.flash[0], 0x55, "it is locked");
+        write(&mut device, &mut noted, 0, 1);
+        device.write_flash(0, 0, &[0x0f], &mut noted);
+        assert_eq!(noted.flash[0], 0x05);
+        write(&mut device, &mut noted, 0, 2);
+        // Pages of 0x100, 0x200, 0x200 and so on: the third begins at 0x300.
+        write(&mut device, &mut noted, 2, 2);
+        write(&mut device, &mut noted, 1, 1);
+        let erased: Vec<usize> = (0..0x800).filter(|&at| noted.flash[at] == 0xff).collect();
+        assert_eq!((erased[0], erased.len()), (0x300, 0x200));
+        noted.flash.fill(0x55);
+        write(&mut device, &mut noted, 2, 0x800_0510);
+        write(&mut device, &mut noted, 3, 1);
+        let erased: Vec<usize> = (0..0x800).filter(|&at| noted.flash[at] == 0xff).collect();
+        assert_eq!((erased[0], erased.len()), (0x500, 0x100));
+    }
+
+    #[test]
+    fn a_watchdog_bites_once_it_is_not_fed() {
+        let watchdog = Watchdog {
+            running: vec![set(0, 1, 1)],
+            clock: 0,
+            divide: vec![],
+            reload: field(1, u32::MAX),
+            feed: vec![set(2, 0xffff, 0xaaaa)],
+        };
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(3), watchdogs: vec![watchdog], ..Block::default() });
+        write(&mut device, &mut noted, 1, 99);
+        noted.pass(&mut device, 1_000_000);
+        write(&mut device, &mut noted, 0, 1);
+        for _ in 0..5 {
+            noted.pass(&mut device, 90_000);
+            write(&mut device, &mut noted, 2, 0xaaaa);
+        }
+        assert_eq!(noted.bites, 0);
+        noted.pass(&mut device, 100_000);
+        assert_eq!(noted.bites, 1);
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(noted.bites, 1, "the chip would be another one now");
     }
 }

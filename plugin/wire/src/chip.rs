@@ -458,6 +458,8 @@ record! {
         receiving: Vec<Field>,
         /// What is set while nothing has been received.
         empty: Vec<Setting>,
+        /// What is set a while after the last byte has been read, as the line is idle.
+        idle: Vec<Setting>,
     }
 }
 
@@ -684,6 +686,7 @@ impl Chip {
                     && all(&port.receiving)
                     && sets(&port.received)
                     && sets(&port.empty)
+                    && sets(&port.idle)
             })
             && transfers.iter().all(|transfer| {
                 let fields = [&transfer.start, &transfer.pointer, &transfer.count];
