@@ -64,6 +64,9 @@ pub(super) struct MemoryTable {
     pub(super) kind: MemoryKind,
     /// The memory that it is another view of, by name.
     pub(super) alias: Option<Text>,
+    /// What lies in it as the chip leaves the factory: offset and word.
+    #[serde(default)]
+    pub(super) words: Vec<(u64, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use wire::chip::{
     Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Port, Random,
-    Register, Setting, Source, Transfer, Trigger, Watchdog,
+    Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
@@ -189,7 +189,7 @@ impl<'a> Resolver<'a> {
         tables.sort_by_key(|table| (table.get_ref().alias.is_some(), table.get_ref().start));
         let mut memory: Vec<Memory> = Vec::new();
         for table in tables {
-            let MemoryTable { name, start, bytes, kind, alias } = table.get_ref();
+            let MemoryTable { name, start, bytes, kind, alias, words } = table.get_ref();
             let alias_of = match alias {
                 None => None,
                 Some(alias) => {
@@ -209,7 +209,12 @@ impl<'a> Resolver<'a> {
                 Some(of) => memory[of as usize].is_flash,
                 None => *kind == MemoryKind::Flash,
             };
-            memory.push(Memory { name: name.clone(), start: *start, bytes: *bytes, is_flash, alias_of });
+            let is_word = |offset: u64| offset % 4 == 0 && offset < *bytes;
+            if let Some((offset, _)) = words.iter().find(|(offset, _)| !is_word(*offset) || alias_of.is_some()) {
+                return Err(source.at(table, format_args!("memory {name} has no word of its own at {}", Hex(*offset))));
+            }
+            let words = words.iter().map(|&(offset, value)| Word { offset, value }).collect();
+            memory.push(Memory { name: name.clone(), start: *start, bytes: *bytes, is_flash, alias_of, words });
         }
         Ok(memory)
     }

@@ -1031,7 +1031,7 @@ mod tests {
     fn chip(block: Block) -> Chip {
         let clock = Clock { sources: vec![Source { hz: 1_000_000, clock: None }], ..Clock::default() };
         let block = Block { name: "B".into(), start: 0x4000_0000, bytes: 0x100, ..block };
-        let flash = Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, alias_of: None };
+        let flash = Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, ..Memory::default() };
         Chip { memory: vec![flash], blocks: vec![block], clocks: vec![clock], seed: 1, ..Chip::default() }
     }
 

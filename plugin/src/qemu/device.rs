@@ -441,6 +441,10 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
             // SAFETY: as many bytes as the region has.
             unsafe { host.write_bytes(0xff, memory.bytes as usize) };
         }
+        for word in &memory.words {
+            // SAFETY: within the memory (`wire::chip` has checked that).
+            unsafe { host.add(word.offset as usize).copy_from_nonoverlapping(word.value.to_le_bytes().as_ptr(), 4) };
+        }
         add(region, memory.start, CHIP_PRIORITY);
         mapped.push(Mapped { region, start: memory.start, bytes: memory.bytes, host });
     }

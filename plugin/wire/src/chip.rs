@@ -212,6 +212,18 @@ record! {
         is_flash: bool,
         /// The memory that it is another view of, by index.
         alias_of: Option<u32>,
+        /// What lies in it as the chip leaves the factory.
+        words: Vec<Word>,
+    }
+}
+
+record! {
+    /// A word in memory.
+    Word {
+        /// Offset in the memory, a multiple of 4.
+        offset: u64,
+        /// What lies there.
+        value: u32,
     }
 }
 
@@ -624,6 +636,7 @@ impl Chip {
         let clocks = self.clocks.len();
         let rules = [
             (memory_bytes <= MAX_MEMORY_BYTES, "chip's memory"),
+            (self.memory.iter().all(Memory::has_words), "chip's words in memory"),
             (ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "chip's overlapping ranges"),
             (self.memory.iter().all(is_alias), "chip's alias"),
             (self.lines <= MAX_LINES && self.priority_bits <= 8, "chip's interrupts"),
@@ -728,6 +741,12 @@ impl Chip {
     }
 }
 
+impl Memory {
+    fn has_words(&self) -> bool {
+        self.words.iter().all(|word| word.offset % 4 == 0 && word.offset < self.bytes && self.bytes - word.offset >= 4)
+    }
+}
+
 impl Block {
     fn has(&self, field: &Field) -> bool {
         let shifted = field.mask >> field.mask.trailing_zeros().min(31);
@@ -809,8 +828,22 @@ pub(crate) mod tests {
         Chip {
             name: "stm32f407".into(),
             memory: vec![
-                Memory { name: "flash".into(), start: 0x800_0000, bytes: 1 << 20, is_flash: true, alias_of: None },
-                Memory { name: "boot".into(), start: 0, bytes: 1 << 20, is_flash: true, alias_of: Some(0) },
+                Memory {
+                    name: "flash".into(),
+                    start: 0x800_0000,
+                    bytes: 1 << 20,
+                    is_flash: true,
+                    words: vec![Word { offset: 0x204, value: 18 }],
+                    ..Memory::default()
+                },
+                Memory {
+                    name: "boot".into(),
+                    start: 0,
+                    bytes: 1 << 20,
+                    is_flash: true,
+                    alias_of: Some(0),
+                    ..Memory::default()
+                },
             ],
             blocks: vec![block],
             lines: 82,
@@ -847,7 +880,8 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 14] = [
+        let changes: [Change; 15] = [
+            |chip| chip.memory[0].words[0].offset = 1 << 20,
             |chip| chip.memory[1].start = 0x801_0000,
             |chip| chip.memory[1].bytes += 1,
             |chip| chip.memory[1].alias_of = Some(1),
