@@ -269,6 +269,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kept.objects = traced::objects(kept, &symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
+    if let Some(line) = chip_hint(image, options, &profile) {
+        listener.choice(&line);
+    }
     show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
     profile.facts.generic_spans = generic_spans;
     profile.zones.names = zones.names;
@@ -282,6 +285,18 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         profile.console_marks.push((profile.total_insns(), bytes));
     }
     Ok(Measured { profile, console: workspace.console() })
+}
+
+/// The chips that may help firmware which waits for what QEMU's machine has not, or faults there.
+fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
+    let only = &profile.facts.only;
+    let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
+    if options.chip.is_some() || options.machine.is_some() || !is_lost && only.poll.is_none() {
+        return None;
+    }
+    let chips = machine::chips_for(image);
+    let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
+    Some(format!("note: if it was built for a real chip, --chip has memory and registers for it: {which} (docs/chips.md)"))
 }
 
 /// What a profile says of its chip.

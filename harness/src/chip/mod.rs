@@ -90,6 +90,14 @@ impl Chip {
         Some(format!("{}+{:#x}", block.name, address - block.start))
     }
 
+    /// Processor, frequency and memory, in a line.
+    pub fn describe(&self) -> String {
+        let own = self.wire.memory.iter().filter(|memory| memory.alias_of.is_none());
+        let memory = own.map(|memory| format!("{} {} KiB at {:#x}", memory.name, memory.bytes / 1024, memory.start));
+        let memory: Vec<String> = memory.collect();
+        format!("{} at {} MHz; {}", self.cpu, self.hz / 1_000_000, memory.join(", "))
+    }
+
     /// The hash of what is asked for, whatever it is called.
     fn hash(wire: &wire::chip::Chip) -> String {
         let nameless = wire::chip::Chip { name: String::new(), ..wire.clone() };

@@ -841,3 +841,126 @@ impl Rules<'_, '_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+[chip]
+cpu = "cortex-m3"
+hz = 8_000_000
+[clocks]
+osc = 8_000_000
+[[memory]]
+name = "flash"
+kind = "flash"
+start = 0x08000000
+bytes = 0x10000
+[[memory]]
+name = "RAM"
+start = 0x20000000
+bytes = 0x2000
+[peripherals]
+T = { at = 0x40000000, kind = "mine", interrupt = 5, clock = "osc" }
+[[undescribed]]
+name = "APB"
+start = 0x40000000
+bytes = 0x2000
+[kind.mine]
+bytes = 0x400
+[kind.mine.registers]
+CR = { at = 0, fields = { EN = 0, IE = 1 } }
+SR = { at = 4, zero-clears = true }
+RR = { at = 8, reset = 99 }
+CC = { at = 0x10, count = 2, stride = 8 }
+[[kind.mine.counter]]
+running = ["CR.EN"]
+reload = "RR"
+overflow = ["SR[0]"]
+compare = [{ value = "CC{n}", set = ["SR[{n+1}]=1"], repeat = 2 }]
+[[kind.mine.interrupt]]
+causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
+"#;
+
+    fn resolved(text: &str) -> Result<Chip, InputError> {
+        chip("small", "small.toml", text)
+    }
+
+    #[test]
+    fn names_become_indices_and_repetitions_are_written_out() {
+        let chip = resolved(SMALL).unwrap();
+        let blocks: Vec<_> = chip.wire.blocks.iter().map(|block| (&*block.name, block.start, block.bytes)).collect();
+        assert_eq!(blocks, [("T", 0x4000_0000, 0x400), ("APB", 0x4000_0400, 0x1c00)], "what is undescribed is filled up");
+        let block = &chip.wire.blocks[0];
+        let offsets: Vec<_> = block.registers.iter().map(|one| (&*one.name, one.offset)).collect();
+        let wanted = [("CR", Some(0)), ("SR", Some(4)), ("RR", Some(8)), ("CC0", Some(0x10)), ("CC1", Some(0x18))];
+        assert_eq!(offsets, wanted);
+        let compares = &block.counters[0].compares;
+        assert_eq!(compares.len(), 2);
+        assert_eq!(compares[1].value, Field { register: 4, mask: u32::MAX });
+        assert_eq!(compares[1].set, [Setting { field: Field { register: 1, mask: 4 }, value: 1 }]);
+        assert_eq!(block.interrupts[0].line, 5);
+        assert_eq!(block.interrupts[0].causes[0].status, Field { register: 1, mask: 7 });
+        assert_eq!(chip.name_of(0x4000_0018).as_deref(), Some("T.CC1"));
+        assert_eq!(chip.name_of(0x4000_0404).as_deref(), Some("APB+0x4"));
+    }
+
+    #[test]
+    fn the_hash_is_that_of_what_is_asked_for() {
+        let hash = |text: &str| resolved(text).unwrap().sha256;
+        assert_eq!(hash(SMALL), hash(&format!("# A comment.\n{SMALL}")));
+        assert_eq!(hash(SMALL), chip("other", "other.toml", SMALL).unwrap().sha256, "whatever it is called");
+        assert_ne!(hash(SMALL), hash(&SMALL.replace("reset = 99", "reset = 98")));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_said_with_its_line() {
+        let cases = [
+            ("hz = 8_000_000", "hx = 8_000_000", "small.toml:4: unknown field `hx`"),
+            ("hz = 8_000_000", "", "small.toml:1: [chip] does not say `hz`"),
+            ("cortex-m3", "cortex-m99", "small.toml:3: no processor cortex-m99"),
+            ("start = 0x20000000", "start = 0x08008000", "small.toml:12: RAM at 0x08008000 overlaps flash"),
+            ("at = 0x40000000", "at = 0x20001000", "small.toml:17: T at 0x20001000 overlaps RAM"),
+            ("kind = \"mine\"", "kind = \"mime\"", "small.toml:17: no kind is called mime; mine is"),
+            ("clock = \"osc\"", "clock = \"xtal\"", "small.toml:17: T: no clock is called xtal"),
+            ("[\"SR[0]\"]", "[\"SX[0]\"]", "small.toml:32: mine has no register or field SX[0]"),
+            ("[\"SR[0]\"]", "[\"SR[0]=2\"]", "small.toml:32: SR[0]=2: that value does not fit the field"),
+            ("EN = 0", "EN = 32", "small.toml:25: CR.EN is no bit of 31 to 0"),
+            ("RR = { at = 8", "RR = { at = 4", "small.toml:27: SR lies where RR does"),
+            ("interrupt = 5, ", "interrupts = { tick = 5 }, ", "small.toml:17: T: its kind has no interrupt tick"),
+            ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is no number of KiB"),
+            ("repeat = 2", "repeat = 5000", "small.toml:33: repeat must be 1 to 1024"),
+        ];
+        for (from, to, wanted) in cases {
+            assert!(SMALL.contains(from), "{from}");
+            let error = resolved(&SMALL.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.starts_with(wanted), "{to}: {error}, not {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_chip_may_be_like_another_one_and_have_kinds_of_its_own() {
+        let text = r#"
+[chip]
+like = "stm32f407"
+without = ["USART6", "RNG"]
+[peripherals]
+RNG2 = { at = 0x50060800, kind = "mine" }
+[kind.mine]
+like = "stm32-rng"
+[kind.mine.registers]
+EXTRA = { at = 0x10, reset = 5 }
+"#;
+        let (chip, base) = (resolved(text).unwrap(), crate::chip::find("stm32f407").unwrap());
+        assert_eq!((chip.hz, chip.wire.lines, &chip.wire.memory), (base.hz, base.wire.lines, &base.wire.memory));
+        let has = |chip: &Chip, name: &str| chip.wire.blocks.iter().any(|block| block.name == name);
+        assert!(has(&base, "USART6") && !has(&chip, "USART6") && has(&chip, "RNG2"));
+        assert_eq!(chip.name_of(0x5006_0810).as_deref(), Some("RNG2.EXTRA"));
+        assert_eq!(chip.name_of(0x5006_0800).as_deref(), Some("RNG2.CR"), "of the kind that it is like");
+        let circle = text.replace("like = \"stm32-rng\"", "like = \"mine\"");
+        assert!(resolved(&circle).unwrap_err().to_string().contains("in a circle"));
+        let error = resolved(&text.replace("\"RNG\"]", "\"GNR\"]")).unwrap_err().to_string();
+        assert!(error.starts_with("small.toml:4: the chip that it is like has no GNR"), "{error}");
+    }
+}

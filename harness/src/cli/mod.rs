@@ -141,6 +141,8 @@ pub enum Command {
 pub enum Listed {
     /// QEMU's machines that an image is chosen one of, with their memory as MEMORY blocks of a linker script
     Machines,
+    /// The chips that are known by name (--chip), with their processor and memory
+    Chips,
     /// The formats of `harness export`
     Formats,
     /// The functions of an image, or those of a profile with their instructions, by the names that commands take

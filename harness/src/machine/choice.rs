@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::placement::{Placement, biases, home, place, shift, start};
 use super::processor::{Processor, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
-use crate::chip::{BASES, Chip};
+use crate::chip::{self, BASES, Chip};
 use crate::error::InputError;
 use crate::image::{Arch, Image, list_segments, show_range};
 use crate::text::number::Hex;
@@ -179,6 +179,11 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         entry: placement.entry,
         initial_sp: placement.initial_sp,
     })
+}
+
+/// The chips that are known by name and have memory for an image: for one that waits for what a machine has not.
+pub fn chips_for(image: &Image) -> Vec<&'static str> {
+    chip::names().filter(|name| chip::find(name).is_ok_and(|chip| choose_chip(image, &chip).is_ok())).collect()
 }
 
 /// The power of 2 nearest the nanoseconds of an instruction at a frequency.

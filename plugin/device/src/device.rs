@@ -326,6 +326,7 @@ impl Device {
             let Some(other) = other else { continue };
             redirected = true;
             let low = if one.upper_clears.is_some() { written & 0xffff } else { written };
+            let low = low & !one.read_only;
             let old = self.states[block].values[other as usize];
             let new = combine(old, low, u32::MAX, operation);
             self.change(block, other, new, host, 0);
@@ -1078,6 +1079,7 @@ mod tests {
         block.registers[0].reset = 0xffff;
         block.registers[1].sets = Some(2);
         block.registers[3].clears = Some(2);
+        block.registers[3].read_only = 0x20;
         block.registers[4].read_clears = u32::MAX;
         block.registers[4].write_resets = u32::MAX;
         block.registers[4].read_only = u32::MAX;
@@ -1091,8 +1093,8 @@ mod tests {
         assert_eq!(read(&mut device, &mut noted, 0), 0x30f0, "the other bits that 0 clears were not written");
         write(&mut device, &mut noted, 1, 0x31);
         assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 2)), (0x31, 0x31));
-        write(&mut device, &mut noted, 3, 0x01);
-        assert_eq!(read(&mut device, &mut noted, 3), 0x30);
+        write(&mut device, &mut noted, 3, 0x21);
+        assert_eq!(read(&mut device, &mut noted, 3), 0x30, "one of the bits is not this register's to clear");
         assert_eq!((read(&mut device, &mut noted, 4), read(&mut device, &mut noted, 4)), (1, 0), "a lock that is taken");
         write(&mut device, &mut noted, 4, 0);
         assert_eq!(read(&mut device, &mut noted, 4), 1);
