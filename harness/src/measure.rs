@@ -296,12 +296,15 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
     }
     let chips = machine::chips_for(image);
     let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
-    Some(format!("note: if it was built for a real chip, --chip has memory and registers for it: {which} (docs/chips.md)"))
+    Some(format!(
+        "note: if it was built for a real chip, --chip has memory and registers for it: {which} (docs/chips.md)"
+    ))
 }
 
 /// What a profile says of its chip.
 fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
-    let table = fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
+    let table =
+        fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
     let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
     let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {

@@ -136,12 +136,7 @@ impl From<io::Error> for Refused {
 
 /// Sets the plugin up as the request in a directory asks, in a QEMU with this plugin API; called
 /// once, before any vCPU exists. `refuse` says in that directory what turns out later not to work.
-pub(crate) fn install(
-    directory: &str,
-    vcpus: u32,
-    api: i64,
-    refuse: fn(&str, Refused),
-) -> Result<(), Refused> {
+pub(crate) fn install(directory: &str, vcpus: u32, api: i64, refuse: fn(&str, Refused)) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     qemu::give_to_firmware(&printed(&request))?;

@@ -22,7 +22,11 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
     let Some(chip) = &profile.facts.chip else { return Vec::new() };
     let mut lines = Vec::new();
     let hash = &chip.sha256[..chip.sha256.len().min(12)];
-    let differs = if chip.differs.is_empty() { String::new() } else { format!("; not as in the chip: {}", chip.differs.join("; ")) };
+    let differs = if chip.differs.is_empty() {
+        String::new()
+    } else {
+        format!("; not as in the chip: {}", chip.differs.join("; "))
+    };
     let name = printable(&chip.name);
     lines.push(printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned());
     if chip.unmodelled.is_empty() {

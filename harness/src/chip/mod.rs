@@ -17,8 +17,12 @@ include!(concat!(env!("OUT_DIR"), "/chips.rs"));
 
 /// Processors that chips may have, and the machine of QEMU's whose processor is one: the base that a chip's memory and
 /// registers are laid over.
-pub(crate) const BASES: [(&str, &str); 4] =
-    [("cortex-m0", "microbit"), ("cortex-m3", "mps2-an385"), ("cortex-m4", "mps2-an386"), ("cortex-m7", "mps2-an500")];
+pub(crate) const BASES: [(&str, &str); 4] = [
+    ("cortex-m0", "microbit"),
+    ("cortex-m3", "mps2-an385"),
+    ("cortex-m4", "mps2-an386"),
+    ("cortex-m7", "mps2-an500"),
+];
 
 /// A chip, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +84,18 @@ pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
 }
 
 impl Chip {
-    /// The name of what lies at an address: `RCC.CR`, or the peripheral's and the offset, as `DMA1+0x8`.
+    /// The name of what lies at an address: `RCC.CR`, the peripheral's and the offset, as `DMA1+0x8`, or that of a stretch
+    /// that nobody has described and the address, as `APB2 at 0x40012008`.
     pub fn name_of(&self, address: u64) -> Option<String> {
         let word = address & !3;
         if let Ok(index) = self.registers.binary_search_by_key(&word, |(address, _)| *address) {
             return Some(self.registers[index].1.clone());
         }
-        let block = self.wire.blocks.iter().find(|block| (block.start..block.start + block.bytes).contains(&address))?;
+        let block =
+            self.wire.blocks.iter().find(|block| (block.start..block.start + block.bytes).contains(&address))?;
+        if block.registers.is_empty() {
+            return Some(format!("{} at {address:#x}", block.name));
+        }
         Some(format!("{}+{:#x}", block.name, address - block.start))
     }
 

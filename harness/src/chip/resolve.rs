@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 use wire::chip::{
-    Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Port, Random,
-    Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
+    Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Port,
+    Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
-    Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable,
-    PeripheralTable, RegisterTable, Text, UndescribedTable,
+    Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask, MemoryKind,
+    MemoryTable, PeripheralTable, RegisterTable, Text, UndescribedTable,
 };
 use super::{CHIPS, Chip, KINDS};
 use crate::error::InputError;
@@ -30,7 +30,8 @@ struct Origin<'a> {
 
 impl Origin<'_> {
     fn error(&self, offset: usize, reason: impl std::fmt::Display) -> InputError {
-        let line = 1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count();
+        let line =
+            1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count();
         InputError::new(format!("{}:{line}: {reason}", self.path))
     }
 
@@ -39,7 +40,8 @@ impl Origin<'_> {
     }
 
     fn parse(&self) -> Result<File, InputError> {
-        toml::from_str(self.text).map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))
+        toml::from_str(self.text)
+            .map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))
     }
 }
 
@@ -132,14 +134,15 @@ impl<'a> Resolver<'a> {
             })
             .transpose()
         };
-        let number = |said: Option<(&Spanned<u32>, &Origin<'_>)>, range: std::ops::RangeInclusive<u32>, what: &str| {
-            said.map_or(Ok(0), |(number, source)| {
-                let is_meant = range.contains(number.get_ref());
-                is_meant.then_some(*number.get_ref()).ok_or_else(|| {
-                    source.at(number, format_args!("{what} must be {} to {}", range.start(), range.end()))
+        let number =
+            |said: Option<(&Spanned<u32>, &Origin<'_>)>, range: std::ops::RangeInclusive<u32>, what: &str| {
+                said.map_or(Ok(0), |(number, source)| {
+                    let is_meant = range.contains(number.get_ref());
+                    is_meant.then_some(*number.get_ref()).ok_or_else(|| {
+                        source.at(number, format_args!("{what} must be {} to {}", range.start(), range.end()))
+                    })
                 })
-            })
-        };
+            };
         let cpu_clock = of_clock(self.said(|chip| chip.cpu_clock.as_ref()))?;
         let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
         let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=wire::chip::MAX_LINES, "interrupts")?;
@@ -174,7 +177,12 @@ impl<'a> Resolver<'a> {
             sha256: Chip::hash(&wire),
             hz,
             vectors: self.said(|chip| chip.vectors.as_ref()).map_or(0, |(&vectors, _)| vectors),
-            differs: self.files.iter().filter_map(|file| file.chip.as_ref()).flat_map(|chip| chip.differs.clone()).collect(),
+            differs: self
+                .files
+                .iter()
+                .filter_map(|file| file.chip.as_ref())
+                .flat_map(|chip| chip.differs.clone())
+                .collect(),
             registers,
             wire,
         })
@@ -211,7 +219,9 @@ impl<'a> Resolver<'a> {
             };
             let is_word = |offset: u64| offset % 4 == 0 && offset < *bytes;
             if let Some((offset, _)) = words.iter().find(|(offset, _)| !is_word(*offset) || alias_of.is_some()) {
-                return Err(source.at(table, format_args!("memory {name} has no word of its own at {}", Hex(*offset))));
+                return Err(
+                    source.at(table, format_args!("memory {name} has no word of its own at {}", Hex(*offset)))
+                );
             }
             let words = words.iter().map(|&(offset, value)| Word { offset, value }).collect();
             memory.push(Memory { name: name.clone(), start: *start, bytes: *bytes, is_flash, alias_of, words });
@@ -248,7 +258,8 @@ impl<'a> Resolver<'a> {
                 ..Block::default()
             };
             let peripheral = peripheral.get_ref().clone();
-            let mut draft = Draft { name: name.clone(), source, peripheral, kind: Some(kind), block, fields: BTreeMap::new() };
+            let mut draft =
+                Draft { name: name.clone(), source, peripheral, kind: Some(kind), block, fields: BTreeMap::new() };
             draft.registers()?;
             drafts.push(draft);
         }
@@ -280,9 +291,11 @@ impl<'a> Resolver<'a> {
         let mut taken: Vec<(u64, u64, String)> = memory
             .iter()
             .map(|memory| (memory.start, memory.start + memory.bytes, memory.name.clone()))
-            .chain(drafts.iter().map(|draft| {
-                (draft.block.start, draft.block.start + draft.block.bytes, draft.name.clone())
-            }))
+            .chain(
+                drafts
+                    .iter()
+                    .map(|draft| (draft.block.start, draft.block.start + draft.block.bytes, draft.name.clone())),
+            )
             .collect();
         taken.sort();
         if let Some(pair) = taken.windows(2).find(|pair| pair[0].1 > pair[1].0) {
@@ -293,23 +306,25 @@ impl<'a> Resolver<'a> {
                 let span = memory.map(Spanned::span).or_else(|| file.peripherals.get(&other.2).map(Spanned::span));
                 if let Some(span) = span {
                     offset = span.start;
-                    let reason = format!(
-                        "{} at {} overlaps {}, which ends at {}",
-                        other.2,
-                        Hex(other.0),
-                        one.2,
-                        Hex(one.1)
-                    );
+                    let reason =
+                        format!("{} at {} overlaps {}, which ends at {}", other.2, Hex(other.0), one.2, Hex(one.1));
                     return Err(source.error(offset, reason));
                 }
             }
             return Err(self.own().error(offset, format_args!("{} overlaps {}", other.2, one.2)));
         }
         let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
-        for (table, source) in of.iter().flat_map(|(file, source)| file.undescribed.iter().map(move |one| (one, *source))) {
+        for (table, source) in
+            of.iter().flat_map(|(file, source)| file.undescribed.iter().map(move |one| (one, *source)))
+        {
             let UndescribedTable { name, start, bytes } = table.get_ref();
             let end = start.saturating_add(*bytes);
-            if *bytes == 0 || *bytes > wire::chip::MAX_BLOCK_BYTES || start % 4 != 0 || end % 4 != 0 || end > 0xe000_0000 {
+            if *bytes == 0
+                || *bytes > wire::chip::MAX_BLOCK_BYTES
+                || start % 4 != 0
+                || end % 4 != 0
+                || end > 0xe000_0000
+            {
                 return Err(source.at(table, format_args!("{name} is no stretch of registers below 0xe0000000")));
             }
             let mut at = *start;
@@ -411,7 +426,8 @@ impl Draft<'_> {
                     let reason = format!("{own} lies at no word of the {} bytes", Hex(self.block.bytes));
                     return Err(kind.source.at(table, reason));
                 }
-                let twice = self.block.registers.iter().find(|other| other.offset.is_some() && other.offset == offset);
+                let twice =
+                    self.block.registers.iter().find(|other| other.offset.is_some() && other.offset == offset);
                 if let Some(other) = twice {
                     return Err(kind.source.at(table, format_args!("{own} lies where {} does", other.name)));
                 }
@@ -484,8 +500,10 @@ impl<'a> Clocks<'a> {
                 all.insert(format!("{}.{name}", draft.name), Wanted::Made(index, table.get_ref().clone()));
             }
             // A counter or watchdog whose clock is a number of Hz.
-            let counters = draft.kind.iter().flat_map(|kind| kind.table.counter.iter().map(move |one| (kind, &one.clock)));
-            let dogs = draft.kind.iter().flat_map(|kind| kind.table.watchdog.iter().map(move |one| (kind, &one.clock)));
+            let counters =
+                draft.kind.iter().flat_map(|kind| kind.table.counter.iter().map(move |one| (kind, &one.clock)));
+            let dogs =
+                draft.kind.iter().flat_map(|kind| kind.table.watchdog.iter().map(move |one| (kind, &one.clock)));
             for (kind, clock) in counters.chain(dogs) {
                 if let Some(clock) = clock
                     && let ClockSource::Hz(hz) = clock.get_ref()
@@ -501,16 +519,18 @@ impl<'a> Clocks<'a> {
         let indices: BTreeMap<String, u32> = self.all.keys().cloned().zip(0..).collect();
         let mut clocks = Vec::new();
         for (name, wanted) in &self.all {
-            let source = |of: &Origin<'_>, prefix: &str, source: &Spanned<ClockSource>| -> Result<Source, InputError> {
-                match source.get_ref() {
-                ClockSource::Hz(hz) => Ok(Source { hz: *hz, clock: None }),
-                ClockSource::Clock(clock) => {
-                    let found = indices.get(&format!("{prefix}{clock}")).or_else(|| indices.get(clock));
-                    let found = found.ok_or_else(|| of.at(source, format_args!("no clock is called {clock}")))?;
-                    Ok(Source { hz: 0, clock: Some(*found) })
-                }
-                }
-            };
+            let source =
+                |of: &Origin<'_>, prefix: &str, source: &Spanned<ClockSource>| -> Result<Source, InputError> {
+                    match source.get_ref() {
+                        ClockSource::Hz(hz) => Ok(Source { hz: *hz, clock: None }),
+                        ClockSource::Clock(clock) => {
+                            let found = indices.get(&format!("{prefix}{clock}")).or_else(|| indices.get(clock));
+                            let found =
+                                found.ok_or_else(|| of.at(source, format_args!("no clock is called {clock}")))?;
+                            Ok(Source { hz: 0, clock: Some(*found) })
+                        }
+                    }
+                };
             clocks.push(match wanted {
                 Wanted::Source(of, one) => {
                     Clock { name: name.clone(), sources: vec![source(of, "", one)?], ..Clock::default() }
@@ -589,9 +609,8 @@ impl Rules<'_, '_> {
             let digits = value.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16));
             let value = digits.unwrap_or_else(|| value.parse());
             let value = value.ok().filter(|&value| field.of(field.put_in(0, value)) == value);
-            let value = value.ok_or_else(|| {
-                self.source().at(text, format_args!("{whole}: that value does not fit the field"))
-            })?;
+            let value = value
+                .ok_or_else(|| self.source().at(text, format_args!("{whole}: that value does not fit the field")))?;
             Ok(Setting { field, value })
         };
         texts.iter().map(setting).collect()
@@ -607,9 +626,10 @@ impl Rules<'_, '_> {
         let given = self.draft.peripheral.clock.as_ref();
         let missing = |name: &str| {
             let reason = format!("{}: no clock is called {name}", self.draft.name);
-            given.map_or_else(|| self.draft.source.at(&self.draft.peripheral.kind, &reason), |clock| {
-                self.draft.source.at(clock, &reason)
-            })
+            given.map_or_else(
+                || self.draft.source.at(&self.draft.peripheral.kind, &reason),
+                |clock| self.draft.source.at(clock, &reason),
+            )
         };
         let name = match own.map(Spanned::get_ref) {
             Some(ClockSource::Hz(hz)) => hz.to_string(),
@@ -656,11 +676,8 @@ impl Rules<'_, '_> {
                 register.toggles = other(&table.toggles)?;
                 register.upper_clears = other(&table.upper_clears)?;
                 register.reads = other(&table.reads)?;
-                register.all_of = table
-                    .all_of
-                    .iter()
-                    .map(|text| self.register(text, number))
-                    .collect::<Result<_, _>>()?;
+                register.all_of =
+                    table.all_of.iter().map(|text| self.register(text, number)).collect::<Result<_, _>>()?;
             }
         }
         for rule in &kind.follow {
@@ -784,9 +801,10 @@ impl Rules<'_, '_> {
                     return Err(source.at(&peripheral.kind, reason));
                 }
             };
-            let memory = self.memory.iter().position(|memory| {
-                &memory.name == of.get_ref() && memory.is_flash && memory.alias_of.is_none()
-            });
+            let memory = self
+                .memory
+                .iter()
+                .position(|memory| &memory.name == of.get_ref() && memory.is_flash && memory.alias_of.is_none());
             let memory = memory.ok_or_else(|| source.at(of, format_args!("no flash is called {}", of.get_ref())))?;
             let mut erases = Vec::new();
             for erase in &flash.erase {
@@ -836,7 +854,8 @@ impl Rules<'_, '_> {
         let own = kind.interrupt.iter().any(|interrupt| interrupt.name.is_none());
         let left = lines.keys().next().cloned().or((peripheral.interrupt.is_some() && !own).then(String::new));
         left.map_or(Ok(()), |left| {
-            let which = if left.is_empty() { "interrupt without a name".to_owned() } else { format!("interrupt {left}") };
+            let which =
+                if left.is_empty() { "interrupt without a name".to_owned() } else { format!("interrupt {left}") };
             Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no {which}")))
         })
     }
@@ -891,7 +910,11 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
     fn names_become_indices_and_repetitions_are_written_out() {
         let chip = resolved(SMALL).unwrap();
         let blocks: Vec<_> = chip.wire.blocks.iter().map(|block| (&*block.name, block.start, block.bytes)).collect();
-        assert_eq!(blocks, [("T", 0x4000_0000, 0x400), ("APB", 0x4000_0400, 0x1c00)], "what is undescribed is filled up");
+        assert_eq!(
+            blocks,
+            [("T", 0x4000_0000, 0x400), ("APB", 0x4000_0400, 0x1c00)],
+            "what is undescribed is filled up"
+        );
         let block = &chip.wire.blocks[0];
         let offsets: Vec<_> = block.registers.iter().map(|one| (&*one.name, one.offset)).collect();
         let wanted = [("CR", Some(0)), ("SR", Some(4)), ("RR", Some(8)), ("CC0", Some(0x10)), ("CC1", Some(0x18))];
@@ -903,7 +926,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
         assert_eq!(block.interrupts[0].line, 5);
         assert_eq!(block.interrupts[0].causes[0].status, Field { register: 1, mask: 7 });
         assert_eq!(chip.name_of(0x4000_0018).as_deref(), Some("T.CC1"));
-        assert_eq!(chip.name_of(0x4000_0404).as_deref(), Some("APB+0x4"));
+        assert_eq!(chip.name_of(0x4000_0404).as_deref(), Some("APB at 0x40000404"));
     }
 
     #[test]

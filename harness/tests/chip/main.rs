@@ -4,10 +4,16 @@
 mod common;
 
 use std::fs;
-use std::process::Stdio;
 
+use clap::Parser;
 use common::{Run, harness, image, refused, run, run_file};
+use harness::cli::Cli;
+use harness::debug::session::Session;
+use harness::debug::travel::Travel;
+use harness::measure::Listener;
 use harness::profile::{End, Profile};
+use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
+use harness::run::records::Progress;
 
 /// What the image with one peripheral of each kind prints on a chip that has them all.
 const KINDS: [&str; 12] = [
@@ -58,8 +64,8 @@ fn what_nothing_models_is_said_with_name_count_and_place() {
     assert_eq!((chip.name.as_str(), chip.sha256.len()), ("stm32f407", 64));
     // The ADC.
     let adc = chip.unmodelled.iter().find(|row| row.address == 0x4001_2008).expect("nothing models it");
-    assert_eq!((adc.name.as_str(), adc.reads, adc.writes), ("APB2+0x8", 1, 1));
-    assert!(run.stdout.contains("APB2+0x8 (1 read, 1 written, first at 0x"), "{}", run.stdout);
+    assert_eq!((adc.name.as_str(), adc.reads, adc.writes), ("APB2 at 0x40012008", 1, 1));
+    assert!(run.stdout.contains("APB2 at 0x40012008 (1 read, 1 written, first at 0x"), "{}", run.stdout);
     assert!(run.stderr.contains("machine: stm32f407 (cortex-m4 of QEMU's mps2-an386)"), "{}", run.stderr);
 }
 
@@ -91,15 +97,29 @@ fn stacks_timeline_and_heap_follow_firmware_on_a_chip() {
     assert!(profile.heap.is_some_and(|heap| heap.functions.len() >= 2), "pvPortMalloc and vPortFree");
 }
 
+struct Silent;
+
+impl Listener for Silent {
+    fn say(&mut self, _: &str) {}
+    fn progress(&mut self, _: Progress) {}
+}
+
+/// Backwards, too: a checkpoint is a copy of the process, with the chip's devices in it.
 #[test]
-fn the_debugger_comes_to_a_place_on_a_chip() {
-    let run = kinds(&[]).expect_code(0);
-    let mut command = harness();
-    command.args(["debug", "--at", "call:read_nothing", "--sandbox", "off", "--elf"]);
-    command.arg(image("chips/stm32f407-kinds")).arg(&run.dir).stdin(Stdio::null());
-    let output = command.arg("--gdb").env("PATH", "/nonexistent").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("read_nothing"), "{said}");
+fn the_debugger_finds_a_chip_as_it_was() {
+    let elf = image("chips/stm32f407-kinds");
+    let words = ["harness", elf.to_str().unwrap(), "--chip", "stm32f407", "--sandbox", "off"];
+    let options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
+    let mut session = Session::open(&options, DEFAULT_CHECKPOINT_MIB, &mut Silent).unwrap();
+    let mut at = |insn: u64| {
+        let stop = session.go(insn).unwrap();
+        (stop, session.registers().unwrap())
+    };
+    let (early, late) = (at(300_000), at(1_500_000));
+    assert_eq!(at(300_000), early);
+    assert_eq!(at(1_500_000), late);
+    let pc = |name: &str| late.1.iter().find(|register| register.name == name).map(|register| register.bytes.clone());
+    assert!(pc("pc").is_some() && early != late);
 }
 
 #[test]
@@ -121,7 +141,8 @@ fn a_chip_that_cannot_be_meant_is_bad_input() {
     refused(name, &["--chip", "nrf52840"], &["--chip nrf52840", "0x08000000"]);
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("mine.toml");
-    fs::write(&file, "[chip]\nlike = \"stm32f407\"\n[peripherals]\nX = { at = 0x40020100, kind = \"stm32-gpio\" }\n").unwrap();
+    fs::write(&file, "[chip]\nlike = \"stm32f407\"\n[peripherals]\nX = { at = 0x40020100, kind = \"stm32-gpio\" }\n")
+        .unwrap();
     refused(name, &["--chip", file.to_str().unwrap()], &["mine.toml:4: ", "overlaps"]);
 }
 
@@ -137,14 +158,22 @@ fn a_baseline_of_one_chip_file_is_none_of_another() {
     let temp = tempfile::tempdir().unwrap();
     let elf = image("chips/stm32f407-kinds");
     let write = |reset: &str| {
-        let text = format!("[chip]\nlike = \"stm32f407\"\nwithout = [\"USART3\"]\n[peripherals]\nUSART3 = {{ at = 0x40004800, kind = \"stm32-usart-v1\"{reset} }}\n");
+        let text = format!(
+            "[chip]\nlike = \"stm32f407\"\nwithout = [\"USART3\"]\n[peripherals]\nUSART3 = {{ at = 0x40004800, kind = \"stm32-usart-v1\"{reset} }}\n"
+        );
         fs::write(temp.path().join("mine.toml"), text).unwrap();
     };
-    let suite = format!("[[image]]\nname = \"kinds\"\nelf = {:?}\nchip = \"mine.toml\"\nfor = \"20M\"\n", elf.display().to_string());
+    let suite = format!(
+        "[[image]]\nname = \"kinds\"\nelf = {:?}\nchip = \"mine.toml\"\nfor = \"20M\"\n",
+        elf.display().to_string()
+    );
     fs::write(temp.path().join("harness.toml"), suite).unwrap();
     let test = |args: &[&str]| {
         let output = harness().arg("test").args(args).arg("--no-cache").current_dir(temp.path()).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
     };
     write("");
     assert_eq!(test(&["--save-baseline", "main"]).0, Some(0));

@@ -48,7 +48,8 @@ mod tests {
             map: map.to_vec(),
             is_power: false,
         };
-        let clock = |sources, select, multiply, divide| Clock { name: String::new(), sources, select, multiply, divide };
+        let clock =
+            |sources, select, multiply, divide| Clock { name: String::new(), sources, select, multiply, divide };
         let fixed = |hz| Source { hz, clock: None };
         let other = |clock| Source { hz: 0, clock: Some(clock) };
         let chip = Chip {

@@ -94,7 +94,6 @@ pub struct Device {
     clock_blocks: BTreeSet<u32>,
     /// How many interrupts raise each line.
     lines: BTreeMap<u32, u32>,
-    has_begun: bool,
 }
 
 impl Device {
@@ -105,7 +104,8 @@ impl Device {
         let hz: Vec<u64> = (0..chip.clocks.len() as u32)
             .map(|index| clock::hz(&chip, index, &|block, index| register(&states, block, index)))
             .collect();
-        let factors = chip.clocks.iter().flat_map(|clock| clock.select.iter().chain(&clock.multiply).chain(&clock.divide));
+        let factors =
+            chip.clocks.iter().flat_map(|clock| clock.select.iter().chain(&clock.multiply).chain(&clock.divide));
         let clock_blocks = factors.map(|factor| factor.block).collect();
         for index in 0..chip.blocks.len() {
             for counter in 0..chip.blocks[index].counters.len() {
@@ -122,7 +122,6 @@ impl Device {
             hz,
             clock_blocks,
             lines: BTreeMap::new(),
-            has_begun: false,
         }
     }
 
@@ -133,8 +132,12 @@ impl Device {
 
     /// Says how fast the clocks are, and raises what is raised at reset.
     pub fn begin(&mut self, host: &mut impl Host) {
-        self.has_begun = true;
-        self.tell_clocks(host);
+        if let Some(clock) = self.chip.cpu_clock {
+            host.set_cpu_clock(self.hz(clock));
+        }
+        if let Some(clock) = self.chip.systick_clock {
+            host.set_systick_clock(self.hz(clock));
+        }
         for block in 0..self.states.len() {
             self.settle(block, host);
         }
@@ -163,7 +166,8 @@ impl Device {
         let shift = (offset % 4) as u32 * 8;
         let (lanes, value) = (lanes(bytes) << shift, value << shift);
         let word = offset & !3 & self.period(block);
-        let operation = if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
+        let operation =
+            if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
         let Some(&register) = self.states[block].by_offset.get(&word) else {
             let old = self.states[block].others.entry(word).or_default();
             *old = combine(*old, value, lanes, operation);
@@ -372,9 +376,7 @@ impl Device {
             }
             let is_it = match trigger.value {
                 None => trigger.field.mask & if trigger.by_any { lanes } else { written } != 0,
-                Some(value) => {
-                    trigger.field.mask & lanes == trigger.field.mask && trigger.field.of(written) == value
-                }
+                Some(value) => trigger.field.mask & lanes == trigger.field.mask && trigger.field.of(written) == value,
             };
             if is_it && depth < MAX_DEPTH && self.hold(block, &self.chip.blocks[block].triggers[index].when) {
                 let after = self.chip.blocks[block].triggers[index].after_insns;
@@ -568,7 +570,8 @@ impl Device {
                 self.states[block].received[index] = Some(0);
             }
             if is_one(&transfer.stop) {
-                if let (Some(received), Some(amount)) = (self.states[block].received[index].take(), &transfer.amount) {
+                if let (Some(received), Some(amount)) = (self.states[block].received[index].take(), &transfer.amount)
+                {
                     let old = self.states[block].values[amount.register as usize];
                     self.change(block, amount.register, amount.put_in(old, received), host, depth + 1);
                 }
@@ -816,7 +819,8 @@ impl Device {
             field.register == setting.field.register && field.mask & setting.field.mask != 0
         };
         let causes = of.interrupts.iter().flat_map(|interrupt| &interrupt.causes);
-        let mut enabled = causes.filter(|cause| cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0));
+        let mut enabled =
+            causes.filter(|cause| cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0));
         let mut triggers = of.triggers.iter().filter(|trigger| !trigger.is_read && self.hold(block, &trigger.when));
         settings.iter().any(|setting| {
             let is_news = self.field(block, &setting.field) != setting.value;
@@ -830,9 +834,8 @@ impl Device {
             .map(|index| clock::hz(&self.chip, index, &|block, register| value(&self.states, block, register)))
             .collect();
         let old = std::mem::replace(&mut self.hz, hz);
-        let is_new = |clock: Option<u32>| {
-            clock.map(|clock| clock as usize).filter(|&clock| !self.has_begun || old[clock] != self.hz[clock])
-        };
+        let is_new =
+            |clock: Option<u32>| clock.map(|clock| clock as usize).filter(|&clock| old[clock] != self.hz[clock]);
         let (cpu, systick) = (is_new(self.chip.cpu_clock), is_new(self.chip.systick_clock));
         if let Some(cpu) = cpu {
             host.set_cpu_clock(self.hz[cpu]);
@@ -919,7 +922,8 @@ fn combine(old: u32, value: u32, lanes: u32, operation: u64) -> u32 {
 fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize) -> Pace {
     let counter = &chip.blocks[block].counters[counter];
     let field = |field: &Field| field.of(states[block].values[field.register as usize]);
-    let factor = |factor: &wire::chip::Factor| clock::factor(factor, &|block, register| value(states, block, register));
+    let factor =
+        |factor: &wire::chip::Factor| clock::factor(factor, &|block, register| value(states, block, register));
     let bits = counter.width.as_ref().map_or(counter.bits.into(), factor).clamp(1, 64);
     let mut values = 1u128 << bits;
     if let Some(reload) = &counter.reload {
@@ -1032,7 +1036,8 @@ mod tests {
     fn chip(block: Block) -> Chip {
         let clock = Clock { sources: vec![Source { hz: 1_000_000, clock: None }], ..Clock::default() };
         let block = Block { name: "B".into(), start: 0x4000_0000, bytes: 0x100, ..block };
-        let flash = Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, ..Memory::default() };
+        let flash =
+            Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, ..Memory::default() };
         Chip { memory: vec![flash], blocks: vec![block], clocks: vec![clock], seed: 1, ..Chip::default() }
     }
 
@@ -1095,7 +1100,11 @@ mod tests {
         assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 2)), (0x31, 0x31));
         write(&mut device, &mut noted, 3, 0x21);
         assert_eq!(read(&mut device, &mut noted, 3), 0x30, "one of the bits is not this register's to clear");
-        assert_eq!((read(&mut device, &mut noted, 4), read(&mut device, &mut noted, 4)), (1, 0), "a lock that is taken");
+        assert_eq!(
+            (read(&mut device, &mut noted, 4), read(&mut device, &mut noted, 4)),
+            (1, 0),
+            "a lock that is taken"
+        );
         write(&mut device, &mut noted, 4, 0);
         assert_eq!(read(&mut device, &mut noted, 4), 1);
         write(&mut device, &mut noted, 5, 3);
@@ -1122,11 +1131,7 @@ mod tests {
                 reload: Some(field(1, u32::MAX)),
                 bits: 32,
                 overflow: vec![set(2, 1, 1)],
-                compares: vec![Compare {
-                    value: field(5, u32::MAX),
-                    set: vec![set(2, 2, 1)],
-                    ..Compare::default()
-                }],
+                compares: vec![Compare { value: field(5, u32::MAX), set: vec![set(2, 2, 1)], ..Compare::default() }],
                 ..Counter::default()
             }],
             interrupts: vec![Interrupt {
@@ -1267,7 +1272,10 @@ mod tests {
         write(&mut device, &mut noted, 1, 1);
         b"xyz".iter().for_each(|&byte| device.receive(byte, &mut noted));
         assert_eq!(read(&mut device, &mut noted, 5), 3);
-        assert_eq!((noted.memory[&0x2000_0000], noted.memory[&0x2000_0001], noted.memory[&0x2000_0002]), (b'x', b'y', b'l'));
+        assert_eq!(
+            (noted.memory[&0x2000_0000], noted.memory[&0x2000_0001], noted.memory[&0x2000_0002]),
+            (b'x', b'y', b'l')
+        );
     }
 
     #[test]
@@ -1280,10 +1288,13 @@ mod tests {
             page_bytes: page_bytes.to_vec(),
             ..Erase::default()
         };
-        let erases =
-            vec![erase(1, Some(field(2, u32::MAX)), false, &[0x100, 0x200]), erase(3, Some(field(2, u32::MAX)), true, &[0x100])];
+        let erases = vec![
+            erase(1, Some(field(2, u32::MAX)), false, &[0x100, 0x200]),
+            erase(3, Some(field(2, u32::MAX)), true, &[0x100]),
+        ];
         let flash = Flash { memory: 0, programs: vec![set(0, 1, 1)], programmed: vec![], erases };
-        let (mut device, mut noted) = begun(Block { registers: registers(4), flashes: vec![flash], ..Block::default() });
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(4), flashes: vec![flash], ..Block::default() });
         noted.flash.fill(0x55);
         device.write_flash(0, 0, &[0x0f], &mut noted);
         assert_eq!(noted.flash[0], 0x55, "it is locked");
@@ -1301,6 +1312,19 @@ mod tests {
         write(&mut device, &mut noted, 3, 1);
         let erased: Vec<usize> = (0..0x800).filter(|&at| noted.flash[at] == 0xff).collect();
         assert_eq!((erased[0], erased.len()), (0x500, 0x100));
+    }
+
+    #[test]
+    fn the_processors_clock_is_said_at_reset_and_when_it_changes() {
+        let factor = wire::chip::Factor { block: 0, field: field(0, 0xff), plus: 1, map: vec![], is_power: false };
+        let mut chip = chip(Block { registers: registers(1), ..Block::default() });
+        chip.clocks[0].multiply.push(factor);
+        chip.cpu_clock = Some(0);
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        assert_eq!(noted.cpu_hz, 1_000_000, "nothing has been written");
+        write(&mut device, &mut noted, 0, 7);
+        assert_eq!(noted.cpu_hz, 8_000_000);
     }
 
     #[test]

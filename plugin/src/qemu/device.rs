@@ -291,7 +291,9 @@ pub(crate) fn complete(chip: Chip, api: i64, refuse: impl FnOnce(&str) + Send + 
 }
 
 extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
-    let Some((chip, functions, refuse)) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some((chip, functions, refuse)) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return;
+    };
     match Machine::make(&chip, functions) {
         Err(missing) => {
             refuse(&missing);
@@ -368,7 +370,15 @@ impl Machine {
         };
         // SAFETY: room for a timer, on the clock of the instructions, in nanoseconds.
         unsafe {
-            (functions.timer_init_full)(machine.timer, null_mut(), QEMU_CLOCK_VIRTUAL, 1, 0, timer_is_due, null_mut());
+            (functions.timer_init_full)(
+                machine.timer,
+                null_mut(),
+                QEMU_CLOCK_VIRTUAL,
+                1,
+                0,
+                timer_is_due,
+                null_mut(),
+            );
         }
         if let Some(processor) = processor {
             machine.lines = interrupts(chip, &functions, processor)?;
@@ -453,7 +463,14 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         // SAFETY: room for a region; the name is copied.
         unsafe {
             let (operations, name) = (&raw const REGISTERS, name.as_ptr());
-            (functions.memory_region_init_io)(region, null_mut(), operations, index as *mut c_void, name, block.bytes);
+            (functions.memory_region_init_io)(
+                region,
+                null_mut(),
+                operations,
+                index as *mut c_void,
+                name,
+                block.bytes,
+            );
         }
         add(region, block.start, CHIP_PRIORITY);
     }
@@ -640,7 +657,8 @@ impl Machine {
     /// Where the host has a stretch of the chip's memory.
     fn host(&self, address: u64, bytes: usize) -> Option<*mut u8> {
         let end = address.checked_add(bytes as u64)?;
-        let memory = self.memories.iter().find(|memory| memory.start <= address && end <= memory.start + memory.bytes)?;
+        let memory =
+            self.memories.iter().find(|memory| memory.start <= address && end <= memory.start + memory.bytes)?;
         // SAFETY: within the memory.
         Some(unsafe { memory.host.add((address - memory.start) as usize) })
     }

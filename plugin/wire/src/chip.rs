@@ -641,8 +641,14 @@ impl Chip {
             (self.memory.iter().all(is_alias), "chip's alias"),
             (self.lines <= MAX_LINES && self.priority_bits <= 8, "chip's interrupts"),
             (self.insn_shift <= 10, "chip's shift"),
-            (self.blocks.iter().map(|block| block.registers.len()).sum::<usize>() <= MAX_REGISTERS, "chip's registers"),
-            (self.cpu_clock.iter().chain(&self.systick_clock).all(|&clock| (clock as usize) < clocks), "chip's clock"),
+            (
+                self.blocks.iter().map(|block| block.registers.len()).sum::<usize>() <= MAX_REGISTERS,
+                "chip's registers",
+            ),
+            (
+                self.cpu_clock.iter().chain(&self.systick_clock).all(|&clock| (clock as usize) < clocks),
+                "chip's clock",
+            ),
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
         ];
@@ -676,10 +682,7 @@ impl Chip {
                     && one.all_of.iter().all(|&index| (index as usize) < registers.len())
             })
             && block.follows.iter().all(|follow| has(&follow.target) && has(&follow.source))
-            && block
-                .triggers
-                .iter()
-                .all(|trigger| has(&trigger.field) && sets(&trigger.set) && sets(&trigger.when))
+            && block.triggers.iter().all(|trigger| has(&trigger.field) && sets(&trigger.set) && sets(&trigger.when))
             && counters.iter().all(|counter| {
                 let optional = [&counter.value, &counter.upper, &counter.reload, &counter.clear, &counter.once];
                 let factors = counter.divide.iter().chain(&counter.width);
@@ -743,7 +746,9 @@ impl Chip {
 
 impl Memory {
     fn has_words(&self) -> bool {
-        self.words.iter().all(|word| word.offset % 4 == 0 && word.offset < self.bytes && self.bytes - word.offset >= 4)
+        self.words
+            .iter()
+            .all(|word| word.offset % 4 == 0 && word.offset < self.bytes && self.bytes - word.offset >= 4)
     }
 }
 
@@ -809,7 +814,12 @@ pub(crate) mod tests {
                 memory: 0,
                 programs: vec![setting()],
                 programmed: vec![],
-                erases: vec![Erase { start: field(0), page: Some(field(0)), page_bytes: vec![4], ..Erase::default() }],
+                erases: vec![Erase {
+                    start: field(0),
+                    page: Some(field(0)),
+                    page_bytes: vec![4],
+                    ..Erase::default()
+                }],
             }],
             randoms: vec![Random { value: field(1) }],
             dividers: vec![Divider { divisor: 1, is_signed: true, ..Divider::default() }],

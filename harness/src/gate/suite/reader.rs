@@ -138,9 +138,8 @@ impl Reader<'_> {
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
             // A file lies beside the suite.
-            chip: name(&entry.chip).map(|chip| {
-                if chip.ends_with(".toml") { directory.join(&chip).display().to_string() } else { chip }
-            }),
+            chip: name(&entry.chip)
+                .map(|chip| if chip.ends_with(".toml") { directory.join(&chip).display().to_string() } else { chip }),
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),
             qemu_arg: entry.qemu_args.clone().unwrap_or_default(),
