@@ -307,6 +307,9 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
     let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
+    let bites = rows.iter().position(|row| row.address == wire::chip::BITES).map(|at| rows.remove(at));
+    let bitten =
+        bites.map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
     let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {
         name: match row.address {
             wire::chip::OTHERS => "others".to_owned(),
@@ -323,6 +326,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         sha256: chip.sha256.clone(),
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
+        bitten,
     })
 }
 

@@ -169,7 +169,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, api: i64, refuse: fn(&str, Re
     if let Some(chip) = request.chip.clone() {
         let directory = directory.to_owned();
         let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
-        qemu::complete_chip(chip, api, refuse_chip).map_err(|missing| Refused(Refusal::Chip, missing))?;
+        let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
+            Some(unmodelled) => Box::new(unmodelled.on_bite()),
+            None => Box::new(|_| ()),
+        };
+        qemu::complete_chip(chip, api, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
     }
     let mut state = State {
         guest,

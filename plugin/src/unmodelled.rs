@@ -1,8 +1,9 @@
 //! Accesses of a chip's registers that nothing in its file models: which, from where, how often.
 
 use std::io;
+use std::sync::Arc;
 
-use wire::chip::{OTHERS, ROWS};
+use wire::chip::{BITES, OTHERS, ROWS};
 
 use rustc_hash::FxHashMap;
 
@@ -11,13 +12,13 @@ use crate::records::Table;
 
 /// The table of them, which the harness reads.
 pub(crate) struct Unmodelled {
-    table: Table,
+    table: Arc<Table>,
     rows: FxHashMap<u64, usize>,
 }
 
 impl Unmodelled {
     pub(crate) fn create(directory: &str) -> io::Result<Unmodelled> {
-        Ok(Unmodelled { table: Table::create(directory)?, rows: FxHashMap::default() })
+        Ok(Unmodelled { table: Arc::new(Table::create(directory)?), rows: FxHashMap::default() })
     }
 
     /// Takes note of the access that the instruction at `pc` has just made, where it was such a one.
@@ -26,12 +27,18 @@ impl Unmodelled {
         let next = self.rows.len();
         let (row, address) = match self.rows.get(&address) {
             Some(&row) => (row, address),
-            None if next < ROWS - 1 => {
+            None if next < ROWS - 2 => {
                 self.rows.insert(address, next);
                 (next, address)
             }
             None => (ROWS - 1, OTHERS),
         };
         self.table.count(row, address, pc, is_write);
+    }
+
+    /// Takes note of a watchdog, by its address, that has run out: whatever thread and lock it happens on.
+    pub(crate) fn on_bite(&self) -> impl Fn(u64) + Send + 'static + use<> {
+        let table = Arc::clone(&self.table);
+        move |watchdog| table.count(ROWS - 2, BITES, watchdog, true)
     }
 }

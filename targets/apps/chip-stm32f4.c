@@ -135,6 +135,16 @@ int main(void)
     REG(0x40012008) = 0x55;
     check("what nothing models reads as it was written", REG(0x40012008) == 0x55);
 
+    /* 4 ms of the watchdog: 40 kHz by 4, 40 of them. It is fed, and then is not. */
+    REG(0x40003000) = 0x5555;
+    REG(0x40003008) = 40;
+    REG(0x40003000) = 0xcccc;
+    begin = REG(0x40000024);
+    while (REG(0x40000024) - begin < 8 * 84000)
+        REG(0x40003000) = 0xaaaa;
+    while (REG(0x40000024) - begin < 15 * 84000)
+        ;
+
     read_nothing();
     check("where there is nothing there is a bus fault", faults == 1);
     return 0;

@@ -29,6 +29,13 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
     };
     let name = printable(&chip.name);
     lines.push(printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned());
+    if let Some((name, times)) = &chip.bitten {
+        let times = plural(*times, "time");
+        lines.push(format!(
+            "warning: the watchdog {} ran out {times}: the chip would have been reset",
+            printable(name)
+        ));
+    }
     if chip.unmodelled.is_empty() {
         lines.push("every register that was accessed is modelled".to_owned());
         return lines;

@@ -91,8 +91,7 @@ impl Chip {
         if let Ok(index) = self.registers.binary_search_by_key(&word, |(address, _)| *address) {
             return Some(self.registers[index].1.clone());
         }
-        let block =
-            self.wire.blocks.iter().find(|block| (block.start..block.start + block.bytes).contains(&address))?;
+        let block = self.wire.block_at(address)?;
         if block.registers.is_empty() {
             return Some(format!("{} at {address:#x}", block.name));
         }

@@ -950,7 +950,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             ("[\"SR[0]\"]", "[\"SX[0]\"]", "small.toml:32: mine has no register or field SX[0]"),
             ("[\"SR[0]\"]", "[\"SR[0]=2\"]", "small.toml:32: SR[0]=2: that value does not fit the field"),
             ("EN = 0", "EN = 32", "small.toml:25: CR.EN is no bit of 31 to 0"),
-            ("RR = { at = 8", "RR = { at = 4", "small.toml:27: SR lies where RR does"),
+            ("RR = { at = 8", "RR = { at = 4", "small.toml:26: SR lies where RR does"),
             ("interrupt = 5, ", "interrupts = { tick = 5 }, ", "small.toml:17: T: its kind has no interrupt tick"),
             ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is no number of KiB"),
             ("repeat = 2", "repeat = 5000", "small.toml:33: repeat must be 1 to 1024"),

@@ -111,6 +111,8 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Accesses that nothing in the file models, those that were most first.
     pub unmodelled: Vec<Unmodelled>,
+    /// The watchdog that has run out first, and how often one has: the chip would have been reset.
+    pub bitten: Option<(String, u64)>,
 }
 
 /// A register that was accessed, and that nothing in the chip file models: it reads as what was last written to it.

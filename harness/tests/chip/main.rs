@@ -62,6 +62,7 @@ fn what_nothing_models_is_said_with_name_count_and_place() {
     let run = kinds(&[]).expect_code(0);
     let chip = run.profile().facts.chip.expect("the profile says which chip");
     assert_eq!((chip.name.as_str(), chip.sha256.len()), ("stm32f407", 64));
+    assert_eq!(chip.bitten, Some(("IWDG".to_owned(), 1)), "fed for a while, and then not");
     // The ADC.
     let adc = chip.unmodelled.iter().find(|row| row.address == 0x4001_2008).expect("nothing models it");
     assert_eq!((adc.name.as_str(), adc.reads, adc.writes), ("APB2 at 0x40012008", 1, 1));

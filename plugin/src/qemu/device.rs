@@ -224,6 +224,17 @@ struct Clock {
 /// Why the machine cannot be completed.
 pub(crate) type Missing = String;
 
+/// What is done where a watchdog, by its address, has run out.
+type Bites = Box<dyn Fn(u64) + Send>;
+
+/// A chip that waits for its machine; with what is done where that cannot be completed, and with its watchdogs.
+struct Wanted {
+    chip: Chip,
+    functions: Functions,
+    refuse: Box<dyn FnOnce(&str) + Send>,
+    bites: Bites,
+}
+
 /// The chip that the machine becomes, with all that belongs to it.
 struct Completed {
     device: Device,
@@ -241,8 +252,10 @@ struct Machine {
     console: *mut c_void,
     /// When the timer is due, so that it is not set to what it is.
     due_ns: Option<u64>,
-    /// Called where the firmware has let a watchdog run out.
-    names: Vec<String>,
+    /// Called where a watchdog has run out, with its address.
+    bites: Bites,
+    /// Addresses of the register blocks.
+    starts: Vec<u64>,
 }
 
 /// A chip's memory.
@@ -258,8 +271,8 @@ unsafe impl Send for Machine {}
 
 static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
 
-/// The chip, until the machine is made; with what is done where it cannot be completed.
-static WANTED: Mutex<Option<(Chip, Functions, Box<dyn FnOnce(&str) + Send>)>> = Mutex::new(None);
+/// The chip, until the machine is made.
+static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
 
 /// Address + 1 of the last access that nothing models, until it is taken; bit 63: it was a write.
 static UNMODELLED: AtomicU64 = AtomicU64::new(0);
@@ -274,16 +287,23 @@ pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     Some(((access & !IS_WRITE) - 1, access & IS_WRITE != 0))
 }
 
-/// Has the machine completed to a chip as soon as it is made. `refuse` is called where that turns out not to work.
+/// Has the machine completed to a chip as soon as it is made. `refuse` is called where that turns out not to work, `bites`
+/// where a watchdog, by its address, has run out.
 ///
 /// # Errors
 /// The name of what this QEMU lacks.
-pub(crate) fn complete(chip: Chip, api: i64, refuse: impl FnOnce(&str) + Send + 'static) -> Result<(), Missing> {
+pub(crate) fn complete(
+    chip: Chip,
+    api: i64,
+    refuse: impl FnOnce(&str) + Send + 'static,
+    bites: Box<dyn Fn(u64) + Send>,
+) -> Result<(), Missing> {
     if !versions::is_known(api) {
         return Err("a version of QEMU whose devices are known (9.2 to 11.1)".to_owned());
     }
     let functions = Functions::find()?;
-    *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some((chip, functions, Box::new(refuse)));
+    let wanted = Wanted { chip, functions, refuse: Box::new(refuse), bites };
+    *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let notifier = Notifier { notify: machine_is_made, link: [null_mut(); 2] };
     // SAFETY: see `Functions::find`; the notifier lives for ever.
     unsafe { (functions.qemu_add_machine_init_done_notifier)(Box::leak(Box::new(notifier))) };
@@ -291,10 +311,9 @@ pub(crate) fn complete(chip: Chip, api: i64, refuse: impl FnOnce(&str) + Send + 
 }
 
 extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
-    let Some((chip, functions, refuse)) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-        return;
-    };
-    match Machine::make(&chip, functions) {
+    let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Wanted { chip, functions, refuse, bites } = wanted;
+    match Machine::make(&chip, functions, bites) {
         Err(missing) => {
             refuse(&missing);
             super::exit(1);
@@ -307,9 +326,15 @@ extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
     }
 }
 
-/// Zeroed room for a structure of QEMU's, never freed.
+/// Room for a structure of QEMU's, aligned as any of them.
+#[repr(align(64))]
+struct Room {
+    _bytes: [u8; ROOM_BYTES],
+}
+
+/// Zeroed room, never freed.
 fn room() -> *mut c_void {
-    Box::leak(vec![0u64; ROOM_BYTES / 8].into_boxed_slice()).as_mut_ptr().cast()
+    (&raw mut *Box::leak(Box::new(Room { _bytes: [0; ROOM_BYTES] }))).cast()
 }
 
 fn name(text: &str) -> CString {
@@ -343,7 +368,7 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 }
 
 impl Machine {
-    fn make(chip: &Chip, functions: Functions) -> Result<Machine, Missing> {
+    fn make(chip: &Chip, functions: Functions, bites: Bites) -> Result<Machine, Missing> {
         let processor = objects(&functions, c"armv7m").first().copied();
         let container = match processor {
             // SAFETY: the processor's property of that name, which is a link to its memory.
@@ -366,7 +391,8 @@ impl Machine {
             systick_clock: null_mut(),
             console: null_mut(),
             due_ns: None,
-            names: chip.blocks.iter().map(|block| block.name.clone()).collect(),
+            bites,
+            starts: chip.blocks.iter().map(|block| block.start).collect(),
         };
         // SAFETY: room for a timer, on the clock of the instructions, in nanoseconds.
         unsafe {
@@ -648,8 +674,9 @@ impl Host for Machine {
     }
 
     fn bite(&mut self, block: u32) {
-        let name = self.names.get(block as usize).map_or("", String::as_str);
-        super::say(&format!("the watchdog {name} has run out: the chip would have been reset"));
+        if let Some(&start) = self.starts.get(block as usize) {
+            (self.bites)(start);
+        }
     }
 }
 

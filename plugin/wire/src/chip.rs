@@ -24,6 +24,10 @@ pub const TABLE_BYTES: usize = ROWS * ROW_WORDS * 8;
 /// The last row's address: accesses that found no row.
 pub const OTHERS: u64 = u64::MAX - 1;
 
+/// The address of the row before it: a watchdog has run out, so often as it was "written". Its "pc" is the watchdog's
+/// address.
+pub const BITES: u64 = u64::MAX - 2;
+
 /// Most bytes of memory of one chip: the host gives them.
 pub const MAX_MEMORY_BYTES: u64 = 256 << 20;
 
@@ -602,6 +606,11 @@ impl Chip {
 
     pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Chip, Malformed> {
         Chip::read(reader)
+    }
+
+    /// The register block at an address.
+    pub fn block_at(&self, address: u64) -> Option<&Block> {
+        self.blocks.iter().find(|block| block.start <= address && address - block.start < block.bytes)
     }
 
     /// The record by itself, for a hash of it.
