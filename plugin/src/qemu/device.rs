@@ -138,7 +138,6 @@ functions! {
     object_dynamic_cast: fn(Object, *const c_char) -> Object;
     object_property_get_link: fn(Object, *const c_char, Error) -> Object;
     object_property_find: fn(Object, *const c_char) -> *const ObjectProperty;
-    get_system_memory: fn() -> *mut c_void;
     memory_region_init_ram: fn(*mut c_void, Object, *const c_char, u64, Error) -> bool;
     memory_region_init_rom_device: fn(*mut c_void, Object, *const Operations, *mut c_void, *const c_char, u64, Error) -> bool;
     memory_region_init_alias: fn(*mut c_void, Object, *const c_char, *mut c_void, u64, u64);
@@ -369,15 +368,9 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 
 impl Machine {
     fn make(chip: &Chip, functions: Functions, bites: Bites) -> Result<Machine, Missing> {
-        let processor = objects(&functions, c"armv7m").first().copied();
-        let container = match processor {
-            // SAFETY: the processor's property of that name, which is a link to its memory.
-            Some(processor) => unsafe {
-                (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut())
-            },
-            // SAFETY: no precondition.
-            None => unsafe { (functions.get_system_memory)() },
-        };
+        let processor = objects(&functions, c"armv7m").first().copied().ok_or("a Cortex-M")?;
+        // SAFETY: the processor's property of that name, which is a link to its memory.
+        let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
         if container.is_null() {
             return Err("a memory that its processor sees".to_owned());
         }
@@ -406,19 +399,12 @@ impl Machine {
                 null_mut(),
             );
         }
-        if let Some(processor) = processor {
-            machine.lines = interrupts(chip, &functions, processor)?;
-            let clocks = objects(&functions, c"clock");
-            machine.cpu_clock = root_clock(&functions, &clocks, processor, c"cpuclk");
-            machine.systick_clock = root_clock(&functions, &clocks, processor, c"refclk");
-            if machine.systick_clock == machine.cpu_clock {
-                machine.systick_clock = null_mut();
-            }
-        } else if let Some(controller) = objects(&functions, c"riscv.sifive.plic").first() {
-            // SAFETY: the controller's unnamed inputs; a chip file has no more of them than the base machine, whose number
-            // the harness knows.
-            let line = |line| unsafe { (functions.qdev_get_gpio_in_named)(*controller, null(), line as c_int) };
-            machine.lines = (0..chip.lines).map(line).collect();
+        machine.lines = interrupts(chip, &functions, processor)?;
+        let clocks = objects(&functions, c"clock");
+        machine.cpu_clock = root_clock(&functions, &clocks, processor, c"cpuclk");
+        machine.systick_clock = root_clock(&functions, &clocks, processor, c"refclk");
+        if machine.systick_clock == machine.cpu_clock {
+            machine.systick_clock = null_mut();
         }
         machine.console = console(&functions);
         Ok(machine)
