@@ -217,7 +217,7 @@ impl<'a> Resolver<'a> {
                 Some(of) => memory[of as usize].is_flash,
                 None => *kind == MemoryKind::Flash,
             };
-            let is_word = |offset: u64| offset % 4 == 0 && offset < *bytes;
+            let is_word = |offset: u64| offset.is_multiple_of(4) && offset < *bytes;
             if let Some((offset, _)) = words.iter().find(|(offset, _)| !is_word(*offset) || alias_of.is_some()) {
                 return Err(
                     source.at(table, format_args!("memory {name} has no word of its own at {}", Hex(*offset)))

@@ -82,6 +82,7 @@ struct Executed {
 /// Why an emulator cannot be completed to a chip: what it lacks is all that it said.
 fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
     let missing = said.lines().next_back().unwrap_or_default();
+    let missing = missing.split_once(": ").map_or(missing, |(_, missing)| missing);
     let what = format!(
         "--chip: {} (QEMU {version}) cannot be completed to a chip: it does not show {}",
         emulator.display(),

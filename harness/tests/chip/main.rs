@@ -4,9 +4,10 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use clap::Parser;
-use common::{Run, harness, image, refused, run, run_file};
+use common::{Run, command, emulator, harness, image, refused, run, run_file};
 use harness::cli::Cli;
 use harness::debug::session::Session;
 use harness::debug::travel::Travel;
@@ -191,4 +192,22 @@ fn a_chip_and_a_machine_are_not_both_meant() {
     let run = run_file(&image("chips/stm32f407-kinds"), &["--chip", "stm32f407", "--for", "100k", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["facts"]["chip"]["name"], "stm32f407");
+}
+
+/// A build of QEMU that does not show one of the functions, by whatever name it has it.
+#[test]
+fn a_qemu_that_lacks_a_function_is_exit_5_with_its_name_and_the_way_out() {
+    let temp = tempfile::tempdir().unwrap();
+    let (real, other) = (emulator("qemu-system-arm"), temp.path().join("qemu-system-arm"));
+    let script = "LC_ALL=C sed s/memory_region_init_rom_device/memory_region_init_rom_devicX/ \"$0\" >\"$1\" && chmod +x \"$1\"";
+    let made = Command::new("sh").args(["-c", script]).arg(&real).arg(&other).status().unwrap();
+    assert!(made.success());
+    let path = format!("{}:{}", temp.path().display(), std::env::var("PATH").unwrap());
+    let elf = image("chips/stm32f407-kinds");
+    let output =
+        command(&elf, &["--chip", "stm32f407", "--for", "1M"], temp.path()).env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("does not show memory_region_init_rom_device\n") && said.contains("bundle"), "{said}");
+    assert!(!temp.path().join("out").exists());
 }

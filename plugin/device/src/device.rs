@@ -1237,7 +1237,7 @@ mod tests {
         write(&mut device, &mut noted, 2, 1);
         assert_eq!((read(&mut device, &mut noted, 1) & 3, noted.lines[&3]), (1, true));
         assert_eq!(read(&mut device, &mut noted, 0), b'a'.into());
-        assert_eq!(noted.lines[&3], true, "there is another one");
+        assert!(noted.lines[&3], "there is another one");
         assert_eq!(read(&mut device, &mut noted, 0), b'b'.into());
         assert_eq!((read(&mut device, &mut noted, 1) & 7, noted.lines[&3]), (2, false));
         noted.pass(&mut device, IDLE_INSNS);
