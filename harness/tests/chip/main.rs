@@ -199,7 +199,7 @@ fn a_chip_and_a_machine_are_not_both_meant() {
 fn a_qemu_that_lacks_a_function_is_exit_5_with_its_name_and_the_way_out() {
     let temp = tempfile::tempdir().unwrap();
     let (real, other) = (emulator("qemu-system-arm"), temp.path().join("qemu-system-arm"));
-    let script = "LC_ALL=C sed s/memory_region_init_rom_device/memory_region_init_rom_devicX/ \"$0\" >\"$1\" && chmod +x \"$1\"";
+    let script = "LC_ALL=C sed s/memory_region_init_rom_device/memory_region_init_rom_devicX/g \"$0\" >\"$1\" && chmod +x \"$1\"";
     let made = Command::new("sh").args(["-c", script]).arg(&real).arg(&other).status().unwrap();
     assert!(made.success());
     let path = format!("{}:{}", temp.path().display(), std::env::var("PATH").unwrap());
